@@ -1,0 +1,75 @@
+# Everything a user or developer runs. Needs Python 3.11 or newer and make; `make lock` and `make bench` say what else they need.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+OUT    ?= runs/demo
+
+# Compiled programs are kept between test runs. Nothing else reads this folder; `make clean` removes it.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.3
+
+.PHONY: help install demo test test-slow bench lint typecheck notebooks lock clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+$(BIN)/python:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12 ...')"
+	$(PYTHON) -m venv $(VENV)
+
+# The demo installs the smaller lock only; its versions are those of the whole lock, so one environment serves both.
+$(VENV)/.demo-ready: requirements-demo.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r requirements-demo.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(VENV)/.ready: requirements.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
+	@touch $@ $(VENV)/.demo-ready
+
+install: $(VENV)/.ready  ## create .venv with everything the lock file pins
+
+demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures and a table of metrics
+	$(BIN)/bayesprune run --dataset digits --net mlp --method bmr --out $(OUT)
+	@echo "Metrics: $(OUT)/metrics.json"
+	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
+
+test: $(VENV)/.ready  ## the fast tests and every doctest
+	$(BIN)/python -m pytest -q
+
+test-slow: $(VENV)/.ready  ## the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow
+
+bench: $(VENV)/.ready  ## timings and reproductions (benchmarks/), one file after another
+	@$(BIN)/python -c "import torch" 2>/dev/null || \
+	  echo "PyTorch is not installed, comparisons with it are skipped; add it with: $(BIN)/python -m pip install torch"
+	@for file in benchmarks/*.py; do \
+	  case $$file in *torch*) $(BIN)/python -c "import torch" 2>/dev/null || continue;; esac; \
+	  echo "== $$file"; $(BIN)/python $$file || exit 1; \
+	done
+
+lint: $(VENV)/.ready  ## style, by ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.ready  ## types, by mypy
+	$(BIN)/mypy src
+
+notebooks: $(VENV)/.ready  ## run every notebook anew, in place
+	@for book in notebooks/*.ipynb; do \
+	  $(BIN)/python -m nbconvert --to notebook --execute --inplace "$$book" || exit 1; \
+	done
+
+# Names, versions and hashes only: no address of an index gets in. Needs uv on the path (pip install uv).
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+          --no-emit-index-url --no-emit-find-links --group build pyproject.toml
+lock:  ## pin the dependencies anew (UPGRADE=--upgrade for the newest)
+	$(COMPILE) $(UPGRADE) --extra all --extra test -o requirements.lock
+	$(COMPILE) --constraints requirements.lock --extra cli -o requirements-demo.lock
+
+clean:  ## remove environments, caches and build products; runs/ stays
+	rm -rf $(VENV) .venv-ci .cache build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

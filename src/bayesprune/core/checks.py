@@ -1,0 +1,52 @@
+"""Checks at the door: bad input is told once, by name, with what it was and what to do."""
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:
+    """The error for a name that is not known: it shows the nearest known names, then all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+    hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
+
+
+def check_density(density: Any, name: str = "density") -> None:
+    """Refuse an alive fraction outside (0, 1]. A traced value cannot be looked at and passes."""
+    if isinstance(density, jax.core.Tracer):
+        return
+    value = float(density)
+    if not (math.isfinite(value) and 0.0 < value <= 1.0):
+        raise ValueError(
+            f"{name} must lie in (0, 1], got {value}: it is the fraction of weights that stay alive, so 0.05 keeps 5 %."
+        )
+
+
+def check_positive(value: Any, name: str) -> None:
+    """Refuse a number that is not finite and above zero."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    if not (np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) > 0)):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+
+
+def check_integer(value: Any, name: str, minimum: int = 1) -> None:
+    """Refuse what is not a whole number of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+
+
+def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
+    """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key."""
+    dtype = getattr(rng_key, "dtype", None)
+    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return rng_key
+    if dtype == np.uint32 and getattr(rng_key, "ndim", 0) == 1:
+        return jax.random.wrap_key_data(rng_key)
+    raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")

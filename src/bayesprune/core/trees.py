@@ -1,0 +1,138 @@
+"""Trees of posteriors: what a node is, what it is called, and how to take a tree apart and put it together again.
+
+A *node* is a `MeanField`, a `SpikeSlab` or, outside of any of these, an array. Its path is made of the keys that lead to it,
+joined by dots: ``"Dense_0.kernel"``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.types import MeanField, PyTree, SpikeSlab
+
+
+def is_node(value: Any) -> bool:
+    """Whether a value is a whole posterior node, not a branch.
+
+    >>> is_node(MeanField(0.0, 1.0)), is_node({"kernel": MeanField(0.0, 1.0)})
+    (True, False)
+    """
+    return isinstance(value, MeanField | SpikeSlab)
+
+
+def map_nodes(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTree:
+    """`jax.tree.map` over nodes: ``function`` sees a whole `MeanField`, and its companions in trees of the same outline.
+
+    >>> map_nodes(lambda q: q.coordinates, {"kernel": MeanField(0.0, 1.0)})
+    {'kernel': 'prior'}
+    """
+    return jax.tree.map(function, tree, *rest, is_leaf=is_node)
+
+
+def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTree:
+    """`map_nodes` whose ``function`` gets the node's path first.
+
+    >>> map_with_path(lambda path, q: path, {"Dense_0": {"kernel": MeanField(0.0, 1.0)}})
+    {'Dense_0': {'kernel': 'Dense_0.kernel'}}
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, node, *others: function(_dotted(path), node, *others), tree, *rest, is_leaf=is_node
+    )
+
+
+def flatten(tree: PyTree) -> dict[str, Any]:
+    """The nodes by path, in tree order. A `ValueError` if two nodes would share one name.
+
+    >>> list(flatten({"Dense_0": {"bias": 1.0, "kernel": MeanField(0.0, 1.0)}}))
+    ['Dense_0.bias', 'Dense_0.kernel']
+    """
+    nodes: dict[str, Any] = {}
+    for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_node):
+        name = _dotted(path)
+        if name in nodes:
+            raise ValueError(f"two nodes of tree are both called {name!r}: rename a key that contains a dot.")
+        nodes[name] = node
+    return nodes
+
+
+def paths(tree: PyTree) -> list[str]:
+    """The names of the nodes, in tree order.
+
+    >>> paths({"Dense_0": {"kernel": MeanField(0.0, 1.0)}})
+    ['Dense_0.kernel']
+    """
+    return list(flatten(tree))
+
+
+def shape(node: Any) -> tuple[int, ...]:
+    """The shape of the weights that a node describes.
+
+    >>> shape(MeanField(jnp.zeros((2, 3)), jnp.ones((2, 3))))
+    (2, 3)
+    """
+    return tuple(jnp.shape(node.loc if is_node(node) else node))
+
+
+def size(tree: PyTree) -> int:
+    """How many weights a tree describes: a node counts once, however many arrays it has.
+
+    >>> size({"kernel": MeanField(jnp.zeros((2, 3)), jnp.ones((2, 3))), "bias": jnp.zeros(3)})
+    9
+    """
+    return sum(math.prod(shape(node)) for node in jax.tree.leaves(tree, is_leaf=is_node))
+
+
+def split(tree: PyTree, predicate: Callable[[str, tuple[int, ...]], bool]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two flat dicts by path: the nodes for which ``predicate(path, shape)`` holds, and the rest. `merge` is its inverse.
+
+    >>> chosen, rest = split({"kernel": jnp.zeros((2, 3)), "bias": jnp.zeros(3)}, lambda path, shape: len(shape) > 1)
+    >>> list(chosen), list(rest)
+    (['kernel'], ['bias'])
+    """
+    chosen: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for path, node in flatten(tree).items():
+        (chosen if predicate(path, shape(node)) else rest)[path] = node
+    return chosen, rest
+
+
+def merge(like: PyTree, *parts: Mapping[str, Any]) -> PyTree:
+    """A tree of the structure of ``like`` whose nodes come, by path, from flat dicts; later parts win.
+
+    A `ValueError` names the paths that no part has, or that ``like`` does not have.
+
+    >>> merge({"a": {"b": 0.0}}, {"a.b": 1.0})
+    {'a': {'b': 1.0}}
+    """
+    nodes = {path: node for part in parts for path, node in part.items()}
+    wanted = flatten(like)
+    if nodes.keys() != wanted.keys():
+        missing, surplus = sorted(wanted.keys() - nodes.keys()), sorted(nodes.keys() - wanted.keys())
+        raise ValueError(
+            f"parts do not make up the tree: missing {missing}, not in it {surplus}; pass every part of one split."
+        )
+    return map_with_path(lambda path, _: nodes[path], like)
+
+
+def broadcast(value: PyTree, like: PyTree) -> PyTree:
+    """One value for every node of ``like``: a tree of the same outer structure is taken as it is, a number or array repeated.
+
+    A `ValueError` if ``value`` is a tree of another structure.
+
+    >>> broadcast(1.0, {"kernel": MeanField(0.0, 1.0)})
+    {'kernel': 1.0}
+    """
+    structure = jax.tree.structure(like, is_leaf=is_node)
+    if jax.tree.structure(value, is_leaf=is_node) == structure:
+        return value
+    leaves = jax.tree.leaves(value)
+    if len(leaves) != 1 or leaves[0] is not value:
+        raise ValueError(f"value must be a number or a tree with the nodes {paths(like)}, got {jax.tree.structure(value)}.")
+    return jax.tree.unflatten(structure, [value] * structure.num_leaves)
+
+
+def _dotted(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

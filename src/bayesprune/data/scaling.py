@@ -1,0 +1,76 @@
+"""Standardising tables: every column by the mean and standard deviation of the training rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Float64, Shaped
+
+from bayesprune.core.types import Dataset
+
+
+class Scaling(NamedTuple):
+    """z = (v - loc) / scale, column by column. ``loc``, ``scale``: float64, the shape of one row, in the units of v."""
+
+    loc: Float64[np.ndarray, "*row"]
+    scale: Float64[np.ndarray, "*row"]
+
+    def apply(self, values: Shaped[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
+        """Standardised values, float32."""
+        return ((np.asarray(values, dtype=np.float64) - self.loc) / self.scale).astype(np.float32)
+
+    def undo(self, values: Float[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
+        """Values back in their own units, float32. A difference (an RMSE, say) needs only ``* scale``."""
+        return (np.asarray(values, dtype=np.float64) * self.scale + self.loc).astype(np.float32)
+
+
+def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
+    """Mean and standard deviation (divisor: rows) of every column; a constant column gets the scale 1.
+
+    Args:
+        values: (rows, columns), or (rows,) for a single column.
+
+    Raises:
+        ValueError: there are no rows, or a value is not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> from bayesprune import data
+        >>> scaling = data.fit_scaling(np.array([[1.0, 0.3], [3.0, 0.3], [5.0, 0.3]]))
+        >>> scaling.apply(np.array([[3.0, 0.3]])).tolist()
+        [[0.0, 0.0]]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) == 0 or not np.isfinite(values).all():
+        raise ValueError(f"values must be finite and have at least one row, got shape {values.shape}.")
+    # A constant column is told by its range: rounding in the mean can leave a standard deviation of 1e-16 in place of 0,
+    # and dividing by that would make noise of size one. Taking the value itself as the mean makes the column exactly 0.
+    constant = values.max(axis=0) == values.min(axis=0)
+    return Scaling(np.where(constant, values[0], values.mean(axis=0)), np.where(constant, 1.0, values.std(axis=0)))
+
+
+def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[Dataset, Dataset]:
+    """Both parts of a table, with the inputs (and with ``targets`` the real targets too) in training-set units.
+
+    Args:
+        train, test: ``x`` (rows, columns), ``y`` (rows,) or (rows, outputs).
+        targets: whether y is standardised too; not for class labels.
+
+    Returns:
+        (train, test) in float32. `fit_scaling` of the raw training targets takes predictions back to their units.
+
+    Raises:
+        ValueError: a value is not finite, there are no training rows, or ``targets`` is asked of integer labels.
+
+    Example:
+        >>> from bayesprune import data
+        >>> raw = data.load("diabetes", standardise=False)
+        >>> train, test = data.standardise(*raw, targets=True)
+        >>> float(abs(train.y.mean())) < 1e-6
+        True
+    """
+    if targets and not np.issubdtype(np.asarray(train.y).dtype, np.floating):
+        raise ValueError(f"targets=True is for real targets, got y of dtype {np.asarray(train.y).dtype}: pass targets=False.")
+    inputs = fit_scaling(train.x)
+    outputs = fit_scaling(train.y) if targets else Scaling(np.zeros(()), np.ones(()))
+    parts = [Dataset(inputs.apply(part.x), outputs.apply(part.y) if targets else part.y) for part in (train, test)]
+    return parts[0], parts[1]

@@ -1,0 +1,72 @@
+"""The door of `fit_svi`: data and settings are checked once, before anything is compiled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.types import Dataset
+
+
+def check_data(data: Any, name: str = "data") -> Dataset:
+    """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
+    if not (hasattr(data, "x") and hasattr(data, "y")):
+        raise TypeError(f"{name} must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y).")
+    x, y = (_array(value, f"{name}.{field}") for field, value in (("x", data.x), ("y", data.y)))
+    if x.ndim < 1 or y.ndim < 1 or x.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"{name}.x and {name}.y must have one row per example, got shapes {x.shape} and {y.shape}: the first sizes must agree."
+        )
+    if x.shape[0] == 0:
+        raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
+    for field, value in (("x", x), ("y", y)):
+        if np.issubdtype(value.dtype, np.floating) and not bool(jnp.isfinite(value).all()):
+            bad = int((~jnp.isfinite(value)).sum())
+            raise ValueError(
+                f"{name}.{field} holds {bad} value(s) that are NaN or infinite: drop or impute those rows, or look at the "
+                "standardisation (a constant column divided by its zero standard deviation gives NaN)."
+            )
+    return Dataset(x, y)
+
+
+def check_program_data(program: Any, data: Any, name: str) -> Dataset:
+    """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
+    if not (hasattr(program, "model") and hasattr(program, "guide")):
+        raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
+    data = check_data(data, name)
+    if not hasattr(program, "likelihood"):
+        return data
+    if tuple(data.x.shape[1:]) != program.input_shape:
+        raise ValueError(
+            f"{name}.x has rows of shape {tuple(data.x.shape[1:])}, but the network was built for input_shape="
+            f"{program.input_shape}: reshape the data, or build BNN(..., input_shape={name}.x.shape[1:])."
+        )
+    program.likelihood.check(np.asarray(data.y), program.num_outputs)
+    return data
+
+
+def check_batch(batch_size: int | None, num_rows: int) -> int:
+    """The number of rows of a batch: all of them for None."""
+    if batch_size is None:
+        return num_rows
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise ValueError(f"batch_size must be a positive integer, or None for all rows at once; got {batch_size!r}.")
+    if batch_size > num_rows:
+        raise ValueError(
+            f"batch_size={batch_size} is larger than the data set of {num_rows} rows: choose at most {num_rows}, or None for all "
+            "rows at once."
+        )
+    return int(batch_size)
+
+
+def _array(value: Any, name: str) -> jax.Array:
+    try:
+        array = np.asarray(value) if not isinstance(value, jax.Array) else value
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array, got {type(value).__name__}: {error}") from error
+    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first.")
+    if np.issubdtype(array.dtype, np.floating):
+        return jnp.asarray(array, jnp.result_type(float))
+    return jnp.asarray(array, jnp.int32)

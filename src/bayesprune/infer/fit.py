@@ -1,0 +1,128 @@
+"""`fit_svi`: stochastic variational inference in one compiled loop, with pruning, evaluation and checkpoints between its chunks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import optax
+from numpyro.infer import ELBO
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.schedules import Constant
+from bayesprune.core.types import Sparsifier
+from bayesprune.infer import door
+from bayesprune.infer.compiled import Example, compile_loop
+from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.progress import progress as make_progress
+from bayesprune.infer.record import Record
+from bayesprune.infer.result import FitResult, KeepAll, Moment
+from bayesprune.infer.resume import open_checkpoints
+from bayesprune.infer.start import start_mask, start_params
+from bayesprune.infer.stopping import EarlyStop, NeverStop
+from bayesprune.infer.training import Periods, Training
+from bayesprune.model.bnn import BNN, Program
+from bayesprune.prune.read import read as read_params
+
+
+def fit_svi(
+    rng_key: jax.Array,
+    program: BNN | Program,
+    data: Any,
+    *,
+    num_steps: int,
+    batch_size: int | None = None,
+    optimizer: optax.GradientTransformation = optax.adabelief(5e-3),
+    sparsifier: Sparsifier = KeepAll(),
+    every: int | None = None,
+    estimator: str | ELBO = "weight",
+    num_particles: int = 1,
+    kl_weight: Callable[[jax.Array], Any] = Constant(1.0),
+    mask: dict[str, Any] | None = None,
+    init_params: dict[str, Any] | None = None,
+    eval_data: Any = None,
+    eval_every: int | None = None,
+    eval_samples: int = 20,
+    early_stop: EarlyStop | NeverStop = NeverStop(),
+    callbacks: Sequence[Callable[[Moment], None]] = (),
+    checkpoint: str | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool | None = None,
+) -> FitResult:
+    """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
+
+    Minimises  KL(q || p) - (n / batch) sum_batch E_q log p(y | x, w)  by ``optimizer``, one step for each minibatch; the gradient
+    handed to the optimizer is of this loss divided by n. All steps run in one compiled loop; a mask that changes never compiles
+    it again. Runs with the same key are equal bit by bit, interrupted or not.
+
+    Args:
+        rng_key: a JAX random key.
+        program: a `BNN`, or a `Program` of NumPyro callables of (x, y).
+        data: a data set with fields x (rows, ...) and y (rows, ...).
+        num_steps: optimiser steps.
+        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
+        optimizer: any optax transformation; clip gradients by chaining ``optax.clip_by_global_norm``.
+        sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step).
+        every: steps between prunings; one epoch if None.
+        estimator: "weight", "local" (local reparameterisation), or a NumPyro ELBO object.
+        num_particles: draws of the latent variables in each step.
+        kl_weight: the divergence's weight as a function of the step, such as `schedules.LinearWarmup`.
+        mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
+        init_params: parameters to start from, as in ``fit.params``; others are initialised.
+        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) with so many draws.
+        early_stop: `EarlyStop` on a figure of the evaluation.
+        callbacks: functions of a `Moment`, called between chunks of steps.
+        checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one there
+            and goes on from it.
+        progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
+
+    Returns:
+        A `FitResult`.
+
+    Raises:
+        ValueError, TypeError: bad data or settings, by name, before anything is trained.
+        DivergedError: the loss stopped being finite; carries the last finite parameters.
+        OSError: the checkpoint folder cannot be written.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=4, batch_size=64, sparsifier=bp.methods.BMR(), every=2)
+        >>> fit.losses.shape, int(fit.history["prune/step"][0])
+        ((4,), 2)
+
+    Source: Hoffman et al. (2013) for the stochastic bound; Marković et al. (2024), Algorithm 1, for pruning on the way.
+    """
+    rng_key = check_key(rng_key)
+    check_integer(num_steps, "num_steps")
+    data = door.check_program_data(program, data, "data")
+    if eval_data is not None:
+        eval_data = door.check_program_data(program, eval_data, "eval_data")
+    batch = door.check_batch(batch_size, data.x.shape[0])
+    periods = Periods.of(
+        num_steps,
+        epoch=-(-data.x.shape[0] // batch),
+        every=(not isinstance(sparsifier, KeepAll), every),
+        eval_every=(eval_data is not None, eval_every),
+        checkpoint_every=(checkpoint is not None, checkpoint_every),
+    )
+    read = program.read if isinstance(program, BNN) else read_params
+    keywords = (("train", True),) if isinstance(program, BNN) else ()
+    elbo = make_elbo(estimator, num_particles)
+    loop = compile_loop(program, elbo, optimizer, sparsifier, kl_weight, read, batch, Example.of(data), keywords)
+    carry = start_params(loop.init(rng_key, data), init_params, loop)
+    sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data)
+    fingerprint = {
+        "batch_size": batch,
+        "sparsifier": repr(sparsifier),
+        "every": periods.every,
+        "estimator": type(elbo).__name__,
+    }
+    checkpoints = open_checkpoints(checkpoint, fingerprint)
+    carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))
+    with make_progress(num_steps, progress, initial=int(carry.step)) as bar:
+        training = Training(
+            program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks)
+        )
+        return training.run(carry, sparse, record)

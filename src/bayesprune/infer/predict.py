@@ -1,0 +1,140 @@
+"""Prediction by draws from the posterior, streamed over rows and draws: memory grows with neither."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.handlers import seed, substitute, trace
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.model.bnn import BNN
+from bayesprune.model.handlers import masked
+
+# A chunk of rows goes through the network at once; a block of chunks is on the device at once.
+_ROWS, _CHUNKS = 1_000, 50
+
+
+def predict(
+    rng_key: jax.Array,
+    bnn: BNN,
+    params: dict[str, Any],
+    x: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
+) -> np.ndarray:
+    """The predictive mean, E_q[ E[y | x, w] ], averaged over ``num_samples`` networks drawn from the posterior.
+
+    Args:
+        rng_key: a JAX random key.
+        bnn: the network that was fitted.
+        params: NumPyro parameters, as in ``fit.params`` or ``pruned.params``.
+        x: inputs, shape (rows, *input_shape).
+        mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
+        num_samples: networks drawn.
+
+    Returns:
+        Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y.
+
+    Raises:
+        ValueError: ``x`` has rows of another shape than the network was built for.
+        TypeError: ``bnn`` is no `BNN`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=2, batch_size=64)
+        >>> bp.predict(jax.random.key(1), bnn, fit.params, test.x, num_samples=3).shape == (len(test.x), 10)
+        True
+    """
+    rng_key, x, mask = _check(rng_key, bnn, x, mask, num_samples)
+    blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in _blocks(x)]
+    return _unblock(blocks, len(x))
+
+
+def predict_draws(
+    rng_key: jax.Array,
+    bnn: BNN,
+    params: dict[str, Any],
+    x: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
+) -> np.ndarray:
+    """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
+
+    Arguments and errors are those of `predict`. One output per row keeps its axis: (num_samples, rows, 1).
+    """
+    rng_key, x, mask = _check(rng_key, bnn, x, mask, num_samples)
+    blocks = list(_blocks(x))
+    draws = []
+    for index in range(num_samples):
+        draw = _unblock([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
+        draws.append(draw[:, None] if draw.ndim == 1 else draw)
+    return np.stack(draws)
+
+
+def _check(
+    rng_key: Any, bnn: BNN, x: Any, mask: dict[str, Any] | None, num_samples: int
+) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
+    check_integer(num_samples, "num_samples")
+    if not isinstance(bnn, BNN):
+        raise TypeError(
+            f"bnn must be a bp.BNN, got {type(bnn).__name__}: for a NumPyro program use numpyro.infer.Predictive(program.model, "
+            "guide=program.guide, params=params, num_samples=...)."
+        )
+    x = np.asarray(x)
+    if tuple(x.shape[1:]) != bnn.input_shape:
+        raise ValueError(f"x must have shape (rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}: reshape it.")
+    if len(x) == 0:
+        raise ValueError("x is empty: there are no rows to predict.")
+    return check_key(rng_key), x, mask or {}
+
+
+def _blocks(x: np.ndarray) -> Iterator[np.ndarray]:
+    """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk."""
+    rows = min(_ROWS, len(x))
+    for first in range(0, len(x), rows * _CHUNKS):
+        block = x[first : first + rows * _CHUNKS]
+        missing = -len(block) % rows
+        block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
+        yield block.reshape((-1, rows, *x.shape[1:]))
+
+
+def _unblock(blocks: list[Any], num_rows: int) -> np.ndarray:
+    """The inverse of `_blocks`, for outputs."""
+    flat = [np.asarray(block).reshape((-1, *block.shape[2:])) for block in blocks]
+    return np.concatenate(flat)[:num_rows]
+
+
+def _outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
+    """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
+    guide_key, model_key = jax.random.split(rng_key)
+    sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
+    values = {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
+    network = substitute(seed(masked(bnn.network, mask), model_key), data=params | values)
+    return jax.lax.map(lambda x: bnn.likelihood.mean(network(x)), block)
+
+
+@functools.lru_cache(maxsize=32)
+def _mean(bnn: BNN) -> Callable[..., jax.Array]:
+    def mean(rng_key, params, mask, block, num_samples):  # type: ignore[no-untyped-def]
+        def add(index, total):  # type: ignore[no-untyped-def]
+            return total + _outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+
+        shape = jax.eval_shape(lambda: _outputs(bnn, rng_key, params, mask, block))
+        return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples
+
+    return jax.jit(mean)
+
+
+@functools.lru_cache(maxsize=32)
+def _draw(bnn: BNN) -> Callable[..., jax.Array]:
+    return jax.jit(
+        lambda rng_key, params, mask, block, index: _outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+    )

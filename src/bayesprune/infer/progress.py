@@ -1,0 +1,97 @@
+"""A progress bar over chunks of training steps, in a terminal or a notebook, and the silence in its place."""
+
+import sys
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+from jax.typing import ArrayLike
+from tqdm.auto import tqdm
+
+from bayesprune.core.checks import check_integer
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """What a training loop tells about its progress, as a context manager."""
+
+    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> "Progress": ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+class NoProgress:
+    """Progress that says nothing and never waits for a device."""
+
+    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None:
+        """Do nothing; above all, do not read ``loss`` or ``density``."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> "NoProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ProgressBar:
+    """A bar on the standard error with the loss, the density and the steps per second; see `progress`."""
+
+    def __init__(self, total: int, initial: int = 0) -> None:
+        self._bar = tqdm(total=total, initial=initial, unit=" steps", file=sys.stderr, dynamic_ncols=True)
+
+    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None:
+        """Count ``num_steps`` more. ``loss``: a scalar in nats; ``density``: the alive fraction. None is not shown."""
+        shown: dict[str, Any] = {}
+        if loss is not None:
+            shown["loss"] = f"{float(loss):.5g}"
+        if density is not None:
+            shown["density"] = f"{100 * float(density):.3g} %"
+        self._bar.set_postfix(shown, refresh=False)
+        self._bar.update(num_steps)
+
+    def close(self) -> None:
+        """Draw the bar a last time and leave it standing. Closing twice is allowed."""
+        self._bar.refresh()
+        self._bar.close()
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def progress(total: int, enabled: bool | None = None, initial: int = 0) -> Progress:
+    """A progress bar over ``total`` steps, or `NoProgress`.
+
+    ``enabled``: True shows the bar wherever the standard error goes, False never does, None does so in a terminal or a
+    notebook only. ``initial``: steps a resumed run has behind it; they are shown, and do not count as speed.
+
+    Raises `ValueError` for a negative or fractional ``total`` or ``initial``.
+
+    >>> with progress(1000, enabled=False) as bar:
+    ...     bar.advance(100, loss=3.2, density=0.5)
+    """
+    check_integer(total, "total", minimum=0)
+    check_integer(initial, "initial", minimum=0)
+    if enabled is None:
+        enabled = _in_terminal() or _in_notebook()
+    return ProgressBar(total, initial) if enabled else NoProgress()
+
+
+def _in_terminal() -> bool:
+    # A process without a console has no standard error at all.
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _in_notebook() -> bool:
+    # IPython is asked only where it already runs: a notebook's standard error is no terminal.
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None

@@ -1,0 +1,40 @@
+"""What a fit writes down as it goes: losses, and a history of plain arrays."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.types import Info
+
+
+@dataclass
+class Record:
+    """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`."""
+
+    losses: np.ndarray
+    history: dict[str, list[float]] = field(default_factory=dict)
+    stopped: bool = False
+
+    @classmethod
+    def empty(cls, num_steps: int) -> "Record":
+        return cls(np.full((num_steps,), np.nan, np.float32))
+
+    def add_losses(self, first: int, losses: Any) -> None:
+        values = np.asarray(losses)
+        self.losses[first : first + len(values)] = values
+
+    def add_info(self, step: int, info: Info) -> None:
+        row = {name: getattr(info, name) for name in Info._fields if name != "density_per_site"}
+        row |= {f"density/{site}": value for site, value in info.density_per_site.items()}
+        self._append("prune", step, row)
+
+    def add_metrics(self, step: int, metrics: dict[str, float]) -> None:
+        self._append("eval", step, metrics)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(values) for name, values in self.history.items()}
+
+    def _append(self, kind: str, step: int, row: dict[str, Any]) -> None:
+        for name, value in ({"step": step} | row).items():
+            self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else float(value))

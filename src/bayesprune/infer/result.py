@@ -1,0 +1,49 @@
+"""What a fit gives back, and what it shows on the way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.svi import SVIState
+
+from bayesprune.core.types import Evidence, Info, SparseState
+
+
+class FitResult(NamedTuple):
+    """The result of `fit_svi`; the first three fields are those of NumPyro's ``SVIRunResult``.
+
+    ``params``: NumPyro parameters, dead weights at loc = scale = 0. ``state``: NumPyro ``SVIState``. ``losses``: negative ELBO of
+    the whole data set by step, nats, shape (steps,). ``mask``: site -> booleans, True = alive (empty where nothing was pruned).
+    ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation.
+    """
+
+    params: dict[str, Any]
+    state: SVIState
+    losses: np.ndarray
+    mask: dict[str, Any]
+    history: dict[str, np.ndarray]
+
+
+class Moment(NamedTuple):
+    """What a callback is shown at the end of each chunk of steps. ``params()`` fetches the current parameters."""
+
+    step: int
+    loss: float
+    density: float
+    history: dict[str, list[float]]
+    params: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class KeepAll:
+    """The sparsifier that prunes nothing."""
+
+    def init(self, rng_key: jax.Array, posterior: Any) -> SparseState:
+        return SparseState({}, {}, (), jnp.zeros((), jnp.int32))
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        one, zero = jnp.ones(()), jnp.zeros((), jnp.int32)
+        return state, Info(one, {}, zero, zero, zero, jnp.zeros(()), one)

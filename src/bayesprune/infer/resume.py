@@ -1,0 +1,51 @@
+"""Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.types import SparseState
+from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
+from bayesprune.infer.compiled import Carry
+from bayesprune.infer.record import Record
+
+
+@dataclass(frozen=True)
+class NoCheckpoints:
+    """Saves nothing, resumes nothing."""
+
+    def resume(self, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState, Record]:
+        return carry, sparse, record
+
+    def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class FitCheckpoints:
+    """Checkpoints of one fit in a folder; ``fingerprint`` are the settings that must not change between start and resumption."""
+
+    checkpoints: Checkpoints
+    fingerprint: dict[str, Any]
+
+    def resume(self, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState, Record]:
+        step = self.checkpoints.latest()
+        if step is None:
+            return carry, sparse, record
+        metadata = self.checkpoints.metadata(step)
+        check_same_settings(metadata["fingerprint"], self.fingerprint, self.checkpoints.folder)
+        target = (carry, sparse, np.zeros((step,), np.float32))
+        (carry, sparse, losses), _ = self.checkpoints.restore(step, target)
+        record = Record(record.losses, metadata["history"], metadata["stopped"])
+        record.add_losses(0, losses[: len(record.losses)])
+        return carry, sparse, record
+
+    def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
+        metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
+        self.checkpoints.save(step, (carry, sparse, record.losses[:step]), metadata)
+
+
+def open_checkpoints(folder: str | None, fingerprint: dict[str, Any]) -> FitCheckpoints | NoCheckpoints:
+    """The checkpoints in ``folder``, made if need be; none for None."""
+    return NoCheckpoints() if folder is None else FitCheckpoints(Checkpoints(folder), fingerprint)

@@ -1,0 +1,72 @@
+"""Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.handlers import seed, trace
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import Dataset, SparseState
+from bayesprune.infer.compiled import Carry, Loop
+from bayesprune.infer.result import KeepAll
+from bayesprune.model.bnn import BNN
+from bayesprune.model.elbo import read_gaussian
+
+
+def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Loop) -> Carry:
+    """Put given parameters in the place of the initialised ones.
+
+    A pruned weight's scale of exactly zero has no unconstrained form: it takes the initial one, which its mask keeps out of sight.
+    """
+    if init_params is None:
+        return carry
+    initial = loop.constrain(carry.params)
+    params, mutable = dict(initial), dict(carry.mutable)
+    for name, value in init_params.items():
+        if name in mutable:
+            mutable[name] = jax.tree.map(jnp.asarray, value)
+        elif name not in params:
+            raise unknown_name("parameter of init_params", name, params)
+        elif jnp.shape(value) != jnp.shape(params[name]):
+            raise ValueError(
+                f"init_params[{name!r}] has shape {jnp.shape(value)}, the program's has {jnp.shape(params[name])}: "
+                "it comes from another network."
+            )
+        elif not isinstance(value, dict):
+            new = jnp.asarray(value, params[name].dtype)
+            params[name] = jnp.where(new == 0, params[name], new) if name.endswith("_scale") else new
+    return carry._replace(params=loop.unconstrain(params), mutable=mutable)
+
+
+def start_mask(
+    rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: dict[str, Any] | None, program: Any, data: Dataset
+) -> SparseState:
+    """The sparsifier's first state, with the prior's scales read from the program, under the mask that was given."""
+    state = sparsifier.init(jax.random.fold_in(rng_key, 2), posterior)
+    if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
+        state = state._replace(prior_scale=_prior_scales(program, data, state.prior_scale))
+    if not mask:
+        return state
+    for site, alive in mask.items():
+        if site not in posterior:
+            raise unknown_name("site in mask", site, posterior)
+        if jnp.shape(alive) != jnp.shape(posterior[site].loc):
+            raise ValueError(f"mask[{site!r}] has shape {jnp.shape(alive)}, its site {jnp.shape(posterior[site].loc)}.")
+    given = {site: jnp.asarray(alive, bool) for site, alive in mask.items()}
+    return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
+
+
+def _prior_scales(program: Any, data: Dataset, scales: dict[str, Any]) -> dict[str, Any]:
+    """Standard deviations of the Gaussian priors of a hand-written model, site by site."""
+    sites = trace(seed(program.model, jax.random.key(0))).get_trace(data.x, data.y)
+    new = dict(scales)
+    for name in scales:
+        prior = read_gaussian(sites[name]["fn"]) if name in sites else None
+        if prior is None:
+            raise ValueError(
+                f"site {name!r} has no Gaussian prior in the model, so its evidence has no closed form: give it a dist.Normal prior, "
+                "or keep it out of the pruning."
+            )
+        new[name] = jnp.asarray(prior.scale)
+    return new

@@ -1,0 +1,116 @@
+"""The course of a fit: chunks of compiled steps, and what happens between them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from numpyro.infer.svi import SVIState
+
+from bayesprune.core import masks
+from bayesprune.core.checks import check_integer
+from bayesprune.core.types import Dataset, SparseState
+from bayesprune.infer.compiled import CHUNK, Carry, Loop
+from bayesprune.infer.diverged import diverged
+from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.record import Record
+from bayesprune.infer.result import FitResult, Moment
+from bayesprune.infer.stopping import EarlyStop, NeverStop
+from bayesprune.prune.read import write
+
+
+class Periods(NamedTuple):
+    """When things happen, in steps; 0 = never."""
+
+    num_steps: int
+    every: int
+    eval_every: int
+    checkpoint_every: int
+
+    @classmethod
+    def of(cls, num_steps: int, epoch: int, **wanted: tuple[bool, int | None]) -> "Periods":
+        """From pairs (whether, period or None for one epoch) by name."""
+        for name, (_, period) in wanted.items():
+            if period is not None:
+                check_integer(period, name)
+        return cls(num_steps, **{name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()})
+
+    def next_stop(self, step: int) -> int:
+        """The next step after ``step`` at which something other than training happens."""
+        periods = [p for p in (self.every, self.eval_every, self.checkpoint_every) if p]
+        return min([self.num_steps, *((step // p + 1) * p for p in periods)])
+
+    def due(self, name: str, step: int) -> bool:
+        period = getattr(self, name)
+        return bool(period) and step % period == 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """One fit's fixed parts; `run` carries the changing ones from step to step."""
+
+    program: Any
+    loop: Loop
+    data: Dataset
+    periods: Periods
+    checkpoints: Any
+    bar: Any
+    eval_data: Any
+    eval_samples: int
+    early_stop: EarlyStop | NeverStop
+    callbacks: tuple[Callable[[Moment], None], ...]
+
+    def run(self, carry: Carry, sparse: SparseState, record: Record) -> FitResult:
+        """Train to the end, or until the early stop."""
+        step = int(carry.step)
+        pace = 16
+        while step < self.periods.num_steps and not record.stopped:
+            pause = self.periods.next_stop(step)
+            while step < pause:
+                carry, taken, seconds = self._chunk(carry, sparse, record, min(pace, pause - step))
+                step += taken
+                # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit of the result.
+                pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
+            carry, sparse = self._pause(step, carry, sparse, record)
+        state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+        params = self._params(carry, sparse.mask)
+        return FitResult(params, state, record.losses[:step], sparse.mask, record.arrays())
+
+    def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
+        step, begin = int(carry.step), time.perf_counter()
+        # `run` takes its argument's memory over; a copy stays behind for the day the loss is not finite.
+        finite = jax.tree.map(jnp.copy, carry)
+        carry, losses, done = self.loop.run(carry, self.data, sparse.mask, jnp.asarray(num_steps, jnp.int32))
+        record.add_losses(step, losses[: int(done)])
+        loss = float(record.losses[step + int(done) - 1])
+        if not jnp.isfinite(loss):
+            raise diverged(step + int(done), self._params(finite, sparse.mask), self.loop.constrain(carry.params))
+        self.bar.advance(int(done), loss=loss, density=_density(sparse.mask))
+        return carry, int(done), time.perf_counter() - begin
+
+    def _pause(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState]:
+        if self.periods.due("eval_every", step):
+            key = jax.random.fold_in(carry.rng_key, step)
+            params = self._params(carry, sparse.mask)
+            record.add_metrics(
+                step, evaluate(key, self.program, params, self.eval_data, mask=sparse.mask, num_samples=self.eval_samples)
+            )
+            record.stopped = self.early_stop(record.history)
+        if self.periods.due("every", step) and step < self.periods.num_steps:
+            sparse, info = self.loop.prune(carry, self.data, sparse)
+            record.add_info(step, info)
+        if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and step == self.periods.num_steps):
+            self.checkpoints.save(step, carry, sparse, record)
+        for callback in self.callbacks:
+            params_now = lambda: self._params(carry, sparse.mask)  # noqa: E731
+            callback(Moment(step, float(record.losses[step - 1]), _density(sparse.mask), record.history, params_now))
+        return carry, sparse
+
+    def _params(self, carry: Carry, mask: dict[str, Any]) -> dict[str, Any]:
+        return write(self.loop.constrain(carry.params) | carry.mutable, mask)
+
+
+def _density(mask: dict[str, Any]) -> float:
+    return float(masks.density(mask)) if mask else 1.0

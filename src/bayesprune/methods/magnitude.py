@@ -1,0 +1,56 @@
+"""Magnitude pruning: the largest weights stay."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.types import Evidence, Info, PyTree, SparseState
+from bayesprune.prune import scores, to_density
+from bayesprune.prune.choose import SCOPES
+
+BIBTEX = """@article{zhu2018prune,
+  title={To prune, or not to prune: exploring the efficacy of pruning for model compression},
+  author={Zhu, Michael and Gupta, Suyog},
+  journal={International Conference on Learning Representations, workshop track},
+  year={2018}
+}"""
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """Keep the weights of largest |loc|. Works on MAP fits and on mean-field ones.
+
+    Args:
+        density: fraction of the prunable weights that stays alive, in (0, 1]; or a schedule: a function of the number of the
+            pruning step (1, 2, ...): `schedules.Cubic` is gradual pruning, `schedules.Geometric` cuts a share of the rest each time.
+        scope: "global" ranks all layers together, "per_layer" gives every array the same density.
+
+    Counts are exact, ties included; every array keeps at least one weight; the dead stay dead.
+
+    Example:
+        >>> from bayesprune.core.schedules import Cubic
+        >>> Magnitude(density=Cubic(final_density=0.05, begin=0, end=20)).scope
+        'global'
+
+    Source: Han et al. (2015); Zhu & Gupta (2018), equation 1, for the cubic schedule.
+    """
+
+    density: float | Callable[[Any], Any] = 0.1
+    scope: str = "global"
+
+    def __post_init__(self) -> None:
+        if not callable(self.density):
+            check_density(self.density)
+        if self.scope not in SCOPES:
+            raise unknown_name("scope", self.scope, SCOPES)
+
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return to_density.start(posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut to the density of this step."""
+        return to_density.cut(scores.magnitude, self.density, self.scope, evidence, state)

@@ -1,0 +1,132 @@
+"""A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import MeanField
+from bayesprune.model import select
+from bayesprune.model.adapters import adapt
+from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.model.layout import Layout, Predicate, make_layout
+from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.lowered import lower_convolutions
+
+STATE = "net$state"
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Any NumPyro model with its guide: callables of (x, y).
+
+    The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
+    not scale them itself.
+    """
+
+    model: Callable[..., Any]
+    guide: Callable[..., Any]
+
+
+class BNN:
+    """A network with a prior over its weights and a likelihood over its outputs.
+
+    Args:
+        net: a Flax linen, Flax nnx or Equinox module; called on a batch (Equinox: on one row, it is mapped over the batch).
+        prior: what the weights are sampled from: an object of `bayesprune.priors`.
+        likelihood: how outputs become targets: an object of `bayesprune.likelihoods`.
+        input_shape: shape of one row of x.
+        posterior: ``"mean_field"``, ``"map"``, or a guide family of `bayesprune.model.families`.
+        bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
+        prunable: predicate on (path, shape): which Bayesian parameters may be pruned.
+
+    ``bnn.model(x, y=None)`` and ``bnn.guide(x, y=None)`` are plain NumPyro callables; ``train=True`` turns on dropout and the
+    update of batch statistics (the mutable site ``"net$state"``).
+
+    Raises:
+        TypeError: ``net`` is no known kind of module.
+        ValueError: ``posterior`` is an unknown name, or no parameter is Bayesian.
+
+    Example:
+        >>> import bayesprune as bp
+        >>> bnn = bp.BNN(bp.nets.MLP(hidden=(8,), num_outputs=3), prior=bp.priors.Flat(),
+        ...              likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+        >>> [(str(spec.path), spec.shape, spec.prunable) for spec in bnn.layout]  # doctest: +NORMALIZE_WHITESPACE
+        [('Dense_0.kernel', (4, 8), True), ('Dense_0.bias', (8,), True),
+         ('Dense_1.kernel', (8, 3), False), ('Dense_1.bias', (3,), False)]
+    """
+
+    def __init__(
+        self,
+        net: Any,
+        *,
+        prior: Any,
+        likelihood: Likelihood,
+        input_shape: tuple[int, ...],
+        posterior: str | Family = "mean_field",
+        bayesian: Predicate = select.weights,
+        prunable: Predicate = select.not_last,
+    ) -> None:
+        self.prior, self.likelihood = prior, likelihood
+        self.input_shape = tuple(input_shape)
+        self.family = _family(posterior)
+        self._net = adapt(net, self.input_shape)
+        self._apply = lower_convolutions(self._net.apply)
+        params, state = jax.eval_shape(self._net.init, jax.random.key(0))
+        self._has_state = bool(jax.tree.leaves(state))
+        rows = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
+        concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
+        forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]  # noqa: E731
+        self.num_outputs = int(jax.eval_shape(forward, params, rows).shape[-1])
+        self.layout: Layout = make_layout(forward, params, rows, bayesian, prunable)
+        if not any(spec.bayesian for spec in self.layout):
+            raise ValueError("no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is.")
+
+    def model(self, x: Any, y: Any = None, *, train: bool = False) -> Any:
+        """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood."""
+        return self.likelihood.observe(self.network(x, train), y)
+
+    def guide(self, x: Any = None, y: Any = None, *, train: bool = False) -> None:
+        """The approximate posterior, one site for each latent site of the model."""
+        self.prior.guide(self.layout, self.family)
+        self.likelihood.guide(self.family)
+
+    def network(self, x: Any, train: bool = False) -> jax.Array:
+        """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares the other parameters."""
+        weights = self.prior.model(self.layout)
+        for spec in self.layout:
+            if not spec.bayesian:
+                weights[str(spec.path)] = numpyro.param(str(spec.path), self._initial(str(spec.path)))
+        state: dict[str, Any] = {}
+        if self._has_state:
+            state = numpyro.primitives.mutable(STATE, self._net.init(jax.random.key(0))[1])
+        rng_key = numpyro.prng_key() if train else None
+        outputs, new_state = self._apply(weights, state, jnp.asarray(x), train, rng_key)
+        if train and self._has_state:
+            state.update(jax.lax.stop_gradient(new_state))
+        return outputs
+
+    def posterior(self, params: dict[str, Any]) -> dict[str, MeanField]:
+        """Read the posterior of every Bayesian weight, site -> `MeanField`, from NumPyro parameters."""
+        return self.family.posterior(params, self.layout)
+
+    def read(self, params: dict[str, Any]) -> dict[str, MeanField]:
+        """The part of `posterior` that may be pruned: what a sparsifier is shown."""
+        nodes = self.posterior(params)
+        return {str(spec.path): nodes[str(spec.path)] for spec in self.layout if spec.prunable}
+
+    def _initial(self, path: str) -> Callable[[jax.Array], Any]:
+        return lambda rng_key: self._net.init(rng_key)[0][path]
+
+
+def _family(posterior: str | Family) -> Family:
+    if not isinstance(posterior, str):
+        return posterior
+    known = {"mean_field": MeanFieldFamily, "map": MapFamily}
+    if posterior not in known:
+        raise unknown_name("posterior", posterior, known)
+    return known[posterior]()

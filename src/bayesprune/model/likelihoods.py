@@ -1,0 +1,134 @@
+"""Likelihoods: how a network's outputs become a distribution of the targets."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+from bayesprune.model.families import Family
+
+
+class Likelihood(Protocol):
+    """``observe`` samples the site "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs]."""
+
+    def observe(self, outputs: Any, y: Any) -> Any: ...
+
+    def guide(self, family: Family) -> None: ...
+
+    def mean(self, outputs: Any) -> Any: ...
+
+    def check(self, y: Any, num_outputs: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """Class labels: y ~ Categorical(softmax(f)), f of shape (rows, classes), y integers of shape (rows,)."""
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        with numpyro.plate("rows", outputs.shape[0]):
+            return numpyro.sample("obs", dist.Categorical(logits=outputs), obs=y)
+
+    def guide(self, family: Family) -> None:
+        return None
+
+    def mean(self, outputs: Any) -> Any:
+        return jax.nn.softmax(outputs, axis=-1)
+
+    def check(self, y: Any, num_outputs: int) -> None:
+        _check_rank(y, (1,), "Categorical")
+        if not np.issubdtype(y.dtype, np.integer):
+            raise TypeError(f"data.y must hold integer class labels for Categorical, got dtype {y.dtype}: cast it, or use Normal.")
+        low, high = int(y.min()), int(y.max())
+        if low < 0 or high >= num_outputs:
+            raise ValueError(
+                f"data.y holds labels from {low} to {high}, but the network has {num_outputs} outputs: labels must lie in "
+                f"[0, {num_outputs}). Renumber the classes, or give the network {high + 1} outputs."
+            )
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Binary labels: y ~ Bernoulli(sigmoid(f)), f of shape (rows, 1) with y (rows,), or both (rows, outputs)."""
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        with numpyro.plate("rows", outputs.shape[0]):
+            return numpyro.sample("obs", _rows(dist.Bernoulli(logits=_squeeze(outputs))), obs=y)
+
+    def guide(self, family: Family) -> None:
+        return None
+
+    def mean(self, outputs: Any) -> Any:
+        return jax.nn.sigmoid(_squeeze(outputs))
+
+    def check(self, y: Any, num_outputs: int) -> None:
+        _check_outputs(y, num_outputs, "Bernoulli")
+        if not np.isin(np.unique(y), (0, 1)).all():
+            raise ValueError("data.y must hold only 0 and 1 for Bernoulli: use Categorical for more classes, Normal for reals.")
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Real targets: y ~ N(f, scale²), f of shape (rows, 1) with y (rows,), or both (rows, outputs).
+
+    ``scale`` is the noise's standard deviation in the units of y. None (the default) learns it: precision scale^-2 ~ Gamma(6, 6),
+    as in Hernández-Lobato & Adams (2015), for standardised targets.
+    """
+
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not self.scale > 0:
+            raise ValueError(f"scale must be positive (the noise's standard deviation), or None to learn it; got {self.scale}.")
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        scale = self.noise_scale()
+        with numpyro.plate("rows", outputs.shape[0]):
+            return numpyro.sample("obs", _rows(dist.Normal(_squeeze(outputs), scale)), obs=y)
+
+    def noise_scale(self) -> Any:
+        """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
+        if self.scale is not None:
+            return self.scale
+        return numpyro.sample("noise_precision", dist.Gamma(6.0, 6.0)) ** -0.5
+
+    def guide(self, family: Family) -> None:
+        if self.scale is None:
+            family.positive("noise_precision")
+
+    def read_noise_scale(self, params: dict[str, Any]) -> float:
+        """The noise's standard deviation: ``scale``, or the posterior median of the learned one."""
+        return self.scale if self.scale is not None else float(np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"])))
+
+    def mean(self, outputs: Any) -> Any:
+        return _squeeze(outputs)
+
+    def check(self, y: Any, num_outputs: int) -> None:
+        _check_outputs(y, num_outputs, "Normal")
+
+
+def _squeeze(outputs: Any) -> Any:
+    """One output per row is a vector."""
+    return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
+
+
+def _rows(fn: Any) -> Any:
+    """Several outputs of one row are one event of that row."""
+    return fn.to_event(1) if len(fn.batch_shape) > 1 else fn
+
+
+def _check_rank(y: Any, ranks: tuple[int, ...], name: str) -> None:
+    if y.ndim not in ranks:
+        raise ValueError(f"data.y must have {' or '.join(map(str, ranks))} dimension(s) for {name}, got shape {tuple(y.shape)}.")
+
+
+def _check_outputs(y: Any, num_outputs: int, name: str) -> None:
+    _check_rank(y, (1, 2), name)
+    wanted = 1 if y.ndim == 1 else y.shape[1]
+    if wanted != num_outputs:
+        raise ValueError(
+            f"data.y has shape {tuple(y.shape)}, which needs {wanted} network output(s) for {name}, but the network has "
+            f"{num_outputs}: change num_outputs, or pass y as (rows,) for one output and (rows, outputs) for several."
+        )

@@ -1,0 +1,39 @@
+"""Which parameters are given a posterior, and which of those may be pruned: predicates on (path, shape).
+
+A predicate is any function of a `ParamPath` (a string that also has ``.layer`` and ``.is_last``) and a shape.
+"""
+
+from bayesprune.model.layout import ParamPath
+
+_NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "bn", "norm")
+
+
+def everything(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """Every parameter. As ``bayesian=``, what the BMR authors do: LayerNorm, class token and embeddings included."""
+    return True
+
+
+def nothing(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """No parameter."""
+    return False
+
+
+def weights(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """Kernels and biases, but not the scales and shifts of normalisation layers (the default of ``bayesian=``).
+
+    Example:
+        >>> weights(ParamPath("Dense_0.kernel"), (3, 4)), weights(ParamPath("BatchNorm_0.scale"), (4,))
+        (True, False)
+    """
+    parts = path.lower().replace("_", ".").split(".")
+    return not any(part.rstrip("0123456789") in _NORMALISATION for part in parts)
+
+
+def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """Every layer but the last, as in the BMR authors' code (the default of ``prunable=``)."""
+    return not path.is_last
+
+
+def kernels(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """Arrays of two or more dimensions: kernels, not biases."""
+    return len(shape) >= 2

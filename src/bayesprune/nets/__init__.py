@@ -1,0 +1,6 @@
+"""Networks of the papers, as Flax modules. Any other linen, nnx or Equinox module serves as well."""
+
+from bayesprune.nets.lenet import LeNet5
+from bayesprune.nets.mlp import MLP
+
+__all__ = ["MLP", "LeNet5"]

@@ -1,0 +1,47 @@
+"""The fixed-scale Gaussian prior: Bayes by Backprop in its plainest form."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpyro
+import numpyro.distributions as dist
+
+from bayesprune.core.checks import check_positive
+from bayesprune.model.families import Family
+from bayesprune.model.layout import Layout
+
+BIBTEX = """@inproceedings{blundell2015weight,
+  title={Weight Uncertainty in Neural Networks},
+  author={Blundell, Charles and Cornebise, Julien and Kavukcuoglu, Koray and Wierstra, Daan},
+  booktitle={International Conference on Machine Learning},
+  year={2015}
+}"""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent Gaussian weights of one fixed scale: w = scale w_hat, w_hat ~ N(0, 1).
+
+    Args:
+        scale: standard deviation of every weight, in the weights' own units.
+
+    Sites: one per weight array (w_hat). The posterior is written in w_hat's coordinates, where the prior is N(0, 1).
+
+    Source: Blundell et al. (2015), section 3.3.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, "scale")
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        standard = lambda spec: numpyro.sample(str(spec.path), dist.Normal(0.0, 1.0).expand(spec.shape))  # noqa: E731
+        return {str(spec.path): self.scale * standard(spec) for spec in layout if spec.bayesian}
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        for spec in layout:
+            if spec.bayesian:
+                family.weight(spec)

@@ -1,0 +1,33 @@
+"""Bookkeeping that every pruning step shares: the `Info` of a step."""
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from bayesprune.core import masks, trees
+from bayesprune.core.types import Info, PyTree, SparseState
+
+
+def make_info(
+    old: PyTree, state: SparseState, readiness: Array, evidence_gain: PyTree | None = None
+) -> Info:
+    """What happened between the mask ``old`` and ``state.mask``; ``evidence_gain``: dF0 of every weight in nats, if known."""
+    new = state.mask
+    pruned = _minus(old, new)
+    gained = jnp.asarray(jnp.nan)
+    if evidence_gain is not None:
+        nodes = trees.flatten(evidence_gain)
+        gained = sum((jnp.sum(nodes[p], where=fell) for p, fell in trees.flatten(pruned).items()), start=jnp.zeros(()))
+    return Info(
+        density=masks.density(new),
+        density_per_site={path: jnp.mean(alive.astype(float)) for path, alive in trees.flatten(new).items()},
+        num_alive=masks.count(new),
+        num_pruned=masks.count(pruned),
+        num_grown=masks.count(_minus(new, old)),
+        evidence_gained=gained,
+        readiness=readiness,
+    )
+
+
+def _minus(one: PyTree, other: PyTree) -> PyTree:
+    """Alive in ``one`` and dead in ``other``."""
+    return trees.map_nodes(lambda a, b: a & ~b, one, other)

@@ -1,0 +1,91 @@
+"""One pruning pass over finished parameters: any sparsifier, any mean-field posterior."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core import masks, trees
+from bayesprune.core.types import Evidence, Pruned, PyTree, Sparsifier, SparseState
+from bayesprune.prune import read as numpyro_params
+
+
+def prune_once(
+    params: Any,
+    sparsifier: Sparsifier,
+    *,
+    prior_scale: Any = 1.0,
+    prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
+    mask: PyTree | None = None,
+    rng_key: jax.Array | None = None,
+) -> Pruned:
+    """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are.
+
+    Args:
+        params: NumPyro parameters with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (ours, or of an `AutoNormal`); or any
+            tree whose nodes are `MeanField`.
+        sparsifier: a method of `bayesprune.methods`.
+        prior_scale: standard deviation of the weights' prior in the posterior's coordinates: one number, or site -> number or array.
+        prunable: predicate on (path, shape); the sites it refuses are not in the mask.
+        mask: weights that are already dead, False; None = all alive.
+        rng_key: for a sparsifier that draws.
+
+    Returns:
+        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
+
+    Raises:
+        TypeError, ValueError: there is no mean-field posterior in ``params``, a scale is not positive, or a site is unknown.
+    """
+    nodes = _nodes(params)
+    chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
+    if not chosen:
+        raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
+    rng_key = jax.random.key(0) if rng_key is None else rng_key
+    first = sparsifier.init(rng_key, chosen)
+    state = first._replace(prior_scale=_prior_scales(prior_scale, chosen))
+    if mask is not None:
+        given = trees.flatten(mask)
+        state = state._replace(mask={path: given.get(path, alive) & alive for path, alive in state.mask.items()})
+    gradient = {path: jnp.zeros(trees.shape(node)) for path, node in chosen.items()}
+    state, info = sparsifier.step(rng_key, Evidence(chosen, gradient), state)
+    return _result(params, chosen, state, info)
+
+
+def _nodes(params: Any) -> dict[str, Any]:
+    """Posterior nodes by path, checked."""
+    found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else numpyro_params.read(params)
+    nodes = {path: node for path, node in found.items() if trees.is_node(node)}
+    if not nodes:
+        raise ValueError(
+            "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi with "
+            "posterior='mean_field', or NumPyro's AutoNormal), or a tree of bp.MeanField; got "
+            f"{', '.join(map(str, list(params)[:6])) if isinstance(params, dict) else type(params).__name__}. A MAP fit has no "
+            "evidence to prune by: use methods.Magnitude in fit_svi."
+        )
+    for path, node in nodes.items():
+        if jnp.shape(node.loc) != jnp.shape(node.scale):
+            raise ValueError(f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}.")
+        if not bool(jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))):
+            raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
+    return nodes
+
+
+def _has_nodes(params: dict[str, Any]) -> bool:
+    return any(trees.is_node(leaf) for leaf in jax.tree.leaves(params, is_leaf=trees.is_node))
+
+
+def _prior_scales(prior_scale: Any, nodes: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(prior_scale, dict):
+        return {path: jnp.asarray(prior_scale, float) for path in nodes}
+    missing = sorted(nodes.keys() - prior_scale.keys())
+    if missing:
+        raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")
+    return {path: jnp.asarray(prior_scale[path], float) for path in nodes}
+
+
+def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any) -> Pruned:
+    if isinstance(params, dict) and not _has_nodes(params):
+        return Pruned(numpyro_params.write(params, state.mask), state.mask, info)
+    cut = trees.merge(params, trees.flatten(params), masks.apply(state.mask, chosen))
+    return Pruned(cut, state.mask, info)

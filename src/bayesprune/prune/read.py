@@ -1,0 +1,38 @@
+"""Reading mean-field posteriors out of NumPyro parameters, and writing a pruned one back."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from bayesprune.core.types import MeanField
+
+LOC, SCALE = "_auto_loc", "_auto_scale"
+
+
+def read(params: dict[str, Any]) -> dict[str, MeanField]:
+    """The mean-field sites of NumPyro parameters: site -> `MeanField`, for every pair ``"<site>_auto_loc"``, ``"<site>_auto_scale"``.
+
+    These are the names that `numpyro.infer.autoguide.AutoNormal` uses, and that our guides use for the weights that may be pruned.
+    Scalar sites are not weights and are left out.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> list(read({"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3), "nn$params": {}}))
+        ['w']
+    """
+    sites = [name.removesuffix(LOC) for name in params if name.endswith(LOC) and name.removesuffix(LOC) + SCALE in params]
+    nodes = {site: MeanField(params[site + LOC], params[site + SCALE]) for site in sites}
+    return {site: node for site, node in nodes.items() if jnp.ndim(node.loc) > 0}
+
+
+def write(params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with every dead weight at its reduced posterior, loc = scale = 0; everything else untouched.
+
+    Points of a MAP fit (``"<site>_map_loc"``) are cut likewise.
+    """
+    new = dict(params)
+    for site, alive in mask.items():
+        for name in (site + LOC, site + SCALE, site + "_map_loc"):
+            if name in params:
+                new[name] = jnp.where(alive, params[name], jnp.zeros_like(params[name]))
+    return new

@@ -1,0 +1,40 @@
+"""Regrowth: which dead weights to wake. Each returns the newly woken alone; the new mask is the old one or these."""
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core import masks, trees
+from bayesprune.core.checks import check_key
+from bayesprune.core.types import PyTree
+
+
+def largest_gradient(gradient: PyTree, mask: PyTree, counts: PyTree) -> PyTree:
+    """The dead weights of largest |gradient|, addition score 1 of section 4, exactly ``counts`` in each array.
+
+    ``gradient``: of the loss in every weight, dead ones included, one array per array of ``mask``. ``counts``: one number, or a
+    tree with one per array; may be traced; where fewer are dead, all of them wake. Returns a tree of booleans, True =
+    newly alive.
+
+    >>> print(largest_gradient(jnp.array([9.0, -3.0, 2.0]), jnp.array([True, False, False]), 1))
+    [False  True False]
+
+    Source: Evci et al. 2020, section 3; Li et al. 2024, section 3.2.
+    """
+    dead = jax.tree.map(jnp.logical_not, mask)
+    return masks.top_k_leaves(jax.tree.map(jnp.abs, gradient), counts, dead)
+
+
+def random(rng_key: jax.Array, mask: PyTree, counts: PyTree) -> PyTree:
+    """Dead weights drawn uniformly without replacement, exactly ``counts`` in each array.
+
+    Arguments and result as for `largest_gradient`. A `TypeError` if ``rng_key`` is no JAX key.
+
+    >>> print(random(jax.random.key(0), jnp.array([True, False, False]), 2))
+    [False  True  True]
+
+    Source: Mocanu et al. 2018, Algorithm 2.
+    """
+    leaves, structure = jax.tree.flatten(mask)
+    keys = jax.random.split(check_key(rng_key), max(len(leaves), 1))
+    noise = [jax.random.uniform(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=False)]
+    return largest_gradient(jax.tree.unflatten(structure, noise), mask, trees.broadcast(counts, mask))

@@ -1,0 +1,7 @@
+"""What a fit is judged by and handed on as: metrics, files, figures (`bayesprune.report.plots`), citations."""
+
+from bayesprune.report.atomic import write_json
+from bayesprune.report.cite import cite
+from bayesprune.report.export import load_posterior, save_posterior
+
+__all__ = ["cite", "load_posterior", "save_posterior", "write_json"]

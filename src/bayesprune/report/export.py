@@ -1,0 +1,130 @@
+"""A posterior as one safetensors file, which any language can read: see docs/reading_a_posterior.md for the format."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.report.atomic import jsonable, write_atomically, write_json
+from bayesprune.report.inputs import ArrayLike, truth_values
+
+__all__ = ["SavedPosterior", "load_posterior", "save_posterior", "write_json"]
+
+FORMAT, VERSION = "bayesprune posterior", "1"
+Node = MeanField | SpikeSlab
+
+
+class SavedPosterior(NamedTuple):
+    """What a file holds: {site: MeanField or SpikeSlab}, {site: booleans, True = alive}, and the caller's notes."""
+
+    posterior: dict[str, Node]
+    mask: dict[str, np.ndarray]
+    metadata: dict[str, Any]
+
+
+def save_posterior(
+    path: str | os.PathLike[str],
+    posterior: Mapping[str, Any],
+    mask: Mapping[str, ArrayLike],
+    metadata: Mapping[str, Any],
+) -> None:
+    """Write a posterior, its mask and notes to ``path`` (``.safetensors``), whole or not at all.
+
+    ``posterior``: {site: MeanField or SpikeSlab} of arrays; scales (and logits) are spread to the shape of ``loc``.
+    ``mask``: {site: booleans of that shape}, for prunable sites; may be empty. ``metadata``: anything JSON can hold (NaN
+    becomes null), such as prior scales, the data set, seeds. Tensors are named ``loc/<site>``, ``scale/<site>``,
+    ``logit/<site>`` and ``mask/<site>``; the coordinates of every site are kept too.
+
+    Raises ``ValueError`` for a mask that fits no site, ``TypeError`` for metadata with no JSON form, ``OSError`` with the
+    path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
+
+    >>> import tempfile
+    >>> posterior = {"Dense_0.kernel": MeanField(np.ones((2, 3)), np.full((2, 3), 0.1))}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(f"{folder}/p.safetensors", posterior, {}, {"seed": 0})
+    ...     load_posterior(f"{folder}/p.safetensors").metadata
+    {'seed': 0}
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for site, node in posterior.items():
+        tensors |= _tensors(site, node)
+    for site, alive in mask.items():
+        values = truth_values(alive, f"mask[{site!r}]")
+        if site not in posterior or values.shape != tensors[f"loc/{site}"].shape:
+            got = tensors[f"loc/{site}"].shape if site in posterior else "no such site"
+            raise ValueError(
+                f"mask[{site!r}] has shape {values.shape}, the posterior there: {got}. Give masks only for the posterior's own "
+                f"sites, in the shape of loc; its sites are {', '.join(sorted(posterior))}."
+            )
+        tensors[f"mask/{site}"] = values
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "coordinates": json.dumps({site: node.coordinates for site, node in posterior.items()}),
+        "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
+    }
+    # safetensors reads the buffer as it lies in memory: a transposed view would come back scrambled
+    write_atomically(path, save({name: np.asarray(t, order="C") for name, t in tensors.items()}, metadata=header))
+
+
+def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
+    if not isinstance(node, Node):
+        raise TypeError(f"posterior[{site!r}] must be a MeanField or a SpikeSlab, got {type(node).__name__}.")
+    loc = _plain(node.loc)
+    fields = {"loc": loc, "scale": _plain(node.scale)}
+    if isinstance(node, SpikeSlab):
+        fields["logit"] = _plain(node.logit)
+    try:
+        return {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
+    except ValueError:
+        shapes = {name: array.shape for name, array in fields.items()}
+        raise ValueError(f"posterior[{site!r}] has shapes {shapes}: they must broadcast to that of loc.") from None
+
+
+def _plain(array: Any) -> np.ndarray:
+    """On the host; bfloat16, which NumPy alone cannot read, widened to float32 without loss."""
+    host = np.asarray(array)
+    return host.astype(np.float32) if host.dtype.name == "bfloat16" else host
+
+
+def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
+    """Read what `save_posterior` wrote: ``(posterior, mask, metadata)``, of NumPy arrays, bit for bit.
+
+    Raises ``FileNotFoundError`` where there is no file, ``ValueError`` for a file that is not such a posterior or is cut short.
+
+    >>> load_posterior("/nowhere/p.safetensors")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] no posterior at /nowhere/p.safetensors: check the path, or write one with save_posterior.
+    """
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(2, f"no posterior at {path}: check the path, or write one with save_posterior.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no whole safetensors file ({error}): copy or save it again.") from error
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
+        raise ValueError(
+            f"{path} is not a version {VERSION} posterior of bayesprune, its header says format {header.get('format')!r}, "
+            f"version {header.get('version')!r}: read it with safetensors itself, or with the release that wrote it."
+        )
+    coordinates = json.loads(header["coordinates"])
+    posterior = {site: _node(tensors, site, where) for site, where in coordinates.items()}
+    mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
+    return SavedPosterior(posterior, mask, json.loads(header["metadata"]))
+
+
+def _node(tensors: Mapping[str, np.ndarray], site: str, coordinates: str) -> Node:
+    loc, scale = tensors[f"loc/{site}"], tensors[f"scale/{site}"]
+    if f"logit/{site}" in tensors:
+        return SpikeSlab(loc, scale, tensors[f"logit/{site}"], coordinates)
+    return MeanField(loc, scale, coordinates)

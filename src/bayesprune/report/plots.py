@@ -1,0 +1,296 @@
+"""Figures of a fit. Each function returns a matplotlib ``Figure`` of its own and leaves no global state, so it runs headless.
+
+Single-panel figures take ``ax``, an axes of your own to draw into; the others take ``fig``. Import this module only when a
+figure is wanted: it is the one place that needs matplotlib.
+"""
+
+import os
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from bayesprune.report.atomic import write_atomically
+from bayesprune.report.calibration import ece, top_label_bins
+from bayesprune.report.inputs import ArrayLike, finite, truth_values
+from bayesprune.report.tiles import mosaic, tile_shape
+
+try:
+    from matplotlib import colormaps
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+except ImportError as error:
+    raise ImportError('figures need matplotlib: pip install "bayesprune[plots]"') from error
+
+# Okabe and Ito's palette, told apart by colour-blind eyes; black is kept for totals
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
+BLACK, GREY = "#222222", "#999999"
+SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN stands for a pruned weight
+DASHES = ("-", "--", "-.")
+MAX_CURVE_POINTS = 1000
+MAX_LEGEND = 8
+
+Posterior = Mapping[str, Any]
+Mask = Mapping[str, ArrayLike]
+
+
+def _figure(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _single(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
+    """The caller's axes and its figure, or new ones."""
+    if ax is None:
+        ax = _figure(width, height).add_subplot()
+    return ax.get_figure(root=True), ax
+
+
+def _style(ax: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
+    """The one look of all figures."""
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.set_title(title, fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, color="#E6E6E6", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _sites(names: list[str]) -> list[str]:
+    """Names with their numbers in order of size, so that layer 10 comes after layer 9."""
+    parts = {n: [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in n.replace("_", ".").split(".")] for n in names}
+    return sorted(names, key=parts.__getitem__)
+
+
+def _legend_of_sites(ax: Axes, curves: dict[str, tuple[Any, Any]], drawstyle: str = "default") -> None:
+    """One curve a site: up to eight get a legend, more get a colour scale."""
+    many = len(curves) > MAX_LEGEND
+    shades = ScalarMappable(Normalize(1, len(curves)), "viridis")
+    for i, (site, (x, y)) in enumerate(curves.items()):
+        color, dash = (shades.to_rgba(i + 1), "-") if many else (PALETTE[i % len(PALETTE)], DASHES[i % 3])
+        label = "_hidden" if many else site  # matplotlib leaves a leading underscore out of the legend
+        ax.plot(x, y, color=color, linestyle=dash, linewidth=1.4, drawstyle=drawstyle, label=label)
+    if many:
+        bar = ax.figure.colorbar(shades, ax=ax, label="layer, in order of name")
+        bar.locator = MaxNLocator(integer=True, nbins=6)
+
+
+def _legend_beside(ax: Axes, num_sites: int) -> None:
+    """Right of the axes; above them where the colour scale has taken that side."""
+    loc, anchor = ("center left", (1.01, 0.5)) if num_sites <= MAX_LEGEND else ("lower right", (1.0, 1.0))
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=9, loc=loc, bbox_to_anchor=anchor)
+
+
+def _history(history: Mapping[str, Any], key: str, remedy: str) -> np.ndarray:
+    if key not in history or np.size(history[key]) == 0:
+        raise ValueError(f"history has no {key!r} (it has {', '.join(sorted(history)) or 'nothing'}): {remedy}.")
+    return np.asarray(history[key], np.float64)
+
+
+def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: Figure | None = None) -> Figure:
+    """The loss, and beside it every test metric that was recorded, over training steps.
+
+    ``losses``: (num_steps,), negative ELBO of the whole data set in nats; pale, single steps, and dark, medians of blocks of
+    steps. ``history``: may hold ``eval/step`` and ``eval/<metric>``, each (evaluations,); the steps of ``prune/step`` are
+    marked by ticks at the foot.
+    """
+    losses = np.asarray(losses, np.float64)
+    if losses.ndim != 1 or losses.size == 0:
+        raise ValueError(f"losses must have shape (num_steps,) and hold something, got {losses.shape}.")
+    metrics = [k for k in history if k.startswith("eval/") and k != "eval/step" and np.size(history[k])]
+    columns = min(1 + len(metrics), 3)
+    rows = -(-(1 + len(metrics)) // columns)
+    fig = _figure(4.2 * columns, 3.3 * rows) if fig is None else fig
+    axes = fig.subplots(rows, columns, squeeze=False).ravel()
+    _loss_panel(axes[0], losses, np.asarray(history.get("prune/step", [])))
+    for ax, key in zip(axes[1:], metrics, strict=False):
+        name = key.removeprefix("eval/")
+        ax.plot(history["eval/step"], history[key], color=PALETTE[0], marker="o", markersize=3.5)
+        _style(ax, "training step", {"nll": "nll (nats per row)", "ece": "ece (15 equal-width bins)"}.get(name, name))
+        ax.set_xlim(0, len(losses))
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for ax in axes[1 + len(metrics) :]:
+        ax.set_visible(False)
+    return fig
+
+
+def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
+    block = max(1, len(losses) // 200, min(10, len(losses) // 10))
+    whole = losses[: len(losses) // block * block].reshape(-1, block)
+    step = np.arange(len(losses)) + 1
+    thin = slice(None, None, max(1, len(losses) // MAX_CURVE_POINTS))
+    ax.plot(step[thin], losses[thin], color="#B5CDE0", linewidth=0.7)
+    ax.plot((np.arange(len(whole)) + 0.5) * block, np.median(whole, axis=1), color=PALETTE[0], linewidth=1.6)
+    _style(ax, "training step", "negative ELBO (nats)")
+    kept = losses[np.isfinite(losses)]
+    if kept.size and kept.min() > 0 and kept.max() > 20 * kept.min():
+        ax.set_yscale("log")
+    ax.set_xlim(0, len(losses))
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    if prune_steps.size:
+        foot = ax.get_xaxis_transform()
+        ax.plot(prune_steps, np.full(len(prune_steps), 0.015), "|", color=PALETTE[1], transform=foot, label="pruning step")
+        ax.legend(frameon=False, fontsize=9)
+
+
+def pruned_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Share of the prunable weights that are pruned, in total and per layer, over training steps.
+
+    ``history``: ``prune/step`` and ``prune/density``, (rounds,), and ``prune/density/<site>`` where known.
+    """
+    remedy = "fit with a sparsifier to record it"
+    step, density = _history(history, "prune/step", remedy), _history(history, "prune/density", remedy)
+    prefix = "prune/density/"
+    sites = _sites([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
+    fig, ax = _single(ax)
+    ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
+    _legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
+    _style(ax, "training step", "pruned share")
+    ax.set_ylim(-0.02, 1.02)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _legend_beside(ax, len(sites))
+    return fig
+
+
+def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = None) -> Figure:
+    """For each layer, the share of weights whose absolute posterior mean is at most x; zeros show at the left edge.
+
+    ``posterior``: {site: MeanField}; with ``mask``, {site: booleans}, dead weights count as exactly zero.
+    Source: after Markovic et al. 2024, figure 3.
+    """
+    size = {s: np.sort(np.abs(_alive_or_zero(posterior[s].loc, s, mask)).ravel()) for s in _sites(list(posterior))}
+    positive = [v[v > 0] for v in size.values() if (v > 0).any()]
+    if not positive:
+        raise ValueError("posterior has no weight whose mean differs from zero: is the mask empty, or the fit untrained?")
+    left, right = min(np.quantile(v, 0.01) for v in positive) / 2, max(v[-1] for v in positive) * 1.5
+    x = np.geomspace(left, right, MAX_CURVE_POINTS)
+    curves = {site: (x, np.searchsorted(v, x, side="right") / len(v)) for site, v in size.items()}
+    fig, ax = _single(ax)
+    _legend_of_sites(ax, curves, drawstyle="steps-post")
+    ax.set_xscale("log")
+    ax.set_xlim(left, right)
+    _style(ax, _loc_label(posterior), "share of weights at or below")
+    ax.set_ylim(0, 1.02)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _legend_beside(ax, len(curves))
+    return fig
+
+
+def _loc_label(posterior: Posterior) -> str:
+    where = {getattr(node, "coordinates", "weight") for node in posterior.values()}
+    return "|posterior mean|" + (" (in units of the prior's scale)" if where == {"prior"} else "")
+
+
+def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:
+    values = finite(loc, f"posterior[{site!r}].loc")
+    return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0) if mask and site in mask else values
+
+
+def first_layer_heatmap(
+    loc_kernel: ArrayLike,
+    mask: ArrayLike | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    fig: Figure | None = None,
+    max_features: int = 64,
+) -> Figure:
+    """The first layer's posterior means as pictures, one tile a feature, strongest first; pruned weights are grey.
+
+    ``loc_kernel``: (inputs, features) of a dense layer, whose inputs are the pixels of ``image_shape``, (height, width[,
+    channels]), found by itself for a square image; inputs that form no image are shown as one matrix. Or (height, width,
+    channels, features) of a convolution. Channels lie side by side. ``mask``: booleans of the same shape, True = alive.
+
+    Source: after Markovic et al. 2024, figure 4.
+    """
+    kernel = finite(loc_kernel, "loc_kernel")
+    alive = np.ones(kernel.shape, bool) if mask is None else truth_values(mask, "mask")
+    if alive.shape != kernel.shape:
+        raise ValueError(f"mask must have loc_kernel's shape {kernel.shape}, got {alive.shape}.")
+    values = np.where(alive, kernel, np.nan)
+    order = np.argsort(-np.nansum(values**2, axis=tuple(range(kernel.ndim - 1))), kind="stable")
+    shown = values[..., order[:max_features]]
+    peak = float(np.nanquantile(np.abs(shown), 0.995)) if np.isfinite(shown).any() else 0.0
+    scale = ScalarMappable(Normalize(-(peak or 1.0), peak or 1.0), SIGNED)
+    shape = tile_shape(shown.shape, image_shape)
+    sheet = mosaic(scale.to_rgba(shown.ravel()).reshape(*shape, 4))
+    fig = _figure(6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0))) if fig is None else fig
+    ax = fig.add_subplot()
+    ax.imshow(sheet, interpolation="nearest")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    total, kept = kernel.shape[-1], shown.shape[-1]
+    count = f"{total} features" if kept == total else f"{kept} of {total} features"
+    pruned = "" if alive.all() else f"; {1 - alive.mean():.1%} pruned (grey)"
+    fig.suptitle(f"{count}, largest norm first{pruned}", fontsize=11)
+    fig.colorbar(scale, ax=ax, label="posterior mean", shrink=0.8, extend="both")
+    return fig
+
+
+def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: Figure | None = None) -> Figure:
+    """How often the most probable class was right, given how sure the model was; below, how often it was that sure.
+
+    ``probs``: (rows, classes); ``y``: (rows,) labels. The bins and the ECE of the title are those of `metrics.ece`.
+    """
+    bins = top_label_bins(probs, y)
+    num_bins = len(bins.count)
+    centre, width = (np.arange(num_bins) + 0.5) / num_bins, 0.9 / num_bins
+    fig = _figure(4.6, 5.4) if fig is None else fig
+    top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    top.bar(centre, np.nan_to_num(bins.observed), width, color=PALETTE[0], label="accuracy")
+    top.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")
+    full = bins.count > 0
+    top.plot(
+        bins.predicted[full],
+        bins.observed[full],
+        "o",
+        color=PALETTE[1],
+        markersize=4,
+        clip_on=False,
+        label="at the mean confidence",
+    )
+    _style(top, "", "accuracy", f"ECE {ece(probs, y):.3f} (top label, {num_bins} equal-width bins)")
+    top.set(xlim=(0, 1), ylim=(0, 1.02))
+    top.legend(frameon=False, fontsize=9, loc="upper left")
+    foot.bar(centre, bins.count / bins.count.sum(), width, color=GREY)
+    _style(foot, "confidence", "share of rows")
+    foot.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    return fig
+
+
+def density_per_layer(mask: Mask, ax: Axes | None = None) -> Figure:
+    """The share of alive weights of every prunable tensor as bars, with the counts written beside them.
+
+    ``mask``: {site: booleans, True = alive}.
+    """
+    if not mask:
+        raise ValueError("mask is empty: there is no prunable tensor to show.")
+    sites = _sites(list(mask))
+    alive = [truth_values(mask[s], f"mask[{s!r}]") for s in sites]
+    share = np.array([a.mean() for a in alive])
+    fig, ax = _single(ax, 6.4, 1.3 + 0.32 * len(sites))
+    place = np.arange(len(sites))
+    ax.barh(place, np.ones(len(sites)), color="#EFEFEF")
+    ax.barh(place, share, color=PALETTE[0])
+    for i, (a, s) in enumerate(zip(alive, share, strict=True)):
+        note = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": BLACK}
+        ax.annotate(f"{s:.1%}", (1, i), (42, 0), ha="right", **note)
+        ax.annotate(f"{int(a.sum()):,} of {a.size:,}", (1, i), (50, 0), **note)
+    _style(
+        ax, "alive share of the prunable weights", "", f"{sum(a.sum() for a in alive) / sum(a.size for a in alive):.2%} alive"
+    )
+    ax.set_yticks(place, sites)
+    ax.set_ylim(len(sites) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+    ax.set_xlim(0, 1)
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+    return fig
+
+
+def save(fig: Figure, path: str | os.PathLike[str]) -> None:
+    """Write ``fig`` to ``path`` as a PNG of 150 dots per inch, whole or not at all; ``OSError`` names path and remedy."""
+    buffer = BytesIO()
+    fig.savefig(buffer, format="png", dpi=150)
+    write_atomically(path, buffer.getvalue())

@@ -1,0 +1,161 @@
+"""Scores of real predictions: root mean square error, log likelihood of the predictive mixture, 95 % intervals.
+
+The predictive distribution of a target is the mixture over network draws k of N(draws[k], noise_scale²). ``noise_scale`` is a
+standard deviation in the target's units: a number, or an array that broadcasts against ``draws``, such as (outputs,), or
+(num_samples, 1, 1) where the noise was drawn with the network.
+"""
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import logsumexp, ndtr, ndtri
+
+from bayesprune.report.inputs import ArrayLike, finite
+
+Matrix = Float64[np.ndarray, "rows outputs"]
+Draws = Float64[np.ndarray, "num_samples rows outputs"]
+BISECTIONS = 50  # halves the bracket to 1e-15 of its width, which is at most the spread of the draws
+
+
+def _columns(values: ArrayLike, name: str) -> Matrix:
+    """(rows,) or (rows, outputs) to (rows, outputs)."""
+    array = finite(values, name)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(f"{name} must have shape (rows,) or (rows, outputs) and hold something, got {array.shape}.")
+    return array.reshape(len(array), -1)
+
+
+def _mixture(draws: ArrayLike, noise_scale: float | ArrayLike) -> tuple[Draws, Draws]:
+    """Centres and standard deviations of the mixture, both (num_samples, rows, outputs)."""
+    centre = finite(draws, "draws")
+    if centre.ndim not in (2, 3) or centre.size == 0:
+        raise ValueError(
+            f"draws must have shape (num_samples, rows) or (num_samples, rows, outputs), got {centre.shape}: "
+            "bayesprune.predict_draws gives it; a single prediction needs a leading axis of one."
+        )
+    noise = finite(np.asarray(noise_scale), "noise_scale")
+    if (noise < 0).any():
+        raise ValueError(f"noise_scale must not be negative, got {noise.min()}: it is a standard deviation.")
+    try:
+        noise = np.broadcast_to(noise, centre.shape)
+    except ValueError:
+        raise ValueError(
+            f"noise_scale of shape {noise.shape} does not broadcast against draws of shape {centre.shape}: "
+            "give a number, or add axes, as in noise_scale[:, None, None] for one value per draw."
+        ) from None
+    shape = (*centre.shape[:2], -1)
+    return centre.reshape(shape), noise.reshape(shape)
+
+
+def _matching(draws: Draws, y: ArrayLike) -> Matrix:
+    target = _columns(y, "y")
+    if target.shape != draws.shape[1:]:
+        raise ValueError(f"y must match the rows and outputs of draws, {draws.shape[1:]}, got {np.shape(y)}.")
+    return target
+
+
+def rmse(mean: ArrayLike, y: ArrayLike) -> float:
+    """Root mean square error, sqrt(mean (mean - y)²), over all rows and outputs, in the target's units.
+
+    ``mean`` and ``y``: (rows,) or (rows, outputs). If targets were standardised, undo it before, in both. Raises
+    ``ValueError`` for NaN or shapes that differ.
+
+    >>> rmse(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 2**0.5
+    True
+    """
+    prediction, target = _columns(mean, "mean"), _columns(y, "y")
+    if prediction.shape != target.shape:
+        raise ValueError(f"mean and y must have the same shape, got {np.shape(mean)} and {np.shape(y)}: average draws first.")
+    return float(np.sqrt(np.mean((prediction - target) ** 2)))
+
+
+def gaussian_nll(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike) -> float:
+    """Negative log likelihood of the predictive mixture, noise included, in nats per row.
+
+    -mean_i log mean_k prod_o N(y[i, o]; draws[k, i, o], noise_scale²): the outputs of a row share their network draw.
+    ``draws``: (num_samples, rows[, outputs]); ``y``: (rows[, outputs]); ``noise_scale`` above zero. Raises ``ValueError``
+    for NaN, shapes that do not match, or noise that is not positive.
+
+    >>> round(gaussian_nll(np.zeros((3, 2)), np.zeros(2), noise_scale=1.0), 4)
+    0.9189
+    """
+    centre, noise = _mixture(draws, noise_scale)
+    if (noise == 0).any():
+        raise ValueError("noise_scale must be positive for a likelihood, got 0: pass the noise's standard deviation.")
+    z = (_matching(centre, y) - centre) / noise
+    log_density = -0.5 * z**2 - np.log(noise) - 0.5 * np.log(2 * np.pi)
+    return float(np.mean(np.log(len(centre)) - logsumexp(log_density.sum(axis=2), axis=0)))
+
+
+def _quantile(centre: Draws, noise: Draws, probability: float) -> Matrix:
+    """The mixture's quantile by bisection; it lies between the least and the greatest of its components' quantiles."""
+    if not noise.all():
+        return np.quantile(centre, probability, axis=0)
+    own = centre + ndtri(probability) * noise
+    low, high = own.min(axis=0), own.max(axis=0)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        below = ndtr((middle - centre) / noise).mean(axis=0) < probability
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> tuple[Matrix, Matrix]:
+    """Lower and upper end of the central interval that holds ``level`` of the predictive mixture, each (rows, outputs).
+
+    Exact quantiles of the Gaussian mixture, not of samples from it. With ``noise_scale`` 0, the empirical
+    quantiles of the draws: a credible interval of the mean function, narrower than a predictive one.
+
+    >>> low, high = predictive_interval(np.zeros((4, 1)), noise_scale=1.0)
+    >>> [round(float(e[0, 0]), 4) for e in (low, high)]
+    [-1.96, 1.96]
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie in (0, 1), got {level}: 0.95 asks for a 95 % interval.")
+    centre, noise = _mixture(draws, noise_scale)
+    if (noise == 0).any() and noise.any():
+        raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")
+    return _quantile(centre, noise, (1.0 - level) / 2.0), _quantile(centre, noise, (1.0 + level) / 2.0)
+
+
+def coverage(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> float:
+    """Share of the targets inside their own `predictive_interval`; near ``level`` for an honest model.
+
+    Every output of every row counts as one target. Shapes and errors as in `gaussian_nll`, but noise may be 0.
+
+    >>> coverage(np.zeros((4, 2)), np.array([0.0, 3.0]), noise_scale=1.0)
+    0.5
+    """
+    return _covered(predictive_interval(draws, noise_scale, level), _matching(_mixture(draws, noise_scale)[0], y))
+
+
+def interval_width(draws: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> float:
+    """Mean width of the `predictive_interval`, in the target's units: of two models with the same coverage, less is better.
+
+    >>> round(interval_width(np.zeros((4, 2)), noise_scale=1.0), 4)
+    3.9199
+    """
+    low, high = predictive_interval(draws, noise_scale, level)
+    return float(np.mean(high - low))
+
+
+def _covered(interval: tuple[Matrix, Matrix], target: Matrix) -> float:
+    return float(np.mean((interval[0] <= target) & (target <= interval[1])))
+
+
+def regression_summary(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike) -> dict[str, float]:
+    """``rmse`` of the mean draw, ``nll`` in nats per row, ``coverage`` and ``interval_width`` at 95 %, as plain floats.
+
+    ``draws``: (num_samples, rows[, outputs]); ``y``: (rows[, outputs]); ``noise_scale`` positive. All in the units of ``y``.
+
+    >>> sorted(regression_summary(np.zeros((3, 2)), np.zeros(2), noise_scale=1.0))
+    ['coverage', 'interval_width', 'nll', 'rmse']
+    """
+    centre, noise = _mixture(draws, noise_scale)
+    target = _matching(centre, y)
+    low, high = predictive_interval(centre, noise)
+    return {
+        "rmse": rmse(centre.mean(axis=0), target),
+        "nll": gaussian_nll(centre, target, noise),
+        "coverage": _covered((low, high), target),
+        "interval_width": float(np.mean(high - low)),
+    }

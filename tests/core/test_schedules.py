@@ -1,0 +1,62 @@
+"""Schedules: their stated values, in and out of jit, and what they refuse."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesprune.core import schedules
+
+ALL = [
+    schedules.Constant(0.3),
+    schedules.LinearWarmup(5, 20),
+    schedules.Cubic(0.05, 10, 90),
+    schedules.CosineReplacement(75),
+]
+
+
+@pytest.mark.parametrize("schedule", ALL)
+def test_integer_float_traced_and_array_steps_agree(schedule: object) -> None:
+    steps = np.arange(0, 100, 7)
+    each = [float(schedule(int(step))) for step in steps]
+    np.testing.assert_allclose(schedule(steps.astype(np.float32)), each, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(jax.jit(schedule)(jnp.asarray(steps)), each, rtol=1e-6, atol=1e-7)
+    assert hash(schedule) == hash(schedule) and jnp.asarray(schedule(3)).dtype == jnp.float32
+
+
+def test_warmup_waits_then_climbs_then_stays() -> None:
+    warmup = schedules.LinearWarmup(5, 20, peak=2.0)
+    np.testing.assert_allclose([warmup(t) for t in (0, 5, 8, 20, 1000)], [0, 0, 0.4, 2, 2], rtol=1e-6)
+
+
+def test_cubic_is_the_agp_sparsity_turned_round() -> None:
+    begin, end, final = 100, 500, 0.05
+    for step in (100, 173, 300, 499, 500):
+        sparsity = (1 - final) + (0 - (1 - final)) * (1 - (step - begin) / (end - begin)) ** 3
+        np.testing.assert_allclose(schedules.Cubic(final, begin, end)(step), 1 - sparsity, rtol=1e-5)
+    assert schedules.Cubic(final, begin, end)(0) == 1
+
+
+def test_cosine_falls_from_the_initial_fraction_to_nothing() -> None:
+    rate = schedules.CosineReplacement(end=75_000)
+    for step in (0, 100, 30_000, 74_900):
+        np.testing.assert_allclose(rate(step), 0.15 * (1 + math.cos(math.pi * step / 75_000)), rtol=1e-4, atol=1e-8)
+    assert rate(75_000) == 0 == rate(80_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: schedules.LinearWarmup(20, 5), "begin"),
+        (lambda: schedules.LinearWarmup(-1, 5), "begin"),
+        (lambda: schedules.Cubic(0.0, 0, 10), "final_density"),
+        (lambda: schedules.Cubic(0.5, 10, 10), "begin"),
+        (lambda: schedules.CosineReplacement(0), "end"),
+        (lambda: schedules.CosineReplacement(10, initial=1.5), "initial"),
+    ],
+)
+def test_bad_knobs_are_refused_by_name(make: object, name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        make()

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from bayesprune import data
+from bayesprune.core.types import Dataset
+
+
+def table(seed, rows):
+    rng = np.random.default_rng(seed)
+    return Dataset(rng.normal(3.0, [1.0, 10.0, 0.1], (rows, 3)), rng.normal(100.0, 5.0, rows))
+
+
+def test_it_is_scikit_learns_standardisation_with_training_statistics():
+    raw_train, raw_test = table(0, 50), table(1, 20)
+    train, test = data.standardise(raw_train, raw_test, targets=True)
+    oracle = StandardScaler().fit(raw_train.x)
+    np.testing.assert_allclose(train.x, oracle.transform(raw_train.x), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(test.x, oracle.transform(raw_test.x), rtol=1e-6, atol=1e-6)
+    target = StandardScaler().fit(raw_train.y[:, None])
+    np.testing.assert_allclose(test.y, target.transform(raw_test.y[:, None])[:, 0], rtol=1e-6, atol=1e-6)
+    assert train.x.dtype == train.y.dtype == np.float32
+
+
+def test_targets_stay_unless_asked_for():
+    raw = table(0, 50)
+    assert data.standardise(raw, raw)[0].y is raw.y
+
+
+def test_a_constant_column_becomes_exactly_zero_even_where_its_mean_is_rounded():
+    # Ten times 0.3 does not have the mean 0.3 in floating point: dividing by the left-over deviation would blow it up.
+    values = np.full((10, 1), 0.3)
+    assert values.std() > 0
+    scaling = data.fit_scaling(values)
+    assert np.all(scaling.apply(values) == 0)
+    assert scaling.scale == 1
+    assert scaling.apply(np.array([[0.8]]))[0, 0] == pytest.approx(0.5)
+
+
+def test_undo_is_the_inverse():
+    raw = table(0, 50)
+    scaling = data.fit_scaling(raw.y)
+    np.testing.assert_allclose(scaling.undo(scaling.apply(raw.y)), raw.y, rtol=1e-5)
+
+
+@pytest.mark.parametrize("values", [np.zeros((0, 2)), np.array([[1.0, np.nan]]), np.array([[np.inf]])])
+def test_what_has_no_mean_is_refused(values):
+    with pytest.raises(ValueError, match="values must be finite"):
+        data.fit_scaling(values)
+
+
+def test_class_labels_are_not_standardised():
+    part = Dataset(np.eye(3), np.arange(3))
+    with pytest.raises(ValueError, match="targets=True is for real targets"):
+        data.standardise(part, part, targets=True)

@@ -1,0 +1,126 @@
+"""Gaussian evidence against quadrature, SciPy's densities and conjugate arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bayesprune.formulas import gaussian
+
+# loc, scale, prior loc, prior scale, reduced loc, reduced scale
+CASES = [
+    (0.3, 0.2, 0.0, 1.0, 0.0, 0.1),
+    (-1.2, 0.5, 0.3, 1.5, -0.2, 0.7),
+    (2.0, 0.9, 0.0, 1.0, 0.5, 0.05),
+    (0.0, 1.0, 0.0, 1.0, 0.0, 1e-3),
+    (0.4, 0.3, 0.1, 0.8, 0.2, 1.0),  # a wider prior
+]
+
+
+def gain_by_quadrature(loc: float, scale: float, m0: float, s0: float, m1: float, s1: float) -> float:
+    def log_integrand(w: float) -> float:
+        return stats.norm.logpdf(w, loc, scale) + stats.norm.logpdf(w, m1, s1) - stats.norm.logpdf(w, m0, s0)
+
+    centre, width = (loc / scale**2 + m1 / s1**2) / (1 / scale**2 + 1 / s1**2), min(scale, s1)
+    peak = log_integrand(centre)
+    edges = [(centre - 40 * width, centre), (centre, centre + 40 * width)]
+    parts = [
+        integrate.quad(lambda w: np.exp(log_integrand(w) - peak), *edge, epsabs=0, epsrel=1e-12, limit=400) for edge in edges
+    ]
+    return float(peak + np.log(sum(part[0] for part in parts)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_evidence_gain_2_2_is_the_expected_prior_ratio(case: tuple[float, ...], float64: None) -> None:
+    np.testing.assert_allclose(gaussian.log_evidence_gain(*case), gain_by_quadrature(*case), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_evidence_gain_2_2_holds_in_float32(case: tuple[float, ...]) -> None:
+    np.testing.assert_allclose(gaussian.log_evidence_gain(*case), gain_by_quadrature(*case), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reduced_posterior_2_3_has_the_moments_of_the_reweighted_one(case: tuple[float, ...], float64: None) -> None:
+    loc, scale, m0, s0, m1, s1 = case
+    grid = np.linspace(-12, 12, 2_000_001)
+    log_weight = stats.norm.logpdf(grid, loc, scale) + stats.norm.logpdf(grid, m1, s1) - stats.norm.logpdf(grid, m0, s0)
+    weight = np.exp(log_weight - log_weight.max())
+    mean = (grid * weight).sum() / weight.sum()
+    sd = np.sqrt(((grid - mean) ** 2 * weight).sum() / weight.sum())
+    np.testing.assert_allclose(gaussian.reduced_posterior(*case), (mean, sd), rtol=1e-8, atol=1e-12)
+
+
+def test_one_observed_weight_gives_the_difference_of_two_exact_evidences(float64: None) -> None:
+    """y = w + noise: evidence and posterior are Gaussian in closed form, before and after the prior changes."""
+    y, noise, s0, s1 = 1.3, 0.4, 1.1, 0.3
+    loc, scale = y * s0**2 / (s0**2 + noise**2), np.sqrt(s0**2 * noise**2 / (s0**2 + noise**2))
+    gain = stats.norm.logpdf(y, 0, np.hypot(s1, noise)) - stats.norm.logpdf(y, 0, np.hypot(s0, noise))
+    np.testing.assert_allclose(gaussian.log_evidence_gain(loc, scale, 0, s0, 0, s1), gain, rtol=1e-12)
+    gone = stats.norm.logpdf(y, 0, noise) - stats.norm.logpdf(y, 0, np.hypot(s0, noise))
+    np.testing.assert_allclose(gaussian.log_evidence_gain(loc, scale, 0, s0, 0, 0), gone, rtol=1e-12)
+    np.testing.assert_allclose(gaussian.log_evidence_gain_of_removal(loc, scale, s0), gone, rtol=1e-12)
+
+
+def test_a_prior_too_wide_for_the_posterior_gives_infinity_and_no_posterior() -> None:
+    assert gaussian.log_evidence_gain(0.0, 1.0, 0.0, 0.5, 0.0, 10.0) == jnp.inf
+    assert np.isnan(gaussian.reduced_posterior(0.0, 1.0, 0.0, 0.5, 0.0, 10.0)).all()
+
+
+def test_point_masses_agree_or_differ_for_certain() -> None:
+    assert gaussian.log_evidence_gain(0.0, 0.0, 0.0, 1.0, 0.0, 0.0) == jnp.inf
+    assert gaussian.log_evidence_gain(1.0, 0.0, 0.0, 1.0, 0.0, 0.0) == -jnp.inf
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.3, 1e-3])
+@pytest.mark.parametrize(("loc", "scale"), [(0.0, 1.0), (0.7, 0.2), (-2.0, 0.05)])
+def test_shrinkage_2_4(theta: float, loc: float, scale: float, float64: None) -> None:
+    expected = gain_by_quadrature(loc, scale, 0.0, 1.0, 0.0, theta)
+    np.testing.assert_allclose(gaussian.log_evidence_gain_of_shrinkage(loc, scale, theta), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior_scale", [1.0, 0.1])
+def test_removal_2_5_is_the_ratio_of_densities_at_zero(prior_scale: float) -> None:
+    loc, scale = np.meshgrid([0.0, 1e-6, 0.01, 0.3, -2.0], [1e-3, 0.05, 0.4, 1.0])
+    expected = stats.norm.logpdf(0, loc, scale) - stats.norm.logpdf(0, 0, prior_scale)
+    got = gaussian.log_evidence_gain_of_removal(loc.astype(np.float32), scale.astype(np.float32), prior_scale)
+    np.testing.assert_allclose(got, expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_removal_is_finite_with_the_sign_of_its_limit(double: bool) -> None:
+    with jax.enable_x64(double):
+        loc = jnp.asarray([0.0, 0.0, 1e-30, 1.0, -1e30, 1.0])
+        scale = jnp.asarray([0.0, 1e-30, 0.0, 0.0, 1e-30, 1e-30])
+        gain, slopes = gaussian.log_evidence_gain_of_removal(loc, scale), []
+        for argument in (0, 1):
+            slopes.append(jax.grad(lambda *x: jnp.sum(gaussian.log_evidence_gain_of_removal(*x)), argument)(loc, scale))
+    assert np.isfinite(gain).all()
+    np.testing.assert_array_equal(np.sign(gain), [1, 1, -1, -1, -1, -1])
+    assert not np.isnan(slopes).any()
+
+
+def test_shrinkage_to_almost_nothing_is_removal(float64: None) -> None:
+    loc, scale = jnp.asarray([0.0, 0.4, -1.0]), jnp.asarray([0.3, 0.1, 0.5])
+    limit = gaussian.log_evidence_gain_of_shrinkage(loc, scale, 1e-8)
+    np.testing.assert_allclose(limit, gaussian.log_evidence_gain_of_removal(loc, scale), rtol=1e-10)
+    np.testing.assert_allclose(gaussian.log_evidence_gain_of_shrinkage(loc, scale, 0.0), limit, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("loc", "scale", "m0", "s0"), [(0.3, 0.2, 0.0, 1.0), (-1.0, 1.4, 0.5, 0.7), (0.0, 0.006, 0.0, 0.005)])
+def test_kl_is_the_expected_log_ratio(loc: float, scale: float, m0: float, s0: float) -> None:
+    def integrand(w: float) -> float:
+        log_q = stats.norm.logpdf(w, loc, scale)
+        return np.exp(log_q) * (log_q - stats.norm.logpdf(w, m0, s0))
+
+    expected = integrate.quad(integrand, loc - 12 * scale, loc + 12 * scale, epsrel=1e-11)[0]
+    np.testing.assert_allclose(gaussian.kl_divergence(loc, scale, m0, s0), expected, rtol=2e-6, atol=1e-6)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(gaussian.kl_divergence(loc, scale, m0, s0), expected, rtol=1e-9)
+
+
+def test_kl_gradient_is_finite_for_a_tiny_scale_and_zero_at_the_prior() -> None:
+    slope = jax.grad(gaussian.kl_divergence, argnums=(0, 1))
+    assert np.isfinite(slope(0.0, 1e-20)).all()
+    assert slope(0.0, 1.0) == (0.0, 0.0)

@@ -1,0 +1,83 @@
+"""Scores as trees: each against its own oracle, MAP weights included."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.prune import scores
+
+RNG = np.random.default_rng(1)
+LOC, SCALE = RNG.normal(size=(3, 4)).astype(np.float32), np.exp(RNG.normal(-1, 1, (3, 4))).astype(np.float32)
+ALL = [
+    scores.magnitude,
+    scores.snr,
+    scores.expected_abs,
+    scores.expected_abs_over_std,
+    scores.log_expected_exp,
+    scores.log_expected_exp_over_std,
+    scores.evidence,
+]
+
+
+def draws_of_abs() -> np.ndarray:
+    """Quantiles of |w|, a deterministic stand-in for a million draws."""
+    level = (np.arange(200_000) + 0.5) / 200_000
+    return np.abs(LOC + SCALE * stats.norm.ppf(level)[:, None, None])
+
+
+ORACLES = {
+    scores.magnitude: lambda w: np.abs(LOC),
+    scores.snr: lambda w: np.abs(LOC) / SCALE,
+    scores.expected_abs: lambda w: w.mean(0),
+    scores.expected_abs_over_std: lambda w: w.mean(0) / w.std(0),
+    scores.log_expected_exp: lambda w: np.log(np.exp(w).mean(0)),
+    scores.log_expected_exp_over_std: lambda w: np.log(np.exp(w).mean(0) / np.exp(w).std(0)),
+    scores.evidence: lambda w: stats.norm.logpdf(0, 0, 1) - stats.norm.logpdf(0, LOC, SCALE),
+}
+
+
+@pytest.mark.parametrize("score", ALL)
+def test_score_against_quantiles_of_the_posterior(score: object) -> None:
+    got = score({"a": MeanField(LOC, SCALE), "b": SpikeSlab(LOC, SCALE, LOC)})
+    expected = ORACLES[score](draws_of_abs())
+    # heavy tails of exp(w) between the outermost quantiles: two per mille
+    for leaf in (got["a"], got["b"]):
+        np.testing.assert_allclose(leaf, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("score", ALL)
+def test_map_weights_rank_by_magnitude_without_nan(score: object) -> None:
+    got = np.asarray(score(MeanField(jnp.asarray([0.0, 1e-3, -0.5, 3.0, 40.0]), jnp.zeros(5))))
+    assert np.isfinite(got).all() and (np.diff(got) >= 0).all()
+    if score is not scores.evidence:  # which saturates: every weight without spread is certain
+        assert (np.diff(got) > 0).all()
+
+
+def test_evidence_takes_one_prior_or_one_per_node() -> None:
+    posterior = {"a": MeanField(LOC, SCALE), "b": MeanField(LOC, SCALE)}
+    one, each = scores.evidence(posterior, 0.1), scores.evidence(posterior, {"a": 0.1, "b": jnp.full((3, 4), 2.0)})
+    np.testing.assert_allclose(one["a"], stats.norm.logpdf(0, 0, 0.1) - stats.norm.logpdf(0, LOC, SCALE), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(each["a"], one["a"])
+    assert (each["b"] < each["a"]).all()  # wider prior, larger gain from removal
+
+
+def test_snr_and_expected_abs_over_std_rank_alike() -> None:
+    posterior = MeanField(LOC, SCALE)
+    np.testing.assert_array_equal(
+        np.argsort(scores.snr(posterior), axis=None), np.argsort(scores.expected_abs_over_std(posterior), axis=None)
+    )
+
+
+def test_lam_weighs_spread_against_location() -> None:
+    posterior = MeanField(jnp.asarray([1.0, 0.0]), jnp.asarray([0.1, 1.0]))
+    gentle, harsh = scores.log_expected_exp(posterior, lam=0.1), scores.log_expected_exp(posterior, lam=5.0)
+    assert gentle[0] > gentle[1] and harsh[0] < harsh[1]
+
+
+def test_scores_trace() -> None:
+    posterior = {"a": MeanField(jnp.asarray(LOC), jnp.asarray(SCALE))}
+    for score in ALL:
+        np.testing.assert_allclose(jax.jit(score)(posterior)["a"], score(posterior)["a"], rtol=1e-4, atol=1e-5)

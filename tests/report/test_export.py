@@ -1,0 +1,194 @@
+"""The posterior file: back as it went, readable without us, and never half written."""
+
+import json
+import os
+import re
+import resource
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.report import atomic
+from bayesprune.report.export import load_posterior, save_posterior, write_json
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reading_a_posterior.md"
+
+
+@pytest.fixture
+def posterior():
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(3, 4)).astype(np.float32)
+    return {
+        "Dense_0.kernel": MeanField(jnp.asarray(kernel), jnp.full((3, 4), 0.1)),
+        "Dense_0.bias": MeanField(rng.normal(size=4), np.full(4, 0.2), "weight"),
+        "Conv_0.kernel": MeanField(rng.normal(size=(2, 2, 3)).T, np.float64(0.5)),  # a transposed view; one scale for all
+        "gate": SpikeSlab(np.float32(1.5), np.float32(0.1), np.float32(-2.0)),  # a scalar
+        "half": MeanField(jnp.asarray([1.5, -2.0], jnp.bfloat16), np.ones(2, np.float16)),
+    }
+
+
+@pytest.fixture
+def mask():
+    return {"Dense_0.kernel": jnp.asarray(np.arange(12).reshape(3, 4) % 3 == 0), "half": np.array([True, False])}
+
+
+METADATA = {
+    "seed": 3,
+    "name": "digits, ä",
+    "prior_scale": {"Dense_0.kernel": np.float32(0.5)},
+    "losses": np.array([2.0, np.nan]),
+}
+
+
+def test_round_trip_is_exact(tmp_path, posterior, mask):
+    save_posterior(tmp_path / "new" / "p.safetensors", posterior, mask, METADATA)
+    back, back_mask, metadata = load_posterior(tmp_path / "new" / "p.safetensors")
+    assert list(back) == list(posterior)
+    for site, node in posterior.items():
+        assert type(back[site]) is type(node)
+        assert back[site].coordinates == node.coordinates
+        assert back[site].loc.shape == np.shape(node.loc)
+        np.testing.assert_array_equal(back[site].loc, np.asarray(node.loc))
+        np.testing.assert_array_equal(back[site].scale, np.broadcast_to(np.asarray(node.scale), np.shape(node.loc)))
+    assert back["gate"].logit == -2.0
+    assert back_mask.keys() == mask.keys()
+    for site in mask:
+        assert back_mask[site].dtype == bool
+        np.testing.assert_array_equal(back_mask[site], mask[site])
+    assert metadata == {"seed": 3, "name": "digits, ä", "prior_scale": {"Dense_0.kernel": 0.5}, "losses": [2.0, None]}
+
+
+def test_the_reader_in_the_document_reads_the_same(tmp_path, posterior, mask):
+    path = tmp_path / "p.safetensors"
+    save_posterior(path, posterior, mask, METADATA)
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+    names = {}
+    exec(blocks[0], names)  # the reader, and nothing of ours
+    assert "bayesprune" not in re.sub(r'"[^"]*"', "", blocks[0])
+    sites, notes = names["read_posterior"](path)
+    back, back_mask, metadata = load_posterior(path)
+    assert notes == metadata
+    assert sites.keys() == back.keys()
+    for site, fields in sites.items():
+        assert fields["coordinates"] == back[site].coordinates
+        for field in set(fields) - {"coordinates", "mask"}:
+            want = getattr(back[site], field)
+            assert fields[field].dtype == want.dtype
+            np.testing.assert_array_equal(fields[field], want)
+        assert ("mask" in fields) == (site in back_mask)
+    drawn = names["draw"](np.random.default_rng(0), sites["Dense_0.kernel"])
+    assert (drawn == 0).tolist() == (~back_mask["Dense_0.kernel"]).tolist()
+
+
+def test_other_readers_see_plain_tensor_names(tmp_path, posterior, mask):
+    save_posterior(tmp_path / "p.safetensors", posterior, mask, {})
+    names = load_file(tmp_path / "p.safetensors").keys()
+    assert {"loc/Dense_0.kernel", "scale/Dense_0.kernel", "mask/Dense_0.kernel", "logit/gate"} <= names
+
+
+def test_bad_masks_nodes_and_metadata_are_refused_before_anything_is_written(tmp_path, posterior):
+    path = tmp_path / "p.safetensors"
+    with pytest.raises(ValueError, match=r"mask\['nowhere'\].*no such site"):
+        save_posterior(path, posterior, {"nowhere": np.ones(2, bool)}, {})
+    with pytest.raises(ValueError, match=r"mask\['half'\] has shape \(3,\)"):
+        save_posterior(path, posterior, {"half": np.ones(3, bool)}, {})
+    with pytest.raises(TypeError, match=r"posterior\['x'\] must be a MeanField"):
+        save_posterior(path, {"x": np.ones(2)}, {}, {})
+    with pytest.raises(ValueError, match="must broadcast"):
+        save_posterior(path, {"x": MeanField(np.ones(2), np.ones(3))}, {}, {})
+    with pytest.raises(TypeError, match=r"metadata\['f'\] is a function"):
+        save_posterior(path, posterior, {}, {"f": lambda: 0})
+    assert os.listdir(tmp_path) == []
+
+
+def test_foreign_cut_and_missing_files_are_told_apart(tmp_path, posterior):
+    path = tmp_path / "p.safetensors"
+    with pytest.raises(FileNotFoundError, match="write one with save_posterior"):
+        load_posterior(path)
+    save_file({"a": np.ones(2)}, path)
+    with pytest.raises(ValueError, match="not a version 1 posterior"):
+        load_posterior(path)
+    save_posterior(path, posterior, {}, {})
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ValueError, match="no whole safetensors file"):
+        load_posterior(path)
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize(
+    ("failure", "expected", "remedy"),
+    [
+        (OSError(28, "No space left on device"), OSError, "free some disk space"),
+        (PermissionError(13, "Permission denied"), PermissionError, "folder you may write to"),
+        (KeyboardInterrupt("by hand"), KeyboardInterrupt, "by hand"),
+    ],
+)
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch, call, failure, expected, remedy):
+    path = tmp_path / "metrics.json"
+    write_json(path, {"old": 1})
+
+    def fail(*_):
+        raise failure
+
+    monkeypatch.setattr(atomic.os, call, fail)
+    with pytest.raises(expected, match=remedy) as caught:
+        write_json(path, {"new": 2})
+    monkeypatch.undo()
+    assert expected is KeyboardInterrupt or str(path) in str(caught.value)
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert os.listdir(tmp_path) == ["metrics.json"]
+
+
+def test_a_real_limit_of_the_system_is_survived(tmp_path, posterior):
+    path = tmp_path / "p.safetensors"
+    save_posterior(path, posterior, {}, {"round": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot write .*p\.safetensors"):
+            save_posterior(path, {"big": MeanField(np.zeros(1 << 19), np.ones(1 << 19))}, {}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert load_posterior(path).metadata == {"round": 1}
+    assert os.listdir(tmp_path) == ["p.safetensors"]
+
+
+def test_a_path_through_a_file_and_a_folder_as_file_are_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match="Remedy: "):
+        write_json(tmp_path / "file" / "metrics.json", {})
+    with pytest.raises(IsADirectoryError, match="add a file name"):
+        write_json(tmp_path, {})
+
+
+def test_a_link_survives_and_permissions_are_the_usual_ones(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    write_json(tmp_path / "link.json", [1])
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text()) == [1]
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "real.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_json_is_strict_and_takes_arrays(tmp_path):
+    data = {
+        "a": np.float32(0.5),
+        "b": jnp.array([1, 2]),
+        "c": [float("inf"), np.nan, True, None],
+        3: Path("x"),
+        "d": (np.bool_(True),),
+    }
+    write_json(tmp_path / "m.json", data)
+
+    def refuse(token):
+        raise AssertionError(token)
+
+    got = json.loads((tmp_path / "m.json").read_text(), parse_constant=refuse)
+    assert got == {"a": 0.5, "b": [1, 2], "c": [None, None, True, None], "3": "x", "d": [True]}
+    with pytest.raises(TypeError, match=r"data\['x'\]\[1\] is a set"):
+        write_json(tmp_path / "m.json", {"x": [1, {2}]})

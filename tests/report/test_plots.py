@@ -1,0 +1,148 @@
+"""Figures: what they show equals what was given, and nothing global is touched."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bayesprune.core.types import MeanField
+
+pytest.importorskip("matplotlib")
+from matplotlib.figure import Figure
+
+from bayesprune.report import plots
+from bayesprune.report.tiles import mosaic
+
+RNG = np.random.default_rng(0)
+STEPS = np.array([10, 20, 30])
+
+
+def history(num_sites=2):
+    sites = {f"prune/density/Dense_{i}.kernel": np.array([1.0, 0.5, 0.1 + i / 100]) for i in range(num_sites)}
+    return {"prune/step": STEPS, "prune/density": np.array([1.0, 0.6, 0.2])} | sites
+
+
+def posterior():
+    return {"Dense_0.kernel": MeanField(RNG.normal(size=(6, 5)), np.ones((6, 5)))}
+
+
+def everything():
+    mask = {"Dense_0.kernel": RNG.random((6, 5)) < 0.4}
+    probs = RNG.dirichlet(np.ones(3), 100)
+    return {
+        "training": plots.training_curves(np.linspace(900, 1, 300), history() | {"eval/step": STEPS, "eval/nll": STEPS / 30}),
+        "short": plots.training_curves(np.array([1.0]), {}),
+        "pruned": plots.pruned_share(history()),
+        "pruned_many": plots.pruned_share(history(12)),
+        "cdf": plots.loc_cdf(posterior(), mask),
+        "heatmap": plots.first_layer_heatmap(RNG.normal(size=(9, 4)), RNG.random((9, 4)) < 0.5),
+        "all_pruned": plots.first_layer_heatmap(np.ones((9, 4)), np.zeros((9, 4), bool)),
+        "reliability": plots.reliability_diagram(probs, RNG.integers(0, 3, 100)),
+        "density": plots.density_per_layer(mask),
+    }
+
+
+def test_every_figure_is_a_figure_and_saves_as_png(tmp_path):
+    for name, fig in everything().items():
+        assert isinstance(fig, Figure)
+        plots.save(fig, tmp_path / f"{name}.png")
+        head = (tmp_path / f"{name}.png").read_bytes()[:24]
+        assert head[:8] == b"\x89PNG\r\n\x1a\n"
+        assert int.from_bytes(head[16:20], "big") == round(fig.get_figwidth() * 150)
+
+
+def test_pyplot_is_never_imported_and_metrics_need_no_matplotlib():
+    code = (
+        "import sys, bayesprune.report.metrics, bayesprune.report.export; assert 'matplotlib' not in sys.modules;"
+        "import bayesprune.report.plots; assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def test_pruned_share_draws_one_minus_density():
+    ax = plots.pruned_share(history()).axes[0]
+    by_label = {line.get_label(): line.get_ydata() for line in ax.lines}
+    np.testing.assert_allclose(by_label["all layers"], [0, 0.4, 0.8])
+    np.testing.assert_allclose(by_label["Dense_1.kernel"], [0, 0.5, 0.89])
+
+
+def test_many_layers_get_a_colour_scale_in_numeric_order():
+    fig = plots.pruned_share(history(12))
+    assert len(fig.axes) == 2
+    assert [t.get_text() for t in fig.axes[0].get_legend().get_texts()] == ["all layers"]
+    last = [line.get_ydata()[-1] for line in fig.axes[0].lines[1:]]
+    assert last == sorted(last, reverse=True)  # Dense_10 comes after Dense_9
+
+
+def test_cdf_starts_at_the_pruned_share_and_ends_at_one():
+    loc = np.concatenate([np.linspace(0.5, 1, 30), -np.linspace(0.5, 1, 20)])
+    alive = np.arange(50) % 5 == 0
+    ax = plots.loc_cdf({"w": MeanField(loc, loc)}, {"w": alive}).axes[0]
+    x, y = ax.lines[0].get_data()
+    assert y[0] == pytest.approx(0.8)
+    assert y[-1] == 1.0
+    at = np.searchsorted(x, 0.75)
+    assert y[at] == pytest.approx(np.mean(np.where(alive, np.abs(loc), 0) <= x[at]))
+
+
+def test_density_bars_are_the_alive_shares():
+    ax = plots.density_per_layer({"b": np.array([True, False]), "a": np.array([True, False, False, False])}).axes[0]
+    assert [bar.get_width() for bar in ax.patches[2:]] == [0.25, 0.5]
+    assert "2 of 6" not in ax.get_title() and ax.get_title() == "33.33% alive"
+
+
+def test_reliability_title_carries_the_ece():
+    probs = np.tile([0.8, 0.2], (10, 1))
+    fig = plots.reliability_diagram(probs, np.array([0] * 5 + [1] * 5))
+    assert "ECE 0.300" in fig.axes[0].get_title()
+
+
+def test_heatmap_shows_the_strongest_features_first():
+    kernel = np.zeros((4, 3))
+    kernel[:, 1], kernel[:, 2] = 1.0, -2.0
+    fig = plots.first_layer_heatmap(kernel, max_features=2)
+    assert fig.get_suptitle() == "2 of 3 features, largest norm first"
+    sheet = fig.axes[0].images[0].get_array()
+    middle = sheet.shape[0] // 4, sheet.shape[1] // 4
+    red, _, blue = sheet[middle][:3]
+    assert blue > red  # the first tile is the strongest, and negative
+
+
+def test_mosaic_puts_tile_and_channel_where_they_belong():
+    tiles = np.zeros((28, 28, 2, 3, 4))
+    for channel in range(2):
+        for feature in range(3):
+            tiles[:, :, channel, feature] = (10 * channel + feature) / 100
+    seen = mosaic(tiles)[..., 0].ravel()
+    order = [v for v in dict.fromkeys(seen.round(4)) if v < 0.4]
+    assert sorted(order) == [0.0, 0.01, 0.02, 0.1, 0.11, 0.12]
+    assert order.index(0.1) == order.index(0.0) + 1
+
+
+def test_axes_and_figures_of_the_caller_are_used():
+    mine = Figure()
+    left, right = mine.subplots(1, 2)
+    assert plots.pruned_share(history(), ax=left) is mine
+    assert plots.density_per_layer({"a": np.array([True])}, ax=right) is mine
+    other = Figure()
+    assert plots.reliability_diagram(np.array([[0.4, 0.6]]), np.array([1]), fig=other) is other
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plots.pruned_share({}), "history has no 'prune/step'.*sparsifier"),
+        (lambda: plots.training_curves(np.zeros((2, 2)), {}), "num_steps"),
+        (lambda: plots.density_per_layer({}), "mask is empty"),
+        (lambda: plots.loc_cdf({"w": MeanField(np.zeros(3), np.ones(3))}), "no weight"),
+        (lambda: plots.first_layer_heatmap(np.zeros(3)), "loc_kernel must be"),
+        (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), image_shape=(2, 2)), "of 6 inputs in all"),
+        (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), np.ones((2, 6), bool)), r"shape \(6, 2\)"),
+        (lambda: plots.first_layer_heatmap(np.full((6, 2), np.nan)), "finite"),
+    ],
+)
+def test_the_door(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()

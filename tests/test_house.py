@@ -1,0 +1,262 @@
+"""The laws of the house: which way imports run, where a library may be used, what importing costs, what a public name owes.
+
+Every law is a function from sources to a list of violations, so that each can be shown a bad source and has to object.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "bayesprune"
+FLOORS = {
+    "core": 1,
+    "formulas": 1,
+    "nets": 2,
+    "priors": 2,
+    "model": 2,
+    "prune": 2,
+    "data": 2,
+    "report": 2,
+    "methods": 3,
+    "infer": 3,
+}
+TOP = 4  # cli.py and the face, __init__.py
+NUMPYRO_ROOMS = {"priors", "model", "infer"}
+ONE_IDEA_EACH = {"methods", "priors"}  # rooms whose files do not know one another
+NAMELESS = {"utils", "util", "helpers", "helper", "misc", "common", "stuff"}
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".lock", ".ipynb", ".sh", ".yml", ".yaml", ".txt", ".cfg"}
+
+Sources = dict[str, str]  # dotted module name -> source; a package is named "bayesprune.core.__init__"
+
+
+def project_sources() -> Sources:
+    files = sorted((ROOT / "src" / PACKAGE).rglob("*.py"))
+    return {".".join(file.relative_to(ROOT / "src").with_suffix("").parts): file.read_text(encoding="utf-8") for file in files}
+
+
+def room(module: str) -> str:
+    """The room of a module: the part after the package's name, or "" for the face, cli and other files on the top floor."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else ""
+
+
+def floor(module: str) -> int:
+    return FLOORS.get(room(module), TOP)
+
+
+def imports(module: str, source: str) -> Iterator[str]:
+    """Every dotted name that a source imports, wherever the statement stands; "from a import b" gives "a.b"."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parent = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*parent, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def imports_by_module(sources: Sources, library: str) -> Iterator[tuple[str, str]]:
+    for module, source in sources.items():
+        yield from ((module, name) for name in imports(module, source) if name.split(".")[0] == library)
+
+
+def upward_imports(sources: Sources) -> list[str]:
+    """A lower floor importing a higher one, methods/ and infer/ importing each other, the face importing the command line."""
+    bad = []
+    for module, name in imports_by_module(sources, PACKAGE):
+        same_floor_at_odds = {room(module), room(name)} == {"methods", "infer"}
+        face_to_cli = module == f"{PACKAGE}.__init__" and name.startswith(f"{PACKAGE}.cli")
+        if floor(name) > floor(module) or same_floor_at_odds or face_to_cli:
+            bad.append(f"{module} imports {name}")
+    return bad
+
+
+def rooms_in_a_circle(sources: Sources) -> list[str]:
+    """Rooms that reach themselves again through the rooms they import."""
+    edges: dict[str, set[str]] = {}
+    for module, name in imports_by_module(sources, PACKAGE):
+        if room(module) and room(name) != room(module):
+            edges.setdefault(room(module), set()).add(room(name))
+
+    def reachable(start: str) -> set[str]:
+        seen, ahead = set(), list(edges.get(start, ()))
+        while ahead:
+            here = ahead.pop()
+            if here not in seen:
+                seen.add(here)
+                ahead.extend(edges.get(here, ()))
+        return seen
+
+    return [f"{name}/ imports itself round about" for name in sorted(edges) if name in reachable(name)]
+
+
+def siblings(sources: Sources) -> list[str]:
+    """A method that imports a method, a prior that imports a prior."""
+    bad = []
+    for module, name in imports_by_module(sources, PACKAGE):
+        own = room(module)
+        if own in ONE_IDEA_EACH and room(name) == own and not module.endswith(".__init__"):
+            bad.append(f"{module} imports {name}")
+    return bad
+
+
+def misplaced_libraries(sources: Sources) -> list[str]:
+    """NumPyro outside the rooms that speak it, matplotlib outside the one file that draws."""
+    numpyro = [(m, n) for m, n in imports_by_module(sources, "numpyro") if room(m) not in NUMPYRO_ROOMS]
+    matplotlib = [(m, n) for m, n in imports_by_module(sources, "matplotlib") if m != f"{PACKAGE}.report.plots"]
+    return [f"{module} imports {name}" for module, name in numpyro + matplotlib]
+
+
+def shapeless_files(sources: Sources) -> list[str]:
+    """Files too long to be one idea, or with a name that says none."""
+    long = [f"{m} has {len(s.splitlines())} lines" for m, s in sources.items() if len(s.splitlines()) > 300]
+    return long + [f"{module}: the name says nothing" for module in sources if module.split(".")[-1] in NAMELESS]
+
+
+def prints(sources: Sources) -> list[str]:
+    """Calls of print outside the command line."""
+    return [
+        f"{module}:{node.lineno} prints"
+        for module, source in sources.items()
+        if module != f"{PACKAGE}.cli"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+
+
+LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
+    (upward_imports, {"bayesprune.core.trees": "from bayesprune.prune.scores import snr"}),
+    (upward_imports, {"bayesprune.core.trees": "from ..methods import bmr"}),
+    (upward_imports, {"bayesprune.prune.scores": "def f():\n    import bayesprune.infer.fit"}),
+    (upward_imports, {"bayesprune.prune.scores": "import bayesprune"}),
+    (upward_imports, {"bayesprune.prune.scores": "from bayesprune import BNN"}),
+    (upward_imports, {"bayesprune.methods.bmr": "from bayesprune.infer import fit"}),
+    (upward_imports, {"bayesprune.infer.fit": "from bayesprune import methods"}),
+    (upward_imports, {"bayesprune.__init__": "from bayesprune import cli"}),
+    (rooms_in_a_circle, {"bayesprune.data.a": "import bayesprune.nets.b", "bayesprune.nets.b": "import bayesprune.data.a"}),
+    (siblings, {"bayesprune.methods.ssvi": "from .bmr import BMR"}),
+    (siblings, {"bayesprune.priors.horseshoe": "from bayesprune.priors import Flat"}),
+    (misplaced_libraries, {"bayesprune.methods.bmr": "import numpyro.distributions as dist"}),
+    (misplaced_libraries, {"bayesprune.report.metrics": "def f():\n    from matplotlib import pyplot"}),
+    (shapeless_files, {"bayesprune.core.trees": "x = 1\n" * 301}),
+    (shapeless_files, {"bayesprune.core.utils": ""}),
+    (prints, {"bayesprune.infer.fit": "print('step')"}),
+]
+
+
+@pytest.mark.parametrize("law", {law: None for law, _ in LAWS_AND_BREACHES}, ids=lambda law: law.__name__)
+def test_the_law_holds(law: Callable[[Sources], list[str]]) -> None:
+    sources = project_sources()
+    assert len(sources) > 10, "the sources were not found"
+    assert law(sources) == []
+
+
+@pytest.mark.parametrize(("law", "breach"), LAWS_AND_BREACHES)
+def test_the_law_objects_to_a_breach(law: Callable[[Sources], list[str]], breach: Sources) -> None:
+    assert law(breach) != []
+
+
+def test_what_is_allowed_passes() -> None:
+    allowed = {
+        "bayesprune.methods.bmr": "from bayesprune.core.types import Info\nfrom bayesprune.prune import scores\nimport jax",
+        "bayesprune.priors.flat": "from bayesprune.model.layout import Layout\nimport numpyro",
+        "bayesprune.methods.__init__": "from bayesprune.methods.bmr import BMR",
+        "bayesprune.cli": "import bayesprune\nprint('done')",
+        "bayesprune.report.plots": "import matplotlib",
+    }
+    assert [found for law in {law for law, _ in LAWS_AND_BREACHES} for found in law(allowed)] == []
+
+
+QUIET_IMPORT = """
+import logging, sys
+import flax, jax, numpyro, optax
+from jax._src import xla_bridge
+config, handlers = dict(jax.config.values), list(logging.getLogger().handlers)
+{statement}
+assert not xla_bridge.backends_are_initialized(), "a device was touched"
+assert dict(jax.config.values) == config, "jax.config was changed"
+assert logging.getLogger().handlers == handlers, "a log handler was added to the root logger"
+assert not logging.getLogger("bayesprune").handlers, "a log handler was added"
+assert "matplotlib" not in sys.modules, "matplotlib was imported"
+"""
+
+
+def run_quiet_import(statement: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", QUIET_IMPORT.format(statement=statement)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT / "src")
+
+
+def test_importing_touches_nothing() -> None:
+    done = run_quiet_import("import bayesprune")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("jax.numpy.zeros(1)", "a device was touched"),
+        ("jax.config.update('jax_enable_x64', True)", "jax.config was changed"),
+        ("logging.basicConfig()", "a log handler was added"),
+    ],
+)
+def test_a_loud_import_would_be_heard(statement: str, complaint: str) -> None:
+    assert complaint in run_quiet_import(statement).stderr
+
+
+def undocumented(module: object) -> list[str]:
+    """Public names without a docstring of their own; a dataclass's generated signature is none."""
+    missing = []
+    for name in getattr(module, "__all__", ()):
+        thing = getattr(module, name)
+        if not (inspect.ismodule(thing) or inspect.isroutine(thing) or inspect.isclass(thing)):
+            continue
+        text = vars(thing).get("__doc__") if inspect.isclass(thing) else inspect.getdoc(thing)
+        if not text or text.startswith(f"{name}("):
+            missing.append(name)
+    return missing
+
+
+@pytest.mark.parametrize("module", ["", *(f".{name}" for name in FLOORS)])
+def test_public_names_have_docstrings(module: str) -> None:
+    assert undocumented(importlib.import_module(f"{PACKAGE}{module}")) == []
+
+
+def test_the_face_names_what_it_shows() -> None:
+    face = importlib.import_module(PACKAGE)
+    assert {"BNN", "Program", "fit_svi", "bmr_prune", "predict", "metrics", "methods", "priors"} <= set(face.__all__)
+    assert [name for name in face.__all__ if not hasattr(face, name)] == []
+
+
+def foreign_mentions(name: str, text: str, pages: set[str]) -> list[str]:
+    """Absolute paths of some machine, package index settings, and pages with a capitalised name that are not here."""
+    found = re.findall(r"(?<![\w.:/~{}])/(?:work|farm|home|Users|root|mnt)/\w+", text)
+    found += re.findall(r"(?:--(?:extra-)?index-url\b\s+\S|[f]ile:/{2})\S*", text)
+    found += [page for page in re.findall(r"\b[A-Z_]{4,}\.md\b", text) if page not in pages]
+    return [f"{name}: {what}" for what in found]
+
+
+def test_the_project_points_at_nothing_outside_itself() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    files = [ROOT / line for line in listed.stdout.splitlines()]
+    readable = [f for f in files if f.is_file() and (f.suffix in TEXT_SUFFIXES or f.name in {"Makefile", "run"})]
+    pages = {file.name for file in files}
+    assert [hit for file in readable for hit in foreign_mentions(file.name, file.read_text(encoding="utf-8"), pages)] == []
+
+
+def test_a_foreign_mention_would_be_found() -> None:
+    away = "/" + "home"
+    for text in (f"see {away}/me/notes", "pip install --index-" + "url host x", "see " + "PLAN" + ".md"):
+        assert foreign_mentions("page", text, {"README.md"}) != []
+    assert foreign_mentions("page", "docs/methods.md, README.md, ./work/out, a/work/b", {"README.md"}) == []
