@@ -14,6 +14,7 @@ ALL = [
     schedules.LinearWarmup(5, 20),
     schedules.Cubic(0.05, 10, 90),
     schedules.CosineReplacement(75),
+    schedules.Geometric(0.01, 0.1),
 ]
 
 
@@ -46,6 +47,11 @@ def test_cosine_falls_from_the_initial_fraction_to_nothing() -> None:
     assert rate(75_000) == 0 == rate(80_000)
 
 
+def test_geometric_cuts_a_share_of_the_rest_until_the_floor() -> None:
+    density = schedules.Geometric(final_density=0.3, rate=0.2)
+    np.testing.assert_allclose([density(t) for t in (0, 1, 5, 6, 50)], [1, 0.8, 0.8**5, 0.3, 0.3], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -54,6 +60,7 @@ def test_cosine_falls_from_the_initial_fraction_to_nothing() -> None:
         (lambda: schedules.Cubic(0.0, 0, 10), "final_density"),
         (lambda: schedules.Cubic(0.5, 10, 10), "begin"),
         (lambda: schedules.CosineReplacement(0), "end"),
+        (lambda: schedules.Geometric(0.1, rate=1.0), "rate"),
         (lambda: schedules.CosineReplacement(10, initial=1.5), "initial"),
     ],
 )

@@ -85,6 +85,26 @@ def test_pickles_of_any_protocol(tmp_path, protocol, keys):
     assert_right(data.load("cifar10", tmp_path, standardise=False, verify=False))
 
 
+def python2(pixels, labels):
+    """The same batch as Python 2 wrote the originals: byte strings, and NumPy's names of that time."""
+    rows = len(labels)
+    return (
+        b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01btR"
+        + (b"(K\x01(K%cM\x00\x0ctcnumpy\ndtype\n(U\x02u1K\x00K\x01tR" % rows)
+        + b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
+        + (b"T" + len(pixels).to_bytes(4, "little") + pixels + b"tbU\x06labels](")
+        + b"".join(b"K%c" % label for label in labels)
+        + b"eu."
+    )
+
+
+def test_the_pickles_of_python_2(tmp_path):
+    write(tmp_path / "cifar-10-batches-py", "py")
+    planes, labels = batch("test_batch")
+    (tmp_path / "cifar-10-batches-py/test_batch").write_bytes(python2(planes.tobytes(), labels.tolist()))
+    assert_right(data.load("cifar10", tmp_path, standardise=False, verify=False))
+
+
 class Attack:
     def __reduce__(self):
         return os.mkdir, ("attacked",)

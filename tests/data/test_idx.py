@@ -128,6 +128,14 @@ def test_damage_is_told_as_what_it_is(tmp_path, damage, message, verify, monkeyp
         data.load("mnist", tmp_path, verify=verify)
 
 
+def test_files_without_rows_are_refused(tmp_path):
+    write(tmp_path / "mnist")
+    for kind, array in (("images-idx3", np.zeros((0, 28, 28))), ("labels-idx1", np.zeros(0))):
+        (tmp_path / f"mnist/train-{kind}-ubyte.gz").write_bytes(gzip.compress(idx_bytes(array)))
+    with pytest.raises(ValueError, match="holds no images"):
+        data.load("mnist", tmp_path, verify=False)
+
+
 def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
     write(tmp_path / "mnist")
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: MD5 is \w{32}, the original's is 6bbc.*verify=False"):

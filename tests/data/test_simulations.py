@@ -50,7 +50,7 @@ def test_inputs_have_variance_1_and_correlation_one_half():
 
 def test_noise_has_the_deviation_asked_for():
     quiet, noisy = (
-        data.simulate("simulation_e1", seed=0, num_train=5000, num_features=5, noise_scale=s).train for s in (0, 2.0)
+        data.simulate("simulation_e1", seed=0, num_train=5000, num_features=5, noise_scale=s).train for s in (0.0, 2.0)
     )
     np.testing.assert_array_equal(quiet.x, noisy.x)
     # 5000 draws: the sample deviation's own is 1 % of it; 6 % is six of those.
@@ -101,5 +101,5 @@ def test_linear_regression_knows_its_weights():
     ],
 )
 def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):  # a wrong type is told first by the tests' type checker
         call()

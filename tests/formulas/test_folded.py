@@ -46,6 +46,17 @@ def test_expected_abs_is_exact_at_its_ends_and_has_finite_slopes() -> None:
         assert np.isfinite(slope).all()
 
 
+def test_expected_abs_has_the_slopes_of_foldnorm() -> None:
+    loc, scale, step = 0.3, 0.4, 1e-6
+    by_loc, by_scale = jax.grad(folded.expected_abs, argnums=(0, 1))(-loc, scale)
+
+    def mean(loc: float, scale: float) -> float:
+        return stats.foldnorm.mean(loc / scale, scale=scale)
+
+    np.testing.assert_allclose(-by_loc, (mean(loc + step, scale) - mean(loc - step, scale)) / (2 * step), rtol=1e-5)
+    np.testing.assert_allclose(by_scale, (mean(loc, scale + step) - mean(loc, scale - step)) / (2 * step), rtol=1e-5)
+
+
 @pytest.mark.parametrize("r", [0.0, 0.01, 0.1, 0.249, 0.251, 0.7, 1.5, 3.0, 6.0, 12.0])
 def test_score_4_4_against_quadrature(r: float) -> None:
     mean, std = std_of_abs(r)

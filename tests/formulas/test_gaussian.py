@@ -98,7 +98,15 @@ def test_removal_is_finite_with_the_sign_of_its_limit(double: bool) -> None:
             slopes.append(jax.grad(lambda *x: jnp.sum(gaussian.log_evidence_gain_of_removal(*x)), argument)(loc, scale))
     assert np.isfinite(gain).all()
     np.testing.assert_array_equal(np.sign(gain), [1, 1, -1, -1, -1, -1])
-    assert not np.isnan(slopes).any()
+    assert np.isfinite(slopes).all()
+
+
+def test_removal_slopes_are_those_of_the_log_densities() -> None:
+    loc, scale, step = 0.3, 0.4, 1e-6
+    by_loc, by_scale = jax.grad(gaussian.log_evidence_gain_of_removal, argnums=(0, 1))(loc, scale)
+    rises = [stats.norm.logpdf(0, loc + step, scale), stats.norm.logpdf(0, loc, scale + step)]
+    falls = [stats.norm.logpdf(0, loc - step, scale), stats.norm.logpdf(0, loc, scale - step)]
+    np.testing.assert_allclose((by_loc, by_scale), (np.subtract(rises, falls)) / (2 * step), rtol=1e-5)
 
 
 def test_shrinkage_to_almost_nothing_is_removal(float64: None) -> None:

@@ -100,11 +100,11 @@ def test_the_debiased_estimator_is_zero_on_average_for_calibrated_samples(spread
 
 
 def test_the_debiased_estimator_finds_a_true_error():
-    # Failure budget: standard error of one estimate is below 0.002 at a million rows, the tolerance is five of them.
+    # Failure budget: the root has a standard error of 0.0011 (a bin's mean 0.0042, averaged over 15); the tolerance is five.
     rng = np.random.default_rng(5)
     p = rng.uniform(0.2, 0.6, 200_000)
     event = (rng.random(200_000) < p + 0.1).astype(float)
-    assert np.sqrt(debiased_squared_error(p, event)) == pytest.approx(0.1, abs=0.01)
+    assert np.sqrt(debiased_squared_error(p, event)) == pytest.approx(0.1, abs=0.006)
 
 
 def test_a_bin_with_one_row_counts_as_zero():

@@ -98,11 +98,13 @@ def top_k_tree(scores: PyTree, count: Int[ArrayLike, ""], within: PyTree = True)
     {'a': Array([False,  True], dtype=bool), 'b': Array([ True, False], dtype=bool)}
     """
     leaves, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, scores))
+    if not leaves:
+        return scores
     stay = jax.tree.leaves(trees.broadcast(within, scores))
     alive = [jnp.broadcast_to(w, leaf.shape) for w, leaf in zip(stay, leaves, strict=True)]
     flat = top_k(_concatenate(leaves), count, _concatenate(alive))
     ends = [sum(leaf.size for leaf in leaves[: i + 1]) for i in range(len(leaves))]
-    parts = jnp.split(flat, ends[:-1]) if leaves else []
+    parts = jnp.split(flat, ends[:-1])
     return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)])
 
 
@@ -116,4 +118,4 @@ def top_k_leaves(scores: PyTree, counts: PyTree, within: PyTree = True) -> PyTre
 
 
 def _concatenate(leaves: list[Array]) -> Array:
-    return jnp.concatenate([leaf.reshape(-1) for leaf in leaves]) if leaves else jnp.zeros(0)
+    return jnp.concatenate([leaf.reshape(-1) for leaf in leaves])

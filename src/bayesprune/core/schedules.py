@@ -112,8 +112,8 @@ class Geometric:
 
     A `ValueError` for a rate outside (0, 1) or a density outside (0, 1].
 
-    >>> print(Geometric(final_density=0.1, rate=0.2)(2))
-    0.64
+    >>> print(Geometric(final_density=0.1, rate=0.5)(2))
+    0.25
 
     Source: Frankle & Carbin 2019, section 2 (iterative pruning).
     """

@@ -8,7 +8,6 @@ import io
 import pickle
 import tarfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +19,7 @@ from bayesprune.data.images import RawImages
 BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 RECORD = 1 + 3 * 32 * 32
 FOLDERS = (("cifar-10-batches-bin", ".bin"), ("cifar-10-batches-py", ""))
+NUMPY_MODULES = ("numpy", *(f"numpy.{core}.{part}" for core in ("core", "_core") for part in ("multiarray", "numeric")))
 ARCHIVES = (("cifar-10-binary.tar.gz", ".bin"), ("cifar-10-python.tar.gz", ""))
 
 
@@ -90,9 +90,10 @@ class _ArraysOnly(pickle.Unpickler):
     """
 
     def find_class(self, module: str, name: str) -> Any:
-        reconstruct: Callable[..., Any] = np.empty(0).__reduce__()[0]  # type: ignore[index,assignment]  # numpy keeps it private
-        allowed = {"_reconstruct": reconstruct, "ndarray": np.ndarray, "dtype": np.dtype}
-        if module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray") and name in allowed:
+        # NumPy's own makers of arrays are private and have moved between its versions: ask an array who they are.
+        old, new = (np.empty(1).__reduce_ex__(protocol)[0] for protocol in (2, 5))
+        allowed = {"ndarray": np.ndarray, "dtype": np.dtype, "_reconstruct": old, "_frombuffer": new}
+        if module in NUMPY_MODULES and name in allowed:
             return allowed[name]
         if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes into an old-protocol pickle
             return _encode_latin1

@@ -40,13 +40,15 @@ def read(paths: tuple[Path, ...], name: str, part: str, verify: bool = True) -> 
 
     Raises:
         ValueError: a file is damaged, is not IDX of its kind, is not the published one (with ``verify``), or the two
-            do not have equally many rows.
+            do not have equally many rows, or none.
     """
     stem = STEMS[part]
     images = parse(_content(paths[0], name, f"{stem}-images", verify), 3, str(paths[0]))
     labels = parse(_content(paths[1], name, f"{stem}-labels", verify), 1, str(paths[1]))
     if len(images) != len(labels):
         raise ValueError(f"{paths[0]} holds {len(images)} images but {paths[1]} {len(labels)} labels: fetch both again.")
+    if len(images) == 0:
+        raise ValueError(f"{paths[0]} holds no images: fetch it again.")
     return RawImages(images[..., None], labels.astype(np.int32))
 
 

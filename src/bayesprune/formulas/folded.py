@@ -10,6 +10,7 @@ The last form subtracts nothing large, so it holds from r = 0 to overflow. The s
 
 import math
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import erf, erfc
 from jax.typing import ArrayLike
@@ -50,7 +51,7 @@ def signal_to_noise(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) 
 def scale_floor(dtype: jnp.dtype) -> float:
     """The scale that stands in for 0 in a ratio: small enough to outrank every other, large enough not to overflow.
 
-    >>> scale_floor(jnp.float32) < 1e-18
+    >>> scale_floor(jnp.dtype("float32")) < 1e-18
     True
     """
     return float(jnp.finfo(dtype).tiny) ** 0.5
@@ -68,10 +69,28 @@ def expected_abs(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> 
 
     Source: Li et al. 2024, section 3.2.
     """
-    loc, scale = jnp.abs(jnp.asarray(loc)), jnp.asarray(scale)
-    spread = scale * _SURE > loc
-    r = jnp.where(spread, loc / jnp.where(spread, scale, 1.0), _SURE)
-    return loc * erf(r * math.sqrt(0.5)) + scale * (math.sqrt(2.0 / math.pi) * jnp.exp(-0.5 * r * r))
+    dtype = jnp.result_type(jnp.asarray(loc), jnp.asarray(scale), float)
+    return _expected_abs(*jnp.broadcast_arrays(jnp.asarray(loc, dtype), jnp.asarray(scale, dtype)))
+
+
+@jax.custom_jvp
+def _expected_abs(loc: Array, scale: Array) -> Array:
+    by_loc, by_scale = _slopes(loc, scale)
+    return loc * by_loc + scale * by_scale
+
+
+@_expected_abs.defjvp
+def _expected_abs_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # E|w| is homogeneous in (loc, scale): the two factors of its formula are its slopes, which need no slope of loc/scale.
+    by_loc, by_scale = _slopes(*primals)
+    return _expected_abs(*primals), by_loc * tangents[0] + by_scale * tangents[1]
+
+
+def _slopes(loc: Array, scale: Array) -> tuple[Array, Array]:
+    spread = scale * _SURE > jnp.abs(loc)
+    z = jnp.where(spread, loc / jnp.where(spread, scale, 1.0), jnp.sign(loc) * _SURE)
+    density = jnp.where(spread, math.sqrt(2.0 / math.pi) * jnp.exp(-0.5 * z * z), 0.0)
+    return erf(z * math.sqrt(0.5)), density
 
 
 def expected_abs_over_std(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:

@@ -10,6 +10,7 @@ v0 (a = v1/v0, b = s/v0) and completing the square, (2.2) and (2.3) become
 which divides by no variance that may vanish: a = 0 removes the weight, and no two large precisions are subtracted.
 """
 
+import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
@@ -147,11 +148,29 @@ def log_evidence_gain_of_removal(
 
     Source: Marković et al. 2024, section II-G; Dickey 1971.
     """
-    loc, scale, prior_scale = jnp.asarray(loc), jnp.asarray(scale), jnp.asarray(prior_scale)
-    dtype = jnp.result_type(loc, scale, prior_scale, float)
-    smallest, largest = jnp.finfo(dtype).tiny, 0.9 * float(jnp.finfo(dtype).max) ** 0.5
-    safe = jnp.maximum(scale, smallest)
-    # A scale whose ratio would overflow takes no part in the division, so gradients stay finite as well.
-    surest = jnp.abs(loc) >= largest * safe
-    ratio = jnp.where(surest, largest, loc / jnp.where(surest, 1.0, safe))
-    return jnp.log(prior_scale) - jnp.log(safe) - 0.5 * ratio**2
+    dtype = jnp.result_type(jnp.asarray(loc), jnp.asarray(scale), float)
+    loc, scale = jnp.broadcast_arrays(jnp.asarray(loc, dtype), jnp.asarray(scale, dtype))
+    return jnp.log(jnp.asarray(prior_scale)) - _negative_log_density_at_zero(loc, scale)
+
+
+def _ratio(loc: Array, scale: Array) -> tuple[Array, Array]:
+    """loc/scale, saturating where its square would overflow, and the scale, no smaller than the smallest normal number."""
+    safe = jnp.maximum(scale, jnp.finfo(scale.dtype).tiny)
+    largest = 0.9 * float(jnp.finfo(scale.dtype).max) ** 0.5
+    return jnp.clip(loc / safe, -largest, largest), safe
+
+
+@jax.custom_jvp
+def _negative_log_density_at_zero(loc: Array, scale: Array) -> Array:
+    """-log N(0; loc, scale²) without its constant."""
+    ratio, safe = _ratio(loc, scale)
+    return jnp.log(safe) + 0.5 * ratio**2
+
+
+@_negative_log_density_at_zero.defjvp
+def _jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # Written out, because scale² in the slope of loc/scale underflows long before scale does.
+    ratio, safe = _ratio(*primals)
+    most = jnp.finfo(safe.dtype).max
+    by_loc, by_scale = (jnp.clip(slope, -most, most) for slope in (ratio / safe, (1.0 - ratio**2) / safe))
+    return _negative_log_density_at_zero(*primals), by_loc * tangents[0] + by_scale * tangents[1]

@@ -46,7 +46,7 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     return data
 
 
-def check_batch(batch_size: int | None, num_rows: int) -> int:
+def check_batch(batch_size: Any, num_rows: int) -> int:
     """The number of rows of a batch: all of them for None."""
     if batch_size is None:
         return num_rows

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from bayesprune.infer.predict import predict, predict_draws
@@ -12,8 +11,8 @@ from bayesprune.report import metrics
 
 
 def evaluate(
-    rng_key: jax.Array,
-    bnn: BNN,
+    rng_key: Any,
+    bnn: BNN | Any,
     params: dict[str, Any],
     data: Any,
     *,

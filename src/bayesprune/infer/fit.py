@@ -1,5 +1,6 @@
 """`fit_svi`: stochastic variational inference in one compiled loop, with pruning, evaluation and checkpoints between its chunks."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,8 +26,8 @@ from bayesprune.prune.read import read as read_params
 
 
 def fit_svi(
-    rng_key: jax.Array,
-    program: BNN | Program,
+    rng_key: Any,
+    program: BNN | Program | Any,
     data: Any,
     *,
     num_steps: int,
@@ -44,7 +45,7 @@ def fit_svi(
     eval_samples: int = 20,
     early_stop: EarlyStop | NeverStop = NeverStop(),
     callbacks: Sequence[Callable[[Moment], None]] = (),
-    checkpoint: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool | None = None,
 ) -> FitResult:
@@ -114,10 +115,13 @@ def fit_svi(
     carry = start_params(loop.init(rng_key, data), init_params, loop)
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data)
     fingerprint = {
+        "rng_key": jax.random.key_data(rng_key).tolist(),
+        "rows": data.x.shape[0],
         "batch_size": batch,
         "sparsifier": repr(sparsifier),
         "every": periods.every,
         "estimator": type(elbo).__name__,
+        "kl_weight": repr(kl_weight),
     }
     checkpoints = open_checkpoints(checkpoint, fingerprint)
     carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))

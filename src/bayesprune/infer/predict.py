@@ -18,8 +18,8 @@ _ROWS, _CHUNKS = 1_000, 50
 
 
 def predict(
-    rng_key: jax.Array,
-    bnn: BNN,
+    rng_key: Any,
+    bnn: BNN | Any,
     params: dict[str, Any],
     x: Any,
     *,
@@ -58,8 +58,8 @@ def predict(
 
 
 def predict_draws(
-    rng_key: jax.Array,
-    bnn: BNN,
+    rng_key: Any,
+    bnn: BNN | Any,
     params: dict[str, Any],
     x: Any,
     *,

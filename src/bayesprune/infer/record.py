@@ -13,7 +13,7 @@ class Record:
     """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`."""
 
     losses: np.ndarray
-    history: dict[str, list[float]] = field(default_factory=dict)
+    history: dict[str, list[Any]] = field(default_factory=dict)
     stopped: bool = False
 
     @classmethod

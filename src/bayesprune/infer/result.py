@@ -33,7 +33,7 @@ class Moment(NamedTuple):
     step: int
     loss: float
     density: float
-    history: dict[str, list[float]]
+    history: dict[str, list[Any]]
     params: Callable[[], dict[str, Any]]
 
 

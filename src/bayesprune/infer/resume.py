@@ -1,5 +1,6 @@
 """Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,6 @@ class FitCheckpoints:
         self.checkpoints.save(step, (carry, sparse, record.losses[:step]), metadata)
 
 
-def open_checkpoints(folder: str | None, fingerprint: dict[str, Any]) -> FitCheckpoints | NoCheckpoints:
+def open_checkpoints(folder: str | os.PathLike[str] | None, fingerprint: dict[str, Any]) -> FitCheckpoints | NoCheckpoints:
     """The checkpoints in ``folder``, made if need be; none for None."""
     return NoCheckpoints() if folder is None else FitCheckpoints(Checkpoints(folder), fingerprint)

@@ -1,6 +1,7 @@
 """Early stopping on a held-out figure."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class EarlyStop:
     def __post_init__(self) -> None:
         check_integer(self.patience, "patience")
 
-    def __call__(self, history: dict[str, list[float]]) -> bool:
+    def __call__(self, history: dict[str, list[Any]]) -> bool:
         """Whether to stop, given the history so far."""
         values = history.get(f"eval/{self.metric}")
         if values is None:
@@ -38,5 +39,5 @@ class EarlyStop:
 class NeverStop:
     """Run all steps."""
 
-    def __call__(self, history: dict[str, list[float]]) -> bool:
+    def __call__(self, history: dict[str, list[Any]]) -> bool:
         return False

@@ -24,6 +24,7 @@ BIBTEX = """@article{markovic2024bayesian,
 }"""
 
 GROUPS = ("layer", "site", "global")
+DEAD = ("prior", "forgotten", "excluded")
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,15 @@ class BMR:
       dF0 = log(s0/scale) - (loc/scale)²/2   (log evidence gained by removing the weight, prior N(0, s0²))
       q = sigmoid(zeta - dF0),  zeta = psi(alpha) - psi(beta),  alpha = alpha0 + sum q,  beta = beta0 + sum (1 - q)
 
-    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead; in their group they count as excluded (q = 0).
+    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead.
 
     Args:
         alpha0, beta0: the Beta prior of each group's inclusion rate.
         num_iters: rounds of the fixed point.
         group: weights that share a rate: "layer" (kernel and bias together), "site" (each array), or "global".
+        dead: what weights that died earlier say about their group's rate. "prior": no data reach a dead weight, so its posterior
+            is its prior, dF0 = 0 and q = sigmoid(zeta): next to nothing. "forgotten": nothing at all; the rate is of the living, and
+            pruning is the slowest. "excluded": q = 0; the rate falls with every weight that dies, and pruning feeds on itself.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -65,6 +69,8 @@ class BMR:
         check_integer(self.num_iters, "num_iters")
         if self.group not in GROUPS:
             raise unknown_name("group", self.group, GROUPS)
+        if self.dead not in DEAD:
+            raise unknown_name("dead", self.dead, DEAD)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive; priors N(0, 1); the memory is the posterior last seen."""
@@ -112,6 +118,7 @@ def bmr_prune(
     beta0: float = 1.0,
     num_iters: int = 4,
     group: str = "layer",
+    dead: str = "prior",
     prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
     mask: PyTree | None = None,
 ) -> Pruned:
@@ -122,9 +129,9 @@ def bmr_prune(
             ``random_flax_module``, ``random_nnx_module`` or ``random_eqx_module`` net); or a tree of `MeanField`.
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates: one number, or site -> number
             or array. 1 for every prior of `bayesprune.priors`, which are written non-centred.
-        alpha0, beta0, num_iters, group: see `BMR`.
+        alpha0, beta0, num_iters, group, dead: see `BMR`.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
-        mask: weights that are already dead; None = all alive.
+        mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
 
     Returns:
         ``Pruned(params, mask, info)``: dead weights at loc = scale = 0, site -> booleans (True = alive), and an `Info`, whose
@@ -143,6 +150,6 @@ def bmr_prune(
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
-    method = BMR(alpha0, beta0, num_iters, group)
+    method = BMR(alpha0, beta0, num_iters, group, dead)
     result = prune_once(params, method, prior_scale=prior_scale, prunable=prunable, mask=mask)
     return result._replace(info=result.info._replace(readiness=jnp.asarray(jnp.nan)))

@@ -1,7 +1,7 @@
 """Families of guides: how one weight, or one positive scale, is approximated. A prior's guide is written once, for any family."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from bayesprune.core.types import MeanField
 from bayesprune.model.layout import Layout, ParamSpec
 
 
+@runtime_checkable
 class Family(Protocol):
     """What a prior's guide asks of a family, and how a posterior is read back from its parameters."""
 

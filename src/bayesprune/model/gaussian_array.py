@@ -12,7 +12,7 @@ noise under sampled weights and have noises of their own here, as is common prac
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,7 +51,7 @@ class Gaussian(quax.ArrayValue):
     rng_key: PRNGKeyArray
     noise: Noise = eqx.field(static=True)
 
-    def __init__(self, loc: ArrayLike, scale: ArrayLike, rng_key: PRNGKeyArray, noise: Noise = exact):
+    def __init__(self, loc: ArrayLike, scale: ArrayLike, rng_key: Any, noise: Noise = exact):
         self.loc = jnp.asarray(loc)
         self.scale = jnp.broadcast_to(jnp.asarray(scale, self.loc.dtype), self.loc.shape)
         self.rng_key = check_key(rng_key)
@@ -90,11 +90,13 @@ def local_noise(fn: Callable[..., Any]) -> Callable[..., Any]:
             out = quax.quaxify(fn)(*args, **kwargs)
         finally:
             _uses.reset(token)
-        return jax.tree.map(
-            lambda leaf: leaf.materialise() if isinstance(leaf, Gaussian) else leaf, out, is_leaf=lambda x: isinstance(x, Gaussian)
-        )
+        return jax.tree.map(_draw, out, is_leaf=lambda leaf: isinstance(leaf, Gaussian))
 
     return run
+
+
+def _draw(value: Any) -> Any:
+    return value.materialise() if isinstance(value, Gaussian) else value
 
 
 def add_noise(
@@ -115,7 +117,9 @@ def _fresh_key(weight: Gaussian) -> PRNGKeyArray:
     try:
         return jax.random.fold_in(weight.rng_key, next(_uses.get()))
     except LookupError:
-        raise RuntimeError("a Gaussian array met data outside local_noise: call local_noise(fn), not quax.quaxify(fn).") from None
+        raise RuntimeError(
+            "a Gaussian array met data outside local_noise: use local_noise(fn), not quax.quaxify(fn)."
+        ) from None
 
 
 def _carry(weight: Gaussian, loc: Array, scale: Array) -> Gaussian:
@@ -208,7 +212,7 @@ _register_left(lax.sub_p, _shift)
 
 @quax.register(lax.sub_p)
 def _(other: ArrayLike, weight: Gaussian, **params: Any) -> Any:
-    return _shift(_carry(weight, -weight.loc, weight.scale), lambda x: lax.add_p.bind(other, x, **params), other)
+    return _shift(_carry(weight, -weight.loc, -weight.scale), lambda x: lax.add_p.bind(other, x, **params), other)
 
 
 @quax.register(lax.select_n_p)
@@ -267,14 +271,10 @@ def _(*args: ArrayLike | Gaussian, jaxpr: Any, prevent_cse: Any, policy: Any, **
     return jax.checkpoint(quax.quaxify(jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))), prevent_cse=prevent_cse, policy=policy)(*args)
 
 
-def _drawn(args: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(x.materialise() if isinstance(x, Gaussian) else x for x in args)
-
-
 def _register_loop(primitive: Any) -> None:
     @quax.register(primitive)
     def _(*args: ArrayLike | Gaussian, **params: Any) -> Any:
-        return primitive.bind(*_drawn(args), **params)
+        return primitive.bind(*map(_draw, args), **params)
 
 
 _register_loop(lax.scan_p)
@@ -287,6 +287,6 @@ def _(index: ArrayLike, *args: ArrayLike | Gaussian, branches: Any, **params: An
 
     def inside(branch: Any) -> Any:
         run = quax.quaxify(jaxpr_as_fun(branch))
-        return jax.make_jaxpr(lambda *leaves: _drawn(run(*jax.tree.unflatten(structure, leaves))))(*leaves)
+        return jax.make_jaxpr(lambda *leaves: [_draw(x) for x in run(*jax.tree.unflatten(structure, leaves))])(*leaves)
 
     return lax.cond_p.bind(index, *leaves, branches=tuple(inside(branch) for branch in branches), **params)

@@ -1,7 +1,7 @@
 """Likelihoods: how a network's outputs become a distribution of the targets."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 from bayesprune.model.families import Family
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """``observe`` samples the site "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs]."""
 

@@ -28,7 +28,7 @@ def prune_once(
         sparsifier: a method of `bayesprune.methods`.
         prior_scale: standard deviation of the weights' prior in the posterior's coordinates: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
-        mask: weights that are already dead, False; None = all alive.
+        mask: weights that are already dead, False; those at loc = scale = 0 are taken as dead anyway.
         rng_key: for a sparsifier that draws.
 
     Returns:
@@ -44,9 +44,9 @@ def prune_once(
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     first = sparsifier.init(rng_key, chosen)
     state = first._replace(prior_scale=_prior_scales(prior_scale, chosen))
-    if mask is not None:
-        given = trees.flatten(mask)
-        state = state._replace(mask={path: given.get(path, alive) & alive for path, alive in state.mask.items()})
+    given = {} if mask is None else trees.flatten(mask)
+    alive = {path: given.get(path, True) & ~_gone(node) for path, node in chosen.items()}
+    state = state._replace(mask=alive)
     gradient = {path: jnp.zeros(trees.shape(node)) for path, node in chosen.items()}
     state, info = sparsifier.step(rng_key, Evidence(chosen, gradient), state)
     return _result(params, chosen, state, info)
@@ -69,6 +69,11 @@ def _nodes(params: Any) -> dict[str, Any]:
         if not bool(jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))):
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes
+
+
+def _gone(node: Any) -> Any:
+    """Weights that an earlier pass has cut: nothing is left of their posterior."""
+    return (node.loc == 0) & (node.scale == 0)
 
 
 def _has_nodes(params: dict[str, Any]) -> bool:

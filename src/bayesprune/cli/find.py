@@ -1,0 +1,68 @@
+"""Nets, methods and priors by the names that flags use: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
+
+import re
+from typing import NamedTuple
+
+from bayesprune import methods as all_methods
+from bayesprune import nets as all_nets
+from bayesprune import priors as all_priors
+from bayesprune.core.checks import unknown_name
+from bayesprune.infer.result import KeepAll
+
+
+class Choice(NamedTuple):
+    """What a name stands for, and the name as flags spell it."""
+
+    name: str
+    cls: type
+
+
+def nets() -> dict[str, type]:
+    """The networks by name."""
+    return {name.lower(): getattr(all_nets, name) for name in all_nets.__all__}
+
+
+def methods() -> dict[str, type]:
+    """The methods by name; "none" trains densely."""
+    return {"none": KeepAll} | {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
+
+
+def priors() -> dict[str, type]:
+    """The priors by name."""
+    found = {flag_name(name): getattr(all_priors, name) for name in all_priors.__all__}
+    return {name: thing for name, thing in found.items() if isinstance(thing, type)}
+
+
+KINDS = {"net": nets, "method": methods, "prior": priors}
+
+
+def choose(kind: str, name: str) -> Choice:
+    """The net, method or prior of a name, whatever its case and separators; a `ValueError` with the nearest names if unknown.
+
+    >>> choose("prior", "ScaleMixture").name
+    'scale-mixture'
+    """
+    known = KINDS[kind]()
+    for candidate, cls in known.items():
+        if _squash(candidate) == _squash(name):
+            return Choice(candidate, cls)
+    raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")
+
+
+def flag_name(name: str) -> str:
+    """A class's name as flags spell it.
+
+    >>> flag_name("BMR"), flag_name("ScaleMixture")
+    ('bmr', 'scale-mixture')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
+
+
+def one_line(cls: type) -> str:
+    """The first sentence or line of a docstring, without the numbers of equations."""
+    first = (cls.__doc__ or "").strip().split("\n")[0]
+    return re.sub(r"\s*\(\d\.\d\)(, \(\d\.\d\))*", "", first)
+
+
+def _squash(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name).lower()

@@ -1,0 +1,153 @@
+"""The settings of a run: flags on the command line, and ``settings.json`` in its folder."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro import conf
+
+from bayesprune.cli.find import KINDS, choose
+from bayesprune.cli.knobs import REQUIRED, knobs
+from bayesprune.infer.checkpoint import check_same_settings
+from bayesprune.report.atomic import jsonable, write_json
+
+FILE = "settings.json"
+# Where things lie does not change what a run is; the rest has to agree when one goes on.
+FREE = ("out", "data_dir")
+# A net needs its sizes; these suit the small data sets that a first run takes.
+NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 64)}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What every run has, whatever its net, method and prior: their own knobs are further fields, one for each of the three."""
+
+    dataset: str = "digits"
+    """Data set, see `bayesprune methods`."""
+    net: str = "mlp"
+    """Network: mlp or lenet5. Its own knobs are flags such as --mlp.hidden."""
+    method: str = "bmr"
+    """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
+    prior: str = "flat"
+    """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
+    out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
+    """Folder for all that is written; runs/DATASET-NET-METHOD if left out."""
+    posterior: str = "mean_field"
+    """mean_field (a Gaussian for each weight) or map (a point)."""
+    prunable: str = "not_last"
+    """Which weights may be pruned: not_last (every layer but the last), everything, or kernels (no biases)."""
+    estimator: str = "weight"
+    """Noise of the gradient: weight (draw the weights) or local (draw each layer's outputs)."""
+    steps: int = 3000
+    """Optimiser steps."""
+    batch_size: int = 128
+    """Rows of a minibatch."""
+    learning_rate: float = 5e-3
+    """Of AdaBelief."""
+    every: int = 0
+    """Steps between prunings; 0: a thirtieth of all steps."""
+    eval_every: int = 0
+    """Steps between evaluations for the training curves; 0: a twentieth of all steps."""
+    checkpoint_every: int = 0
+    """Steps between checkpoints; 0: a tenth of all steps."""
+    num_samples: int = 100
+    """Networks drawn from the posterior for the final evaluation."""
+    validation: float = 0.0
+    """Share of the training rows to keep back, and to evaluate on in place of the test set: for choosing settings."""
+    seed: int = 0
+    """Of the fit, of the evaluation, and of a simulated data set."""
+    data_dir: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
+    """Folder of the data sets; $BAYESPRUNE_DATA if left out."""
+    split: int = 0
+    """Which published split of a UCI data set."""
+    pad: int = -1
+    """Side in pixels that images are padded to, 0: not at all; -1: 32 for lenet5 and 0 for other nets."""
+
+
+def settings_class(net: str, method: str, prior: str) -> type[Settings]:
+    """`Settings` with the knobs of this net, method and prior as further fields, each a dataclass of plain values.
+
+    >>> settings_class("mlp", "bmr", "flat")().bmr.num_iters
+    4
+    """
+    choices = {kind: choose(kind, name) for kind, name in (("net", net), ("method", method), ("prior", prior))}
+    fields = []
+    for kind, choice in choices.items():
+        rows = knobs(choice.cls, NET_DEFAULTS.get(choice.name, {}))
+        if not rows:
+            continue
+        columns = [(row.name, Annotated[row.kind, conf.arg(help=row.about or None)], _field(row.default)) for row in rows]
+        flags = dataclasses.make_dataclass(choice.cls.__name__, columns, frozen=True, kw_only=True)
+        whole = all(row.default is not REQUIRED for row in rows)
+        default = dataclasses.field(default_factory=flags) if whole else dataclasses.field()
+        fields.append((field_name(kind, {k: c.name for k, c in choices.items()}), flags, default))
+    return dataclasses.make_dataclass("Run", fields, bases=(Settings,), frozen=True, kw_only=True)
+
+
+def field_name(kind: str, names: Mapping[str, str]) -> str:
+    """The field that holds the knobs of the net, the method or the prior; a prior that is named like the method gets a longer one.
+
+    >>> field_name("prior", {"prior": "scale-mixture", "method": "bmr"})
+    'scale_mixture'
+    """
+    plain = names[kind].replace("-", "_")
+    return f"{plain}_prior" if kind == "prior" and names["prior"] == names["method"] else plain
+
+
+def own_knobs(settings: Settings, kind: str) -> dict[str, Any]:
+    """The plain values of the net's, the method's or the prior's own knobs."""
+    held = getattr(settings, field_name(kind, {k: getattr(settings, k) for k in KINDS}), None)
+    return {} if held is None else dataclasses.asdict(held)
+
+
+def _field(default: Any) -> Any:
+    return dataclasses.field() if default is REQUIRED else dataclasses.field(default=default)
+
+
+def to_json(settings: Settings) -> dict[str, Any]:
+    """All that has to agree when a run goes on, in JSON's types."""
+    return jsonable({name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE})
+
+
+def claim(settings: Settings, folder: Path) -> None:
+    """Write ``settings.json``, or check that the folder's own says the same.
+
+    Raises `ValueError` naming every setting that differs, `OSError` for a folder that cannot be written to.
+    """
+    path = folder / FILE
+    if path.is_file():
+        check_same_settings(_read(path), to_json(settings), folder)
+    else:
+        write_json(path, to_json(settings))
+
+
+def load(folder: Path, **free: Any) -> Settings:
+    """The settings of the run in ``folder``; ``free``: those of `FREE`.
+
+    Raises `FileNotFoundError` where there is no run, `ValueError` for settings that this release does not know.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise FileNotFoundError(2, f"no run in {folder}: it has no {FILE}. Make one with bayesprune run --out {folder}")
+    values = _read(path)
+    try:
+        cls = settings_class(values["net"], values["method"], values["prior"])
+        kinds = {field.name: field.type for field in dataclasses.fields(cls)}
+        made = {key: kinds[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
+        return cls(**made, **free)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not fit this release of bayesprune ({error}): run it again in another folder.") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not whole ({error}): delete it, and the checkpoints beside it, to start anew.") from error
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

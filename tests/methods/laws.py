@@ -1,0 +1,42 @@
+"""The laws that every sparsifier obeys, as functions of one; tests run them over all methods that are found."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.types import Evidence, Info, MeanField, SparseState
+
+SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}
+
+
+def posterior(key: jax.Array, ties: bool = False) -> dict[str, MeanField]:
+    """A made-up posterior; with ``ties`` every weight comes from three values."""
+    nodes = {}
+    for site, shape in SHAPES.items():
+        key, a, b = jax.random.split(key, 3)
+        loc = jax.random.normal(a, shape)
+        scale = jax.random.uniform(b, shape, minval=0.05, maxval=1.0)
+        nodes[site] = MeanField(jnp.round(loc) if ties else loc, jnp.full(shape, 0.3) if ties else scale)
+    return nodes
+
+
+def evidence(key: jax.Array, ties: bool = False) -> Evidence:
+    first, second = jax.random.split(key)
+    gradient = {site: jax.random.normal(second, shape) for site, shape in SHAPES.items()}
+    return Evidence(posterior(first, ties), gradient)
+
+
+def act(method: Any, key: jax.Array, seen: Evidence, times: int = 1) -> tuple[SparseState, Info]:
+    state = method.init(key, seen.posterior)
+    for _ in range(times):
+        state, info = method.step(key, seen, state)
+    return state, info
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal structure and equal values, NaN equal to NaN."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    alike = all(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=np.asarray(a).dtype.kind == "f") for a, b in pairs)
+    return jax.tree.structure(one) == jax.tree.structure(other) and alike
