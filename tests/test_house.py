@@ -259,4 +259,4 @@ def test_a_foreign_mention_would_be_found() -> None:
     away = "/" + "home"
     for text in (f"see {away}/me/notes", "pip install --index-" + "url host x", "see " + "PLAN" + ".md"):
         assert foreign_mentions("page", text, {"README.md"}) != []
-    assert foreign_mentions("page", "docs/methods.md, README.md, ./work/out, a/work/b", {"README.md"}) == []
+    assert foreign_mentions("page", "docs/methods.md, README.md, ./home/out, a/home/b", {"README.md"}) == []

@@ -1,16 +1,25 @@
-"""bayesprune: make Bayesian neural networks sparse, in JAX and NumPyro."""
+"""bayesprune: make Bayesian neural networks sparse, in JAX and NumPyro.
+
+Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own evidence (`bmr_prune`), judge it (`predict`,
+`metrics`, `evaluate`), look at it (`plots`), and hand it on (`report`).
+"""
+
+import importlib
+from types import ModuleType
 
 from bayesprune import data, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
+from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.fit import fit_svi
 from bayesprune.infer.predict import predict, predict_draws
-from bayesprune.infer.result import FitResult
+from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.stopping import EarlyStop
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN, Program
+from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
 from bayesprune.prune import scores
@@ -19,3 +28,47 @@ from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BNN",
+    "Dataset",
+    "DivergedError",
+    "EarlyStop",
+    "Evidence",
+    "FitResult",
+    "Info",
+    "LocalELBO",
+    "MeanField",
+    "MeanFieldELBO",
+    "Moment",
+    "Program",
+    "Pruned",
+    "SparseState",
+    "SpikeSlab",
+    "bmr_prune",
+    "cite",
+    "data",
+    "evaluate",
+    "fit_svi",
+    "likelihoods",
+    "masked",
+    "methods",
+    "metrics",
+    "nets",
+    "plots",
+    "predict",
+    "predict_draws",
+    "priors",
+    "prune_once",
+    "report",
+    "schedules",
+    "scores",
+    "select",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # Matplotlib is an extra: the figures are imported when they are first asked for.
+    if name == "plots":
+        return importlib.import_module("bayesprune.report.plots")
+    raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")

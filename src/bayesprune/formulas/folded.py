@@ -42,7 +42,7 @@ def signal_to_noise(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) 
     >>> print(signal_to_noise(jnp.array([-1.0, 0.0]), jnp.array([0.5, 0.0])))
     [2. 0.]
 
-    Source: Blundell et al. 2015, section 5.1; Li et al. 2024, section 3.
+    Source: Blundell et al. 2015, section 5.1; Li et al. 2024, section 3.3.1.
     """
     loc, scale = jnp.asarray(loc), jnp.asarray(scale)
     return jnp.abs(loc) / jnp.maximum(scale, scale_floor(jnp.result_type(loc, scale, float)))
@@ -67,7 +67,7 @@ def expected_abs(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> 
     >>> print(expected_abs(-2.0, 0.0))
     2.0
 
-    Source: Li et al. 2024, section 3.2.
+    Source: Li et al. 2024, eq. (6).
     """
     dtype = jnp.result_type(jnp.asarray(loc), jnp.asarray(scale), float)
     return _expected_abs(*jnp.broadcast_arrays(jnp.asarray(loc, dtype), jnp.asarray(scale, dtype)))
@@ -104,7 +104,7 @@ def expected_abs_over_std(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, ".
     >>> print(round(float(expected_abs_over_std(0.0, 1.0)), 4))
     1.3236
 
-    Source: Li et al. 2024, eq. (8), with the misprint put right.
+    Source: Li et al. 2024, eq. (7).
     """
     return _score(signal_to_noise(loc, scale))
 

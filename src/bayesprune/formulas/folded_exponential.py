@@ -44,7 +44,7 @@ def log_expected_exp(
     >>> print(log_expected_exp(3.0, 0.0, 2.0))
     6.0
 
-    Source: Li et al. 2024, section 3.2 and appendix.
+    Source: Li et al. 2024, section 3.3.1 and eq. (16).
     """
     r, t, sure = _coordinates(loc, scale, lam)
     small = t <= 1.0
@@ -70,7 +70,7 @@ def log_expected_exp_over_std(
     >>> print(round(float(log_expected_exp_over_std(0.0, 1e-4)), 2))  # -log(1e-4 sqrt(1 - 2/pi))
     9.72
 
-    Source: Li et al. 2024, eq. (15), with the misprints put right.
+    Source: Li et al. 2024, eq. (8), whose Phi is misprinted.
     """
     r, t, _ = _coordinates(loc, scale, lam)
     small = t <= 1.0

@@ -31,7 +31,7 @@ def kl_divergence(
     >>> print(kl_divergence(0.0, 1.0))
     0.0
 
-    Source: Kullback & Leibler 1951; the form used by Bai et al. 2020, eq. (5).
+    Source: Kullback & Leibler 1951.
     """
     ratio = jnp.asarray(scale) / prior_scale
     distance = (jnp.asarray(loc) - prior_loc) / prior_scale
@@ -75,7 +75,7 @@ def log_evidence_gain(
     >>> print(log_evidence_gain(0.0, 0.5, 0.0, 1.0, 0.0, 0.0))  # log 2: removed
     0.6931472
 
-    Source: Marković et al. 2024, section II-D; Friston & Penny 2011.
+    Source: Marković et al. 2024, eq. (5); Friston & Penny 2011.
     """
     a, b, rho2, to_prior, to_reduced, moved = _reduction(loc, scale, (prior_loc, prior_scale), (reduced_loc, reduced_scale))
     safe = jnp.where(rho2 > 0, rho2, 1.0)
@@ -125,7 +125,7 @@ def log_evidence_gain_of_shrinkage(
     >>> bool(log_evidence_gain_of_shrinkage(0.0, 0.1, 0.2) > 0 > log_evidence_gain_of_shrinkage(2.0, 0.1, 0.2))
     True
 
-    Source: Marković et al. 2024, section II-D.
+    Source: Marković et al. 2024, section II-G.
     """
     return log_evidence_gain(loc, scale, 0.0, 1.0, 0.0, shrinkage)
 

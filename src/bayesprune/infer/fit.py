@@ -18,7 +18,7 @@ from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import open_checkpoints
-from bayesprune.infer.start import start_mask, start_params
+from bayesprune.infer.start import set_up_guide, start_mask, start_params
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
@@ -108,6 +108,7 @@ def fit_svi(
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
     )
+    set_up_guide(rng_key, program, data)
     read = program.read if isinstance(program, BNN) else read_params
     keywords = (("train", True),) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)

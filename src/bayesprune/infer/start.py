@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from numpyro.handlers import seed, trace
+from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Dataset, SparseState
@@ -12,6 +13,12 @@ from bayesprune.infer.compiled import Carry, Loop
 from bayesprune.infer.result import KeepAll
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import read_gaussian
+
+
+def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
+    """Let a NumPyro autoguide look at its model once, outside of any compiled function: it remembers what it saw."""
+    if isinstance(program.guide, AutoGuide) and program.guide.prototype_trace is None:
+        seed(program.guide, rng_key)(data.x, data.y)
 
 
 def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Loop) -> Carry:

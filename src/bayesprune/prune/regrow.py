@@ -18,7 +18,7 @@ def largest_gradient(gradient: PyTree, mask: PyTree, counts: PyTree) -> PyTree:
     >>> print(largest_gradient(jnp.array([9.0, -3.0, 2.0]), jnp.array([True, False, False]), 1))
     [False  True False]
 
-    Source: Evci et al. 2020, section 3; Li et al. 2024, section 3.2.
+    Source: Evci et al. 2020, section 3; Li et al. 2024, section 3.3.2.
     """
     dead = jax.tree.map(jnp.logical_not, mask)
     return masks.top_k_leaves(jax.tree.map(jnp.abs, gradient), counts, dead)

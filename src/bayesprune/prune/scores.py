@@ -44,7 +44,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
     >>> print(expected_abs(MeanField(jnp.array([0.0]), jnp.array([1.0]))))
     [0.7978846]
 
-    Source: Li et al. 2024, section 3.2.
+    Source: Li et al. 2024, eq. (6).
     """
     return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale), posterior)
 
@@ -56,7 +56,7 @@ def expected_abs_over_std(posterior: PyTree) -> PyTree:
     >>> print(expected_abs_over_std(MeanField(jnp.array([50.0]), jnp.array([1.0]))))
     [50.]
 
-    Source: Li et al. 2024, eq. (8), with the misprint put right.
+    Source: Li et al. 2024, eq. (7).
     """
     return trees.map_nodes(lambda q: folded.expected_abs_over_std(q.loc, q.scale), posterior)
 
@@ -68,7 +68,7 @@ def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
     >>> print(log_expected_exp(MeanField(jnp.array([3.0]), jnp.array([0.0])), lam=2.0))
     [6.]
 
-    Source: Li et al. 2024, section 3.2.
+    Source: Li et al. 2024, section 3.3.1.
     """
     return trees.map_nodes(lambda q: folded_exponential.log_expected_exp(q.loc, q.scale, lam), posterior)
 
@@ -81,7 +81,7 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
     >>> bool(sure < unsure)  # the surest first, as the module says
     True
 
-    Source: Li et al. 2024, eq. (15), with the misprints put right.
+    Source: Li et al. 2024, eq. (8), whose Phi is misprinted.
     """
     return trees.map_nodes(lambda q: folded_exponential.log_expected_exp_over_std(q.loc, q.scale, lam), posterior)
 
