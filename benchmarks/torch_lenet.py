@@ -57,7 +57,9 @@ class AdaBelief:
             weight.grad = None
 
 
-def milliseconds(wide: bool, optimiser: str, batch_size: int, num_steps: int, num_repeats: int, channels_last: bool) -> list[float]:
+def milliseconds(
+    wide: bool, optimiser: str, batch_size: int, num_steps: int, num_repeats: int, channels_last: bool
+) -> list[float]:
     """The mean time of a step in each of ``num_repeats`` runs of ``num_steps`` steps, in milliseconds."""
     torch.manual_seed(0)
     net = lenet(wide)

@@ -16,7 +16,9 @@ def test_linear_regression_reaches_the_exact_mean_field_optimum(rng_key) -> None
     data, _ = programs.line()
     loc, scale, loss = programs.best_mean_field(data, prior_scale=2.0)
     schedule = optax.exponential_decay(0.05, 1_000, 0.3)
-    fit = bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=6_000, optimizer=optax.adam(schedule), num_particles=4)
+    fit = bp.fit_svi(
+        rng_key, programs.linear_program(2.0), data, num_steps=6_000, optimizer=optax.adam(schedule), num_particles=4
+    )
     # The optimiser's noise at the end is about a tenth of the posterior's scale; fixed key, so this cannot flicker.
     np.testing.assert_allclose(fit.params["w_auto_loc"], loc, atol=0.2 * scale.max())
     np.testing.assert_allclose(fit.params["w_auto_scale"], scale, rtol=0.1)
@@ -40,7 +42,9 @@ def test_the_kl_weight_scales_the_divergence_and_nothing_else(rng_key) -> None:
     start = {"w_auto_loc": jnp.array([1.0, 0.2, -0.5]), "w_auto_scale": jnp.full(3, 0.1)}
     still = {"optimizer": optax.sgd(0.0), "init_params": start, "num_steps": 1}
     program = programs.linear_program()
-    losses = {w: bp.fit_svi(rng_key, program, data, kl_weight=bp.schedules.Constant(w), **still).losses[0] for w in (0.0, 0.5, 1.0)}
+    losses = {
+        w: bp.fit_svi(rng_key, program, data, kl_weight=bp.schedules.Constant(w), **still).losses[0] for w in (0.0, 0.5, 1.0)
+    }
     kl = np.sum(np.log(1 / 0.1) + (0.1**2 + np.array([1.0, 0.2, -0.5]) ** 2) / 2 - 0.5)
     assert losses[1.0] - losses[0.0] == pytest.approx(kl, rel=1e-4)
     assert losses[0.5] - losses[0.0] == pytest.approx(0.5 * kl, rel=1e-4)
@@ -75,7 +79,9 @@ def test_the_training_step_is_compiled_once_for_a_whole_run(rng_key, caplog) -> 
     bnn, data = programs.small_bnn(), programs.classes()
     with jax.log_compiles(), caplog.at_level("WARNING"):
         bp.fit_svi(rng_key, bnn, data, num_steps=1_300, batch_size=16, sparsifier=bp.methods.BMR(), every=150)
-    compiled = [record.getMessage() for record in caplog.records if "Finished XLA compilation of jit(run)" in record.getMessage()]
+    compiled = [
+        record.getMessage() for record in caplog.records if "Finished XLA compilation of jit(run)" in record.getMessage()
+    ]
     assert len(compiled) == 1
 
 

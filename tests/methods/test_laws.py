@@ -84,7 +84,9 @@ def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
     state, info = laws.act(method, rng_key, Evidence(nodes, gradient), times=2)
     assert np.isfinite(float(info.density))
     assert all(alive.dtype == bool for alive in state.mask.values())
-    assert all(np.all(np.isfinite(np.asarray(leaf))) for leaf in jax.tree.leaves(state.memory) if np.asarray(leaf).dtype.kind == "f")
+    assert all(
+        np.all(np.isfinite(np.asarray(leaf))) for leaf in jax.tree.leaves(state.memory) if np.asarray(leaf).dtype.kind == "f"
+    )
 
 
 @every_method

@@ -204,7 +204,9 @@ def test_nets_run_unchanged(build):
 @pytest.mark.parametrize("build", [_linen, _nnx, _equinox])
 def test_nets_are_lowered(build, monkeypatch):
     seen = []
-    monkeypatch.setattr("bayesprune.model.lowered.conv_general_dilated", lambda *a, **k: seen.append(a) or convolution_of(*a, **k))
+    monkeypatch.setattr(
+        "bayesprune.model.lowered.conv_general_dilated", lambda *a, **k: seen.append(a) or convolution_of(*a, **k)
+    )
     convolution_of = convolution.conv_general_dilated
     apply, params, x = build()
     lower_convolutions(apply)(params, x)

@@ -1,4 +1,4 @@
-"""Readiness against NumPy's median."""
+"""Readiness against NumPy's mean."""
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,12 @@ def posterior(*scales: np.ndarray) -> dict[str, MeanField]:
     return {str(i): MeanField(jnp.zeros(s.shape), jnp.asarray(s, jnp.float32)) for i, s in enumerate(scales)}
 
 
-def test_it_is_the_median_over_the_alive_weights_of_all_layers() -> None:
+def test_it_is_the_mean_over_the_alive_weights_of_all_layers() -> None:
     before = [np.exp(RNG.normal(size=(4, 5))), np.exp(RNG.normal(size=7))]
     now = [np.exp(RNG.normal(size=(4, 5))), np.exp(RNG.normal(size=7))]
     mask = {"0": RNG.random((4, 5)) < 0.5, "1": RNG.random(7) < 0.5}
     changes = np.concatenate([np.abs(np.log(n / b))[mask[str(i)]] for i, (n, b) in enumerate(zip(now, before, strict=True))])
-    np.testing.assert_allclose(readiness(posterior(*now), posterior(*before), mask), np.exp(-np.median(changes)), rtol=1e-5)
+    np.testing.assert_allclose(readiness(posterior(*now), posterior(*before), mask), np.exp(-np.mean(changes)), rtol=1e-5)
 
 
 def test_halving_and_doubling_read_one_half_whatever_the_units() -> None:

@@ -47,7 +47,9 @@ def resolve(settings: Settings) -> Settings:
     parts = {"every": 30, "eval_every": 20, "checkpoint_every": 10}
     periods = {name: getattr(settings, name) or max(1, settings.steps // part) for name, part in parts.items()}
     if names["method"] != "none" and periods["every"] >= settings.steps > 1:
-        raise ValueError(f"every={periods['every']} never prunes in {settings.steps} steps: choose a smaller one, or method none.")
+        raise ValueError(
+            f"every={periods['every']} never prunes in {settings.steps} steps: choose a smaller one, or method none."
+        )
     pad = settings.pad if settings.pad >= 0 else 32 * (names["net"] == "lenet5" and dataset in (*catalogue.IMAGES, "digits"))
     out = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{names['net']}-{names['method']}"
     return dataclasses.replace(settings, **names, **periods, dataset=dataset, pad=pad, out=out)
@@ -81,7 +83,9 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
     real = is_real(data.train)
     outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max())) + 1
     if settings.net == "lenet5" and data.train.x.ndim != 4:
-        raise ValueError(f"net lenet5 needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: use mlp.")
+        raise ValueError(
+            f"net lenet5 needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: use mlp."
+        )
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
         prior=knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior")),

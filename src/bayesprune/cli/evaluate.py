@@ -48,7 +48,9 @@ def main(words: Sequence[str]) -> None:
     scores, probs = results.score(chosen, bnn, params, saved.mask, data, flags.num_samples)
     if flags.ood is not None:
         if probs is None:
-            raise ValueError(f"ood={flags.ood!r} needs class probabilities, and {chosen.dataset!r} has real targets: leave it out.")
+            raise ValueError(
+                f"ood={flags.ood!r} needs class probabilities, and {chosen.dataset!r} has real targets: leave it out."
+            )
         foreign = _foreign(flags.ood, chosen)
         scores[f"auroc_{flags.ood}"] = metrics.ood_auroc(probs, _predict(chosen, bnn, params, saved.mask, foreign, flags))
     if flags.as_json:

@@ -49,7 +49,9 @@ def knobs(cls: type, defaults: Mapping[str, Any] = types.MappingProxyType({})) -
         kind = _plain(hints[field.name])
         if kind is None:
             kind, default = str, default if default is REQUIRED else to_text(default)
-        found.append(Knob(field.name, kind, tuple(default) if isinstance(default, list) else default, about.get(field.name, "")))
+        found.append(
+            Knob(field.name, kind, tuple(default) if isinstance(default, list) else default, about.get(field.name, ""))
+        )
     return found
 
 

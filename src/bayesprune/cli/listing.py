@@ -21,7 +21,9 @@ def main(words: Sequence[str]) -> None:
     tyro.cli(Flags, args=list(words), prog="bayesprune methods", description=Flags.__doc__)
     parts = [_listed(kind) for kind in ("method", "prior", "net")]
     parts.append("data sets (--dataset NAME)\n  " + "\n  ".join(data_sets.names()))
-    parts.append("A knob is a flag of `bayesprune run`, after the name of what it belongs to: --bmr.alpha0 2, --mlp.hidden 100 100.")
+    parts.append(
+        "A knob is a flag of `bayesprune run`, after the name of what it belongs to: --bmr.alpha0 2, --mlp.hidden 100 100."
+    )
     print("\n\n".join(parts))
 
 

@@ -49,9 +49,7 @@ def parse(words: Sequence[str]) -> settings.Settings:
     return tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION)
 
 
-def _fit(
-    chosen: settings.Settings, folder: Path, bnn: Any, method: Any, data: build.Data
-) -> tuple[FitResult, float]:
+def _fit(chosen: settings.Settings, folder: Path, bnn: Any, method: Any, data: build.Data) -> tuple[FitResult, float]:
     """The fit, and the seconds that it took from here."""
     checkpoints = folder / "checkpoints"
     step = Checkpoints(checkpoints).latest()

@@ -139,7 +139,9 @@ def load(folder: Path, **free: Any) -> Settings:
         made = {key: kinds[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
         return cls(**made, **free)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not fit this release of bayesprune ({error}): run it again in another folder.") from error
+        raise ValueError(
+            f"{path} does not fit this release of bayesprune ({error}): run it again in another folder."
+        ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -46,7 +46,12 @@ def adapt(module: Any, input_shape: tuple[int, ...]) -> Net:
 def _mode(call: Callable[..., Any], train: bool) -> dict[str, bool]:
     """The keyword by which a net is told that it trains, whatever the net calls it."""
     known = inspect.signature(call).parameters
-    for name, value in (("train", train), ("training", train), ("deterministic", not train), ("use_running_average", not train)):
+    for name, value in (
+        ("train", train),
+        ("training", train),
+        ("deterministic", not train),
+        ("use_running_average", not train),
+    ):
         if name in known:
             return {name: value}
     return {}

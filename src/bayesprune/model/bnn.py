@@ -84,7 +84,9 @@ class BNN:
         self.num_outputs = int(jax.eval_shape(forward, params, rows).shape[-1])
         self.layout: Layout = make_layout(forward, params, rows, bayesian, prunable)
         if not any(spec.bayesian for spec in self.layout):
-            raise ValueError("no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is.")
+            raise ValueError(
+                "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
+            )
 
     def model(self, x: Any, y: Any = None, *, train: bool = False) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood."""

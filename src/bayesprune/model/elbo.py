@@ -78,7 +78,13 @@ class MeanFieldELBO(ELBO):
         return {"loss": losses.mean(), "mutable_state": mutable or None}
 
     def _particle(
-        self, rng_key: jax.Array, param_map: dict[str, Any], model: Any, guide: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        rng_key: jax.Array,
+        param_map: dict[str, Any],
+        model: Any,
+        guide: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[jax.Array, dict[str, Any]]:
         guide_key, model_key, lift_key = jax.random.split(rng_key, 3)
         lifting = _Lift(self, lift_key, substitute(seed(guide, guide_key), data=param_map))

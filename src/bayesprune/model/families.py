@@ -46,9 +46,7 @@ class MeanFieldFamily:
     def weight(self, spec: ParamSpec) -> Any:
         stem = _stem(spec)
         loc = numpyro.param(f"{stem}_loc", _uniform(self.init_range, spec.shape))
-        scale = numpyro.param(
-            f"{stem}_scale", jnp.full(spec.shape, self.init_scale), constraint=constraints.softplus_positive
-        )
+        scale = numpyro.param(f"{stem}_scale", jnp.full(spec.shape, self.init_scale), constraint=constraints.softplus_positive)
         return numpyro.sample(str(spec.path), dist.Normal(loc, scale))
 
     def positive(self, name: str) -> Any:
@@ -57,9 +55,7 @@ class MeanFieldFamily:
         return numpyro.sample(name, dist.LogNormal(loc, scale))
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
-        return {
-            str(s.path): MeanField(params[f"{_stem(s)}_loc"], params[f"{_stem(s)}_scale"]) for s in layout if s.bayesian
-        }
+        return {str(s.path): MeanField(params[f"{_stem(s)}_loc"], params[f"{_stem(s)}_scale"]) for s in layout if s.bayesian}
 
 
 @dataclass(frozen=True)

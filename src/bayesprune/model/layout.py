@@ -42,9 +42,7 @@ class ParamSpec(NamedTuple):
 Layout = tuple[ParamSpec, ...]
 
 
-def make_layout(
-    apply: Callable[..., Any], params: dict[str, Any], x: Any, bayesian: Predicate, prunable: Predicate
-) -> Layout:
+def make_layout(apply: Callable[..., Any], params: dict[str, Any], x: Any, bayesian: Predicate, prunable: Predicate) -> Layout:
     """Describe ``params`` (path -> array or abstract array), ordered by first use in ``apply(params, x)``."""
     names = _by_first_use(apply, params, x)
     last = ParamPath(names[-1]).layer

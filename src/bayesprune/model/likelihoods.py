@@ -41,7 +41,9 @@ class Categorical:
     def check(self, y: Any, num_outputs: int) -> None:
         _check_rank(y, (1,), "Categorical")
         if not np.issubdtype(y.dtype, np.integer):
-            raise TypeError(f"data.y must hold integer class labels for Categorical, got dtype {y.dtype}: cast it, or use Normal.")
+            raise TypeError(
+                f"data.y must hold integer class labels for Categorical, got dtype {y.dtype}: cast it, or use Normal."
+            )
         low, high = int(y.min()), int(y.max())
         if low < 0 or high >= num_outputs:
             raise ValueError(
@@ -122,7 +124,9 @@ def _rows(fn: Any) -> Any:
 
 def _check_rank(y: Any, ranks: tuple[int, ...], name: str) -> None:
     if y.ndim not in ranks:
-        raise ValueError(f"data.y must have {' or '.join(map(str, ranks))} dimension(s) for {name}, got shape {tuple(y.shape)}.")
+        raise ValueError(
+            f"data.y must have {' or '.join(map(str, ranks))} dimension(s) for {name}, got shape {tuple(y.shape)}."
+        )
 
 
 def _check_outputs(y: Any, num_outputs: int, name: str) -> None:

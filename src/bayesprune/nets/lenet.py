@@ -56,4 +56,3 @@ def _frame(x: jax.Array, size: int) -> jax.Array:
     corner = x[:, :1, :1, :]
     pads = ((0, 0), (top // 2, top - top // 2), (left // 2, left - left // 2), (0, 0))
     return jnp.pad(x - corner, pads) + corner
-

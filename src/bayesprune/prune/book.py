@@ -7,9 +7,7 @@ from bayesprune.core import masks, trees
 from bayesprune.core.types import Info, PyTree, SparseState
 
 
-def make_info(
-    old: PyTree, state: SparseState, readiness: Array, evidence_gain: PyTree | None = None
-) -> Info:
+def make_info(old: PyTree, state: SparseState, readiness: Array, evidence_gain: PyTree | None = None) -> Info:
     """What happened between the mask ``old`` and ``state.mask``; ``evidence_gain``: dF0 of every weight in nats, if known."""
     new = state.mask
     pruned = _minus(old, new)

@@ -65,7 +65,9 @@ def _nodes(params: Any) -> dict[str, Any]:
         )
     for path, node in nodes.items():
         if jnp.shape(node.loc) != jnp.shape(node.scale):
-            raise ValueError(f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}.")
+            raise ValueError(
+                f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}."
+            )
         if not bool(jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))):
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes

@@ -1,0 +1,233 @@
+"""Step times as ratios: bayesprune against hand-written JAX, NumPyro's SVI.run, a MAP step, and PyTorch.
+
+    python benchmarks/speed.py                      # both nets, five repeats
+    python benchmarks/speed.py --nets mlp --repeats 3
+
+Every figure is the median over repeats of (time of the row) / (time of our mean-field step), the contestants taken in turn within a
+repeat, so that a drift of the machine's speed falls out. Batch 128, AdaBelief 5e-3, made-up data of Fashion-MNIST's shape.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import optax
+from numpyro.contrib.module import random_flax_module
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoNormal
+
+import bayesprune as bp
+
+ROWS, BATCH = 12_800, 128
+OPTIMIZER = optax.adabelief(5e-3)
+NETS = {
+    "mlp": (lambda: bp.nets.MLP(hidden=(400,) * 5, num_outputs=10), (28, 28, 1)),
+    "lenet5": (lambda: bp.nets.LeNet5(num_outputs=10), (32, 32, 1)),
+}
+
+
+def made_up(shape: tuple[int, ...]) -> bp.Dataset:
+    rng = np.random.default_rng(0)
+    return bp.Dataset(rng.normal(size=(ROWS, *shape)).astype(np.float32), rng.integers(0, 10, ROWS).astype(np.int32))
+
+
+def seconds_per_step(run: Callable[[int], Any], num_steps: int) -> float:
+    begin = time.perf_counter()
+    jax.block_until_ready(run(num_steps))
+    return (time.perf_counter() - begin) / num_steps
+
+
+def ours(net: Any, data: bp.Dataset, **settings: Any) -> Callable[[int], Any]:
+    """`fit_svi` as a user calls it; what the first call compiled serves the later ones."""
+    bnn = bp.BNN(
+        net,
+        prior=bp.priors.Flat(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=data.x.shape[1:],
+        posterior=settings.pop("posterior", "mean_field"),
+    )
+    on_device = bp.Dataset(jnp.asarray(data.x), jnp.asarray(data.y))
+    return lambda n: (
+        bp.fit_svi(
+            jax.random.key(0), bnn, on_device, num_steps=n, batch_size=BATCH, optimizer=OPTIMIZER, progress=False, **settings
+        ).params
+    )
+
+
+def by_hand(net: Any, data: bp.Dataset) -> Callable[[int], Any]:
+    """A mean-field step as one would write it in plain JAX: one normal draw per array, closed-form KL, one jitted step.
+
+    The steps are dispatched one by one: inside a compiled loop XLA's convolution on a CPU is several times slower.
+    """
+    x, y = jnp.asarray(data.x), jnp.asarray(data.y)
+    shapes = net.init(jax.random.key(0), x[:1])
+    loc = jax.tree.map(lambda leaf: 0.1 * jnp.ones_like(leaf), shapes)
+    params = (loc, jax.tree.map(lambda leaf: jnp.full_like(leaf, -2.0), shapes))
+
+    def loss(params: Any, key: jax.Array, rows: jax.Array) -> jax.Array:
+        loc, raw = params
+        leaves, structure = jax.tree.flatten(loc)
+        keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
+        scale = jax.tree.map(jax.nn.softplus, raw)
+        draw = jax.tree.map(lambda m, s, k: m + s * jax.random.normal(k, m.shape), loc, scale, keys)
+        logits = net.apply(draw, x[rows])
+        nll = optax.softmax_cross_entropy_with_integer_labels(logits, y[rows]).mean()
+        kl = jax.tree.map(lambda m, s: jnp.sum(0.5 * (s**2 + m**2 - 1) - jnp.log(s)), loc, scale)
+        return nll + sum(jax.tree.leaves(kl)) / ROWS
+
+    @jax.jit
+    def step(params: Any, state: Any, key: jax.Array) -> tuple[Any, Any]:
+        row_key, key = jax.random.split(key)
+        rows = jax.random.randint(row_key, (BATCH,), 0, ROWS)
+        grads = jax.grad(loss)(params, key, rows)
+        updates, state = OPTIMIZER.update(grads, state, params)
+        return optax.apply_updates(params, updates), state
+
+    def run(num_steps: int) -> Any:
+        now, state = params, OPTIMIZER.init(params)
+        for index in range(num_steps):
+            now, state = step(now, state, jax.random.key(index))
+        return now
+
+    return run
+
+
+def numpyro_program(net: Any, shape: tuple[int, ...]) -> Callable[..., None]:
+    def model(x: Any, y: Any) -> None:
+        module = random_flax_module("nn", net, prior=dist.Normal(0.0, 1.0), input_shape=(1, *shape))
+        with numpyro.plate("rows", ROWS, subsample_size=BATCH):
+            batch_x, batch_y = numpyro.subsample(x, len(shape)), numpyro.subsample(y, 0)
+            numpyro.sample("obs", dist.Categorical(logits=module(batch_x)), obs=batch_y)
+
+    return model
+
+
+def by_numpyro(net: Any, data: bp.Dataset) -> Callable[[int], Any]:
+    """`SVI.run` with AutoNormal on `random_flax_module`: it compiles at every call."""
+    x, y = jnp.asarray(data.x), jnp.asarray(data.y)
+    model = numpyro_program(net, data.x.shape[1:])
+    svi = SVI(model, AutoNormal(model), OPTIMIZER, Trace_ELBO())
+    return lambda n: svi.run(jax.random.key(0), n, x, y, progress_bar=False).params
+
+
+def numpyro_step(run: Callable[[int], Any], num_steps: int) -> float:
+    """Its time per step without compiling: the difference of a long and a short run."""
+    times = []
+    for n in (num_steps // 4, num_steps):
+        begin = time.perf_counter()
+        jax.block_until_ready(run(n))
+        times.append(time.perf_counter() - begin)
+    return (times[1] - times[0]) / (num_steps - num_steps // 4)
+
+
+def torch_step(repeats: int) -> float | None:
+    """PyTorch's MAP step of LeNet-5 in seconds, from its own process; None where PyTorch is not installed."""
+    script = Path(__file__).with_name("torch_lenet.py")
+    done = subprocess.run([sys.executable, str(script), "--repeats", str(repeats)], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout.strip().splitlines()[-1])["median_ms_per_step"] / 1e3 if done.returncode == 0 else None
+
+
+def step_rows(name: str, repeats: int, num_steps: int) -> list[tuple[str, float, str]]:
+    make, shape = NETS[name]
+    data = made_up(shape)
+    contestants: dict[str, Callable[[], float]] = {}
+    for label, run in {
+        "ours, mean field": ours(make(), data),
+        "ours, mean field, local": ours(make(), data, estimator="local"),
+        "ours, BMR (masked)": ours(make(), data, sparsifier=bp.methods.BMR(), every=10_000),
+        "ours, MAP": ours(make(), data, posterior="map"),
+        "by hand, mean field": by_hand(make(), data),
+    }.items():
+        run(10)
+        contestants[label] = lambda run=run: seconds_per_step(run, num_steps)
+    numpyro_run = by_numpyro(make(), data)
+    contestants["NumPyro SVI.run, mean field"] = lambda: numpyro_step(numpyro_run, num_steps)
+    if name == "lenet5":
+        contestants["PyTorch, MAP"] = lambda: torch_step(3) or float("nan")
+    times: dict[str, list[float]] = {label: [] for label in contestants}
+    for _ in range(repeats):
+        for label, measure in contestants.items():
+            times[label].append(measure())
+    pairs = [
+        ("our step / by hand", "ours, mean field", "by hand, mean field", "1.05"),
+        ("our step / NumPyro SVI.run", "ours, mean field", "NumPyro SVI.run, mean field", "0.8"),
+        ("our step / our MAP step", "ours, mean field", "ours, MAP", "2" if name == "mlp" else "1.3"),
+        ("our local step / our step", "ours, mean field, local", "ours, mean field", ""),
+        ("our masked step / our step", "ours, BMR (masked)", "ours, mean field", ""),
+        ("our MAP step / PyTorch MAP step", "ours, MAP", "PyTorch, MAP", "1.3"),
+    ]
+    for label, values in times.items():
+        print(f"{name:8} {label:34} median {1e3 * statistics.median(values):8.2f} ms/step  min {1e3 * min(values):8.2f}")
+    return [
+        (f"{name}: {title}", statistics.median(a / b for a, b in zip(times[one], times[other], strict=True)), aim)
+        for title, one, other, aim in pairs
+        if one in times and other in times
+    ]
+
+
+def rounds_row(repeats: int, rounds: int = 10, num_steps: int = 50) -> tuple[str, float, str]:
+    """Ten rounds of pruning and training, from nothing, compilation included: one fit of ours, ten `SVI.run` of NumPyro."""
+    make, shape = NETS["mlp"]
+    data, ratios = made_up(shape), []
+    for _ in range(repeats):
+        jax.clear_caches()
+        begin = time.perf_counter()
+        # A new net object: nothing compiled before can serve it.
+        ours(make(), data, sparsifier=bp.methods.BMR(), every=num_steps)(rounds * num_steps)
+        mine = time.perf_counter() - begin
+        begin = time.perf_counter()
+        x, y = jnp.asarray(data.x), jnp.asarray(data.y)
+        model = numpyro_program(make(), shape)
+        svi, state = SVI(model, AutoNormal(model), OPTIMIZER, Trace_ELBO()), None
+        for index in range(rounds):
+            result = svi.run(jax.random.key(index), num_steps, x, y, progress_bar=False, init_state=state)
+            state = result.state
+            bp.bmr_prune(result.params)
+        ratios.append(mine / (time.perf_counter() - begin))
+    return f"mlp: {rounds} prune-and-train rounds of {num_steps} steps / NumPyro", statistics.median(ratios), "0.2"
+
+
+def bmr_row(repeats: int, num_weights: int = 10_000_000) -> tuple[str, float, str]:
+    """The BMR pass over ten million weights, against 500 steps of a mean-field net of that size."""
+    side = int(np.sqrt(num_weights / 3))
+    net = bp.nets.MLP(hidden=(side,) * 4, num_outputs=10)
+    data = made_up((side,))
+    run = ours(net, data)
+    params = run(2)
+    step = seconds_per_step(run, 5)
+    jitted = jax.jit(bp.bmr_prune)
+    jax.block_until_ready(jitted(params))
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(jitted(params))
+        times.append(time.perf_counter() - begin)
+    return "BMR pass over 10 million weights / 500 steps", statistics.median(times) / (500 * step), "0.01"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nets", nargs="+", choices=list(NETS), default=list(NETS))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=100)
+    arguments = parser.parse_args()
+    rows = [row for name in arguments.nets for row in step_rows(name, arguments.repeats, arguments.steps)]
+    rows += [rounds_row(max(1, arguments.repeats // 2)), bmr_row(arguments.repeats)]
+    print("\n| ratio (median) | measured | aim: at most |\n| --- | ---: | ---: |")
+    for title, value, aim in rows:
+        print(f"| {title} | {value:.3g} | {aim} |")
+
+
+if __name__ == "__main__":
+    main()
