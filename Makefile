@@ -1,15 +1,17 @@
-# Everything a user or developer runs. Needs Python 3.11 or newer and make; `make lock` and `make bench` say what else they need.
+# Everything a user or developer runs. Needs Python 3.11 or newer and make; `make lock` says what else it needs.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 OUT    ?= runs/demo
+# `make bench TORCH_PYTHON=path/to/python` compares with the PyTorch of another environment.
+TORCH_PYTHON ?= $(BIN)/python
 
 # Compiled programs are kept between test runs. Nothing else reads this folder; `make clean` removes it.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.3
 
-.PHONY: help install demo test test-slow bench lint typecheck notebooks lock clean
+.PHONY: help install demo test test-slow bench reproduce lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -43,13 +45,11 @@ test: $(VENV)/.ready  ## the fast tests and every doctest
 test-slow: $(VENV)/.ready  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
 
-bench: $(VENV)/.ready  ## timings and reproductions (benchmarks/), one file after another
-	@$(BIN)/python -c "import torch" 2>/dev/null || \
-	  echo "PyTorch is not installed, comparisons with it are skipped; add it with: $(BIN)/python -m pip install torch"
-	@for file in benchmarks/*.py; do \
-	  case $$file in *torch*) $(BIN)/python -c "import torch" 2>/dev/null || continue;; esac; \
-	  echo "== $$file"; $(BIN)/python $$file || exit 1; \
-	done
+bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
+	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)
+
+reproduce: $(VENV)/.ready  ## the BMR paper's comparison on Fashion-MNIST: takes hours, goes on where it was stopped
+	$(BIN)/python benchmarks/reproduce_bmr.py run
 
 lint: $(VENV)/.ready  ## style, by ruff
 	$(BIN)/ruff check .

@@ -4,8 +4,8 @@
     python benchmarks/reproduce_bmr.py run --out runs/bmr --only lenet5 bmr 0     # one net, method and seed
     python benchmarks/reproduce_bmr.py table --out runs/bmr                      # the table, from what is there
 
-Settings of the paper: 50 epochs of 500 steps, batches of 128, AdaBelief (1e-3 for MAP, with dropout 0.2; 5e-3 for flat; 1e-2 for
-BMR), pruning before every epoch but the first, 100 posterior draws for the final figures, all 60,000 training images. The
+Settings of the paper: 50 epochs of 500 steps, batches of 128, AdaBelief (1e-3 for MAP, with dropout 0.2; 5e-3 for flat; 1e-2
+for BMR), pruning before every epoch but the first, 100 posterior draws for the final figures, all 60,000 training images. The
 figures on the way are of 10 draws, every fifth epoch. A killed run goes on from its last checkpoint; finished runs are kept.
 The test set is looked at after training and along the way, and decides nothing.
 """

@@ -3,8 +3,8 @@
     python benchmarks/speed.py                      # both nets, five repeats
     python benchmarks/speed.py --nets mlp --repeats 3
 
-Every figure is the median over repeats of (time of the row) / (time of our mean-field step), the contestants taken in turn within a
-repeat, so that a drift of the machine's speed falls out. Batch 128, AdaBelief 5e-3, made-up data of Fashion-MNIST's shape.
+Every figure is the median over repeats of a ratio of two times, the contestants taken in turn within a repeat, so that a drift
+of the machine's speed falls out. Batch 128, AdaBelief 5e-3, made-up data of Fashion-MNIST's shape.
 """
 
 import argparse
@@ -131,14 +131,23 @@ def numpyro_step(run: Callable[[int], Any], num_steps: int) -> float:
     return (times[1] - times[0]) / (num_steps - num_steps // 4)
 
 
-def torch_step(repeats: int) -> float | None:
-    """PyTorch's MAP step of LeNet-5 in seconds, from its own process; None where PyTorch is not installed."""
+def has_torch(python: str) -> bool:
+    """Whether that interpreter has PyTorch."""
+    try:
+        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+    except OSError as error:
+        raise SystemExit(f"--torch-python must be a Python interpreter, got {python!r} ({error.strerror}).") from error
+
+
+def torch_step(python: str) -> float:
+    """PyTorch's MAP step of LeNet-5 in seconds, from a process of its own."""
     script = Path(__file__).with_name("torch_lenet.py")
-    done = subprocess.run([sys.executable, str(script), "--repeats", str(repeats)], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout.strip().splitlines()[-1])["median_ms_per_step"] / 1e3 if done.returncode == 0 else None
+    command = [python, str(script), "--batch-size", str(BATCH), "--num-repeats", "3"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])["median_ms"] / 1e3
 
 
-def step_rows(name: str, repeats: int, num_steps: int) -> list[tuple[str, float, str]]:
+def step_rows(name: str, repeats: int, num_steps: int, torch_python: str) -> list[tuple[str, float, str]]:
     make, shape = NETS[name]
     data = made_up(shape)
     contestants: dict[str, Callable[[], float]] = {}
@@ -153,8 +162,8 @@ def step_rows(name: str, repeats: int, num_steps: int) -> list[tuple[str, float,
         contestants[label] = lambda run=run: seconds_per_step(run, num_steps)
     numpyro_run = by_numpyro(make(), data)
     contestants["NumPyro SVI.run, mean field"] = lambda: numpyro_step(numpyro_run, num_steps)
-    if name == "lenet5":
-        contestants["PyTorch, MAP"] = lambda: torch_step(3) or float("nan")
+    if name == "lenet5" and has_torch(torch_python):
+        contestants["PyTorch, MAP"] = lambda: torch_step(torch_python)
     times: dict[str, list[float]] = {label: [] for label in contestants}
     for _ in range(repeats):
         for label, measure in contestants.items():
@@ -221,8 +230,13 @@ def main() -> None:
     parser.add_argument("--nets", nargs="+", choices=list(NETS), default=list(NETS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument(
+        "--torch-python", default=sys.executable, metavar="PATH", help="a Python that has torch; without, its row is left out"
+    )
     arguments = parser.parse_args()
-    rows = [row for name in arguments.nets for row in step_rows(name, arguments.repeats, arguments.steps)]
+    rows = [
+        row for name in arguments.nets for row in step_rows(name, arguments.repeats, arguments.steps, arguments.torch_python)
+    ]
     rows += [rounds_row(max(1, arguments.repeats // 2)), bmr_row(arguments.repeats)]
     print("\n| ratio (median) | measured | aim: at most |\n| --- | ---: | ---: |")
     for title, value, aim in rows:

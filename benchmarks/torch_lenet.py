@@ -4,7 +4,7 @@ Run it in an environment that has ``torch`` (this package does not need it); it 
 
     python benchmarks/torch_lenet.py --threads 2
 
-The step is the same work as one of ours: forward, backward and an AdaBelief update (or Adam's, fused by PyTorch) of every weight.
+The step is the same work as one of ours: forward, backward and an AdaBelief update of every weight (or Adam's, fused).
 """
 
 import argparse
@@ -29,7 +29,7 @@ def lenet(wide: bool) -> nn.Module:
 
 
 class AdaBelief:
-    """AdaBelief (Zhuang et al., 2020, algorithm 2) in multi-tensor operations, so that Python's share of the step stays small."""
+    """AdaBelief (Zhuang et al., 2020, algorithm 2) in multi-tensor operations, so that Python's share stays small."""
 
     def __init__(self, weights: list[torch.Tensor], rate: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-16):
         self.weights, self.rate, self.b1, self.b2, self.eps, self.count = weights, rate, b1, b2, eps, 0

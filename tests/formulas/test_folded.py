@@ -31,6 +31,7 @@ def score_in_double(r: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("loc", "scale"), [(0.0, 1.0), (0.3, 0.2), (-2.0, 0.7), (1e-3, 1.0), (5.0, 0.01)])
 def test_expected_abs_4_3(loc: float, scale: float) -> None:
+    """(4.3)"""
     mean = scale * std_of_abs(abs(loc) / scale)[0]
     np.testing.assert_allclose(folded.expected_abs(loc, scale), mean, rtol=1e-6)
     with jax.enable_x64(True):
@@ -59,6 +60,7 @@ def test_expected_abs_has_the_slopes_of_foldnorm() -> None:
 
 @pytest.mark.parametrize("r", [0.0, 0.01, 0.1, 0.249, 0.251, 0.7, 1.5, 3.0, 6.0, 12.0])
 def test_score_4_4_against_quadrature(r: float) -> None:
+    """(4.4)"""
     mean, std = std_of_abs(r)
     np.testing.assert_allclose(folded.expected_abs_over_std(r * 0.01, 0.01), mean / std, rtol=2e-6)
     with jax.enable_x64(True):

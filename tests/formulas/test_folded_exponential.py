@@ -48,6 +48,7 @@ def oracle(loc: float, scale: float, lam: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_score_5_is_the_log_moment_4_5(case: tuple[float, float, float]) -> None:
+    """(4.5)"""
     np.testing.assert_allclose(fe.log_expected_exp(*case), oracle(*case)[0], rtol=1e-5)
     with jax.enable_x64(True):
         np.testing.assert_allclose(fe.log_expected_exp(*case), oracle(*case)[0], rtol=1e-9)
@@ -55,6 +56,7 @@ def test_score_5_is_the_log_moment_4_5(case: tuple[float, float, float]) -> None
 
 @pytest.mark.parametrize("case", CASES)
 def test_score_6_is_the_log_ratio_4_6(case: tuple[float, float, float]) -> None:
+    """(4.6)"""
     expected = oracle(*case)[1]
     np.testing.assert_allclose(fe.log_expected_exp_over_std(*case), expected, rtol=1e-5, atol=2e-6)
     with jax.enable_x64(True):

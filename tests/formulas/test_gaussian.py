@@ -33,6 +33,7 @@ def gain_by_quadrature(loc: float, scale: float, m0: float, s0: float, m1: float
 
 @pytest.mark.parametrize("case", CASES)
 def test_evidence_gain_2_2_is_the_expected_prior_ratio(case: tuple[float, ...], float64: None) -> None:
+    """The closed form (2.2) is the expectation (2.1), here an integral."""
     np.testing.assert_allclose(gaussian.log_evidence_gain(*case), gain_by_quadrature(*case), rtol=1e-8, atol=1e-10)
 
 
@@ -43,6 +44,7 @@ def test_evidence_gain_2_2_holds_in_float32(case: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_reduced_posterior_2_3_has_the_moments_of_the_reweighted_one(case: tuple[float, ...], float64: None) -> None:
+    """(2.3)"""
     loc, scale, m0, s0, m1, s1 = case
     grid = np.linspace(-12, 12, 2_000_001)
     log_weight = stats.norm.logpdf(grid, loc, scale) + stats.norm.logpdf(grid, m1, s1) - stats.norm.logpdf(grid, m0, s0)
@@ -76,12 +78,14 @@ def test_point_masses_agree_or_differ_for_certain() -> None:
 @pytest.mark.parametrize("theta", [1.0, 0.3, 1e-3])
 @pytest.mark.parametrize(("loc", "scale"), [(0.0, 1.0), (0.7, 0.2), (-2.0, 0.05)])
 def test_shrinkage_2_4(theta: float, loc: float, scale: float, float64: None) -> None:
+    """(2.4)"""
     expected = gain_by_quadrature(loc, scale, 0.0, 1.0, 0.0, theta)
     np.testing.assert_allclose(gaussian.log_evidence_gain_of_shrinkage(loc, scale, theta), expected, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("prior_scale", [1.0, 0.1])
 def test_removal_2_5_is_the_ratio_of_densities_at_zero(prior_scale: float) -> None:
+    """(2.5)"""
     loc, scale = np.meshgrid([0.0, 1e-6, 0.01, 0.3, -2.0], [1e-3, 0.05, 0.4, 1.0])
     expected = stats.norm.logpdf(0, loc, scale) - stats.norm.logpdf(0, 0, prior_scale)
     got = gaussian.log_evidence_gain_of_removal(loc.astype(np.float32), scale.astype(np.float32), prior_scale)
@@ -118,6 +122,8 @@ def test_shrinkage_to_almost_nothing_is_removal(float64: None) -> None:
 
 @pytest.mark.parametrize(("loc", "scale", "m0", "s0"), [(0.3, 0.2, 0.0, 1.0), (-1.0, 1.4, 0.5, 0.7), (0.0, 0.006, 0.0, 0.005)])
 def test_kl_is_the_expected_log_ratio(loc: float, scale: float, m0: float, s0: float) -> None:
+    """The divergence inside (4.1)."""
+
     def integrand(w: float) -> float:
         log_q = stats.norm.logpdf(w, loc, scale)
         return np.exp(log_q) * (log_q - stats.norm.logpdf(w, m0, s0))

@@ -23,6 +23,7 @@ def rounds(gains: np.ndarray, alpha0: float, beta0: float, count: int) -> tuple[
 @pytest.mark.parametrize("count", [1, 4, 9])
 @pytest.mark.parametrize(("alpha0", "beta0"), [(1.0, 1.0), (2.0, 30.0)])
 def test_rounds_2_6(count: int, alpha0: float, beta0: float) -> None:
+    """(2.6), round by round."""
     q, zeta = rounds(GAINS, alpha0, beta0, count)
     got = inclusion(GAINS.astype(np.float32), alpha0, beta0, count)
     np.testing.assert_allclose(got[0], q, rtol=1e-4, atol=1e-6)

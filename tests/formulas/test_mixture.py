@@ -33,6 +33,7 @@ def divergence(loc: float, scale: float, p: float, spike: float, slab: float, pi
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("p", [0.01, 0.5, 0.9])
 def test_penalty_6_2_is_the_divergence_plus_a_half(case: tuple[float, ...], p: float) -> None:
+    """The first form of (6.2)."""
     loc, scale, *prior = case
     expected = divergence(loc, scale, p, *prior) + 0.5
     np.testing.assert_allclose(mixture.penalty(loc, scale, p, *prior), expected, rtol=1e-5)
@@ -42,6 +43,7 @@ def test_penalty_6_2_is_the_divergence_plus_a_half(case: tuple[float, ...], p: f
 
 @pytest.mark.parametrize("case", CASES)
 def test_inclusion_6_1_minimises_the_divergence(case: tuple[float, ...]) -> None:
+    """(6.1), and the second form of (6.2)."""
     loc, scale, *prior = case
     best = optimize.minimize_scalar(
         lambda odds: divergence(loc, scale, 1 / (1 + np.exp(-odds)), *prior), bounds=(-12, 12), options={"xatol": 1e-9}

@@ -38,6 +38,7 @@ def test_minibatches_estimate_the_loss_of_all_rows(rng_key) -> None:
 
 
 def test_the_kl_weight_scales_the_divergence_and_nothing_else(rng_key) -> None:
+    """beta_t and the divergence of (4.1)."""
     data, _ = programs.line()
     start = {"w_auto_loc": jnp.array([1.0, 0.2, -0.5]), "w_auto_scale": jnp.full(3, 0.1)}
     still = {"optimizer": optax.sgd(0.0), "init_params": start, "num_steps": 1}
@@ -145,7 +146,7 @@ def test_callbacks_see_the_run(rng_key) -> None:
 def test_a_loss_that_is_not_finite_ends_the_fit_and_keeps_the_last_finite_parameters(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     optimizer = optax.chain(optax.sgd(1.0), optax.scale_by_schedule(lambda step: jnp.where(step < 3, 1e-6, jnp.inf)))
-    with pytest.raises(FloatingPointError, match="step 5.*first seen at 'Dense_0.*clip_by_global_norm") as caught:
+    with pytest.raises(FloatingPointError, match=r"step 5.*first seen at 'Dense_0.*clip_by_global_norm") as caught:
         bp.fit_svi(rng_key, bnn, data, num_steps=50, optimizer=optimizer)
     assert caught.value.step == 5
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(caught.value.params))

@@ -43,7 +43,7 @@ def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
 def test_other_settings_do_not_resume(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
-    with pytest.raises(ValueError, match="batch_size was 16, now 8.*another folder"):
+    with pytest.raises(ValueError, match=r"batch_size was 16, now 8.*another folder"):
         bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=8, checkpoint=str(tmp_path))
     with pytest.raises(ValueError, match="rng_key"):
         bp.fit_svi(jax.random.key(5), bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))

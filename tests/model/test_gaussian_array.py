@@ -89,6 +89,7 @@ def assert_same_moments(ours, mean, variance):
 
 @pytest.mark.parametrize("kind", DENSE)
 def test_4_2_dense_moments(kind):
+    """(4.2)"""
     apply, params = DENSE[kind]()
     x = jax.random.normal(jax.random.key(2), (6, 4))
     mean = np.asarray(apply(params, x), np.float64)
@@ -123,10 +124,10 @@ def test_noise_differs_between_equal_rows():
 
 
 def test_gradient_variance_falls():
-    """Dense on 32 rows: below a fifth. Convolution: below two thirds. Both for the scale of the kernel."""
+    """For the kernel's scale. Dense on 32 rows: below a sixth (0.08 seen). Convolution: below a third (0.07 seen)."""
     for build, x, bound in (
-        (DENSE["linen"], jax.random.normal(jax.random.key(2), (32, 4)), 0.2),
-        (lambda: CONV["linen"]()[:2], images(-1), 2 / 3),
+        (DENSE["linen"], jax.random.normal(jax.random.key(2), (32, 4)), 1 / 6),
+        (lambda: CONV["linen"]()[:2], images(-1), 1 / 3),
     ):
         apply, params = build()
 

@@ -13,7 +13,7 @@ from bayesprune.report.export import load_posterior
 
 
 def draw(folder: Path, bnn: BNN) -> list[Path]:
-    """Draw what has a meaning for this run and give the paths: no reliability of real targets, no pruned share without pruning."""
+    """Draw what has a meaning for this run, and give the paths: real targets have no reliability, unpruned nets no share."""
     from bayesprune.report import plots
 
     history = results.arrays(folder / results.HISTORY)

@@ -18,7 +18,7 @@ FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir")
 # A net needs its sizes; these suit the small data sets that a first run takes.
-NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 64)}}
+NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 256)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +39,13 @@ class Settings:
     """mean_field (a Gaussian for each weight) or map (a point)."""
     prunable: str = "not_last"
     """Which weights may be pruned: not_last (every layer but the last), everything, or kernels (no biases)."""
-    estimator: str = "weight"
-    """Noise of the gradient: weight (draw the weights) or local (draw each layer's outputs)."""
-    steps: int = 3000
+    estimator: str = "local"
+    """Noise of the gradient: local (draw each layer's outputs, less noise) or weight (draw the weights)."""
+    steps: int = 4000
     """Optimiser steps."""
     batch_size: int = 128
     """Rows of a minibatch."""
-    learning_rate: float = 5e-3
+    learning_rate: float = 1e-2
     """Of AdaBelief."""
     every: int = 0
     """Steps between prunings; 0: a thirtieth of all steps."""
@@ -88,7 +88,7 @@ def settings_class(net: str, method: str, prior: str) -> type[Settings]:
 
 
 def field_name(kind: str, names: Mapping[str, str]) -> str:
-    """The field that holds the knobs of the net, the method or the prior; a prior that is named like the method gets a longer one.
+    """The field that holds the knobs of the net, the method or the prior; longer for a prior that is named like the method.
 
     >>> field_name("prior", {"prior": "scale-mixture", "method": "bmr"})
     'scale_mixture'

@@ -3,6 +3,8 @@
 Counts are traced values, so that a schedule may change them without a new compilation.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -61,12 +63,9 @@ def apply(mask: PyTree, tree: PyTree) -> PyTree:
 
 
 def _apply(alive: ArrayLike, node: MeanField | SpikeSlab | ArrayLike) -> MeanField | SpikeSlab | Array:
-    loc = jnp.where(alive, node.loc if trees.is_node(node) else node, 0)
-    if isinstance(node, MeanField):
-        return MeanField(loc, jnp.where(alive, node.scale, 0), node.coordinates)
-    if isinstance(node, SpikeSlab):
-        return SpikeSlab(loc, jnp.where(alive, node.scale, 0), node.logit, node.coordinates)
-    return loc
+    if isinstance(node, MeanField | SpikeSlab):
+        return replace(node, loc=jnp.where(alive, node.loc, 0), scale=jnp.where(alive, node.scale, 0))
+    return jnp.where(alive, node, 0)
 
 
 def top_k(

@@ -125,7 +125,7 @@ def broadcast(value: PyTree, like: PyTree) -> PyTree:
     >>> broadcast(1.0, {"kernel": MeanField(0.0, 1.0)})
     {'kernel': 1.0}
     """
-    structure = jax.tree.structure(like, is_leaf=is_node)
+    structure: Any = jax.tree.structure(like, is_leaf=is_node)
     if jax.tree.structure(value, is_leaf=is_node) == structure:
         return value
     leaves = jax.tree.leaves(value)

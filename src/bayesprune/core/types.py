@@ -79,8 +79,8 @@ class Info(NamedTuple):
     ``density``: alive fraction of all prunable weights. ``density_per_site``: the same, per posterior node.
     ``num_alive``, ``num_pruned``, ``num_grown``: counts (the last two of this step). ``evidence_gained``: sum over the
     weights pruned in this step of the log evidence gained, in nats (NaN where a method has no notion of it).
-    ``readiness``: how far the posterior's scales have settled since the step before, from 0 (they still move) to 1; NaN where one
-    posterior is all there is. See `prune.readiness`.
+    ``readiness``: how far the posterior's scales have settled since the step before, from 0 (they still move) to 1; NaN where
+    one posterior is all there is. See `prune.readiness`.
     """
 
     density: jax.Array

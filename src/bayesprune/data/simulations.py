@@ -88,10 +88,10 @@ def simulate(
     checks.check_integer(num_features, "num_features", minimum=RELEVANT[name])
     _check_noise(noise_scale)
 
-    truth: Callable[..., Array] = {"simulation_e1": _e1, "simulation_e2": _e2, "simulation_e3": _e3}.get(name, _svbnn)
+    truths: dict[str, Callable[..., Array]] = {"simulation_e1": _e1, "simulation_e2": _e2, "simulation_e3": _e3}
     shape = (num_train + num_test, num_features)
     x = _uniform(rng, shape) if uniform else _correlated(rng, shape)
-    mean = truth(*x[:, : RELEVANT[name]].astype(np.float64).T)
+    mean = truths.get(name, _svbnn)(*x[:, : RELEVANT[name]].astype(np.float64).T)
     noisy = mean + noise_scale * rng.standard_normal(len(x))
     y = (mean > 0).astype(np.int32) if name == "simulation_e3" else noisy.astype(np.float32)
     return _parts(x, y, num_train, np.arange(num_features) < RELEVANT[name], np.zeros(0, np.float32))

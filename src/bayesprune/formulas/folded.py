@@ -13,7 +13,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import erf, erfc
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float, Real
 
 # m(0)/sqrt(Var(0)) = sqrt(2/pi)/sqrt(1 - 2/pi), and the Taylor coefficients of score/score(0) - 1 at r⁴, r⁶, ..., r²⁰.
@@ -48,7 +48,7 @@ def signal_to_noise(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) 
     return jnp.abs(loc) / jnp.maximum(scale, scale_floor(jnp.result_type(loc, scale, float)))
 
 
-def scale_floor(dtype: jnp.dtype) -> float:
+def scale_floor(dtype: DTypeLike) -> float:
     """The scale that stands in for 0 in a ratio: small enough to outrank every other, large enough not to overflow.
 
     >>> scale_floor(jnp.dtype("float32")) < 1e-18

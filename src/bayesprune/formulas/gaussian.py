@@ -22,7 +22,7 @@ def kl_divergence(
     prior_loc: Real[ArrayLike, "..."] = 0.0,
     prior_scale: Real[ArrayLike, "..."] = 1.0,
 ) -> Float[Array, "..."]:
-    """KL( N(loc, scale²) || N(prior_loc, prior_scale²) ), one number per element; the KL inside (4.1) and (5.1).
+    """KL( N(loc, scale²) || N(prior_loc, prior_scale²) ), one number per element; the KL inside (4.1).
 
     KL = 0.5 [ (scale/prior_scale)² + ((loc - prior_loc)/prior_scale)² - 1 ] - log(scale/prior_scale)
 
@@ -45,13 +45,14 @@ def _reduction(
     reduced: tuple[Real[ArrayLike, "..."], Real[ArrayLike, "..."]],
 ) -> tuple[Array, ...]:
     """The pieces of the derivation above in units of the prior's scale: a, b, rho², m0 - loc, m1 - loc, m1 - m0."""
-    (prior_loc, prior_scale), (reduced_loc, reduced_scale) = prior, reduced
-    loc, prior_scale = jnp.asarray(loc), jnp.asarray(prior_scale)
+    loc, scale = jnp.asarray(loc), jnp.asarray(scale)
+    prior_loc, prior_scale = map(jnp.asarray, prior)
+    reduced_loc, reduced_scale = map(jnp.asarray, reduced)
     a = (reduced_scale / prior_scale) ** 2
     b = (scale / prior_scale) ** 2
     to_prior = (prior_loc - loc) / prior_scale
     to_reduced = (reduced_loc - loc) / prior_scale
-    moved = (jnp.asarray(reduced_loc) - prior_loc) / prior_scale
+    moved = (reduced_loc - prior_loc) / prior_scale
     # a + b - a b, written so that neither a near 1 nor b near 1 cancels.
     return a, b, a * (1.0 - b) + b, to_prior, to_reduced, moved
 
@@ -64,7 +65,7 @@ def log_evidence_gain(
     reduced_loc: Real[ArrayLike, "..."],
     reduced_scale: Real[ArrayLike, "..."],
 ) -> Float[Array, "..."]:
-    """Log evidence under the reduced prior minus that under the full one, dF of (2.2).
+    """Log evidence under the reduced prior minus that under the full one: dF of (2.1), in the closed form (2.2).
 
     dF = 0.5 log( Pq P1 / (P0 P) ) - 0.5 ( Pq loc² + P1 m1² - P0 m0² - P m² )  with P = Pq + P1 - P0
 
@@ -110,7 +111,7 @@ def reduced_posterior(
     rho2 = jnp.where(rho2 > 0, rho2, jnp.where(rho2 == 0, 1.0, jnp.nan))
     # loc + b/rho² (m1 - loc) - a b/rho² (m0 - loc), started from m1 so that a = 0 lands on m1 exactly.
     mean = jnp.asarray(reduced_loc) - (prior_scale * (a / rho2)) * ((1.0 - b) * to_reduced + b * to_prior)
-    return mean, prior_scale * jnp.sqrt(a * (b / rho2))
+    return mean, jnp.asarray(prior_scale) * jnp.sqrt(a * (b / rho2))
 
 
 def log_evidence_gain_of_shrinkage(

@@ -30,7 +30,7 @@ def inclusion_log_odds(
     >>> bool(inclusion_log_odds(0.0, 0.0, 0.01, 1.0) < 0 < inclusion_log_odds(1.0, 0.1, 0.01, 1.0))
     True
 
-    Source: Saha et al. 2024, eq. (3.8) and Algorithm 1, with the square that its A lacks.
+    Source: Saha et al. 2024, equation 3.8 and Algorithm 1, with the square that its A lacks.
     """
     slab, spike = _energies(loc, scale, spike_scale, slab_scale, slab_probability)
     return spike - slab
@@ -72,7 +72,7 @@ def penalty(
     >>> print(penalty(0.0, 1.0, 1.0, 0.1, 1.0, 1.0))  # all slab: KL = 0
     0.5
 
-    Source: Saha et al. 2024, eq. (3.7).
+    Source: Saha et al. 2024, equation 3.7.
     """
     p = jnp.asarray(probability)
     slab, spike = _energies(loc, scale, spike_scale, slab_scale, slab_probability)
@@ -98,7 +98,7 @@ def collapsed_penalty(
     >>> bool(jnp.allclose(collapsed_penalty(0.3, 0.1, 0.01, 1.0), penalty(0.3, 0.1, best, 0.01, 1.0)))
     True
 
-    Source: Saha et al. 2024, eq. (3.7), minimised over its inclusion probabilities.
+    Source: Saha et al. 2024, equation 3.7, minimised over its inclusion probabilities.
     """
     slab, spike = _energies(loc, scale, spike_scale, slab_scale, slab_probability)
     return -jnp.logaddexp(-slab, -spike) - jnp.log(jnp.asarray(scale))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 
 class Batches(NamedTuple):
-    """Where the reading stands: ``offset`` rows into the permutation ``current`` of epoch ``epoch``; ``following`` comes next."""
+    """Where the reading stands: ``offset`` rows into the permutation ``current`` of epoch ``epoch``; ``following`` is next."""
 
     rng_key: jax.Array
     epoch: jax.Array

@@ -1,8 +1,7 @@
 """Checkpoints: a run's state on disk, one file per saved step, complete or not there at all.
 
-A checkpoint is a safetensors file: the arrays, and in the header a JSON manifest with every leaf's path, dtype and shape,
-the Python scalars and the caller's metadata. It is written under another name and renamed when the last byte is on the
-disk, so a run that is killed, or meets a full disk, leaves the checkpoint before it untouched.
+What a file holds is said in `bayesprune.infer.leaves`. It is written under another name and renamed when the last byte is on
+the disk, so a run that is killed, or meets a full disk, leaves the checkpoint before it untouched.
 """
 
 import contextlib
@@ -16,18 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import safe_open
-from safetensors.numpy import save as to_bytes
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import PyTree
+from bayesprune.infer import leaves
 
 _NAME = "step_{:010d}.safetensors"
 _PATTERN = re.compile(r"step_(\d{10,})\.safetensors")
 _PARTIAL = ".partial"
-_PYTHON_SCALARS = (bool, int, float, str)
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ class Checkpoints:
                 f"step must not lie before the latest checkpoint, got {step} and {self._folder} holds step {latest}: "
                 "restore that one, delete it, or give another folder."
             )
-        data = _encode(state, metadata)
+        data = leaves.encode(state, metadata)
         partial = self._file(step).with_name(self._file(step).name + _PARTIAL)
         try:
             for left_over in self._folder.glob("step_*" + _PARTIAL):
@@ -133,15 +130,15 @@ class Checkpoints:
         paths, treedef = jax.tree_util.tree_flatten_with_path(target)
         wanted = [(jax.tree_util.keystr(path), leaf) for path, leaf in paths]
         saved = {entry["path"]: entry for entry in manifest["leaves"]}
-        differences = _differences(saved, {path: _describe(path, leaf) for path, leaf in wanted})
+        differences = leaves.differences(saved, {path: leaves.describe(path, leaf) for path, leaf in wanted})
         if differences:
             more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
             raise ValueError(
                 f"the checkpoint of step {step} in {self._folder} does not fit this run: {differences[0]}{more}. It was "
                 "saved by a run with other settings: repeat that run's arguments, or give another folder."
             )
-        leaves = [_decode(saved[path], tensors.get(path), leaf) for path, leaf in wanted]
-        return jax.tree_util.tree_unflatten(treedef, leaves), manifest["metadata"]
+        restored = [leaves.decode(saved[path], tensors.get(path), leaf) for path, leaf in wanted]
+        return jax.tree_util.tree_unflatten(treedef, restored), manifest["metadata"]
 
     def delete(self, step: int) -> None:
         """Delete one checkpoint. Raises `FileNotFoundError` for a step that was not saved."""
@@ -195,86 +192,6 @@ def _flat_json(tree: Any, prefix: str = "") -> dict[str, str]:
         parts = (_flat_json(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in tree.items())
         return {name: text for part in parts for name, text in part.items()}
     return {prefix: json.dumps(tree, sort_keys=True)}
-
-
-def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
-
-
-def _describe(path: str, leaf: Any) -> tuple[str, tuple[int, ...]]:
-    """The dtype and the shape of a leaf, as the manifest spells them."""
-    if type(leaf) in _PYTHON_SCALARS:
-        return f"Python {type(leaf).__name__}", ()
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None or not (_is_key(leaf) or (dtype.isnative and (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)))):
-        got = type(leaf).__name__ + ("" if dtype is None else f" of dtype {dtype}")
-        raise TypeError(
-            f"state{path} cannot be saved, got {got}: leaves must be arrays of numbers or booleans, random keys, or Python "
-            "scalars (bool, int, float, str)."
-        )
-    return str(dtype), tuple(leaf.shape)
-
-
-def _encode(state: PyTree, metadata: dict[str, Any]) -> bytes:
-    """The whole checkpoint as the bytes of a safetensors file."""
-    entries, tensors = [], {}
-    for key_path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]:
-        path = jax.tree_util.keystr(key_path)
-        dtype, shape = _describe(path, leaf)
-        entries.append({"path": path, "dtype": dtype, "shape": shape})
-        if type(leaf) in _PYTHON_SCALARS:
-            entries[-1]["value"] = leaf
-            continue
-        # The order matters: safetensors writes a strided array's memory as it lies, without a word.
-        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
-        # What the format has no name for, such as bfloat16 or complex128, goes as bytes.
-        stored_as_is = array.dtype.kind in "biuf" and array.itemsize <= 8
-        tensors[path] = array if stored_as_is else np.frombuffer(array.tobytes(), np.uint8)
-    try:
-        manifest = json.dumps({"version": 1, "metadata": metadata, "leaves": entries})
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"metadata must be what JSON can hold (dict, list, str, number, bool, None): {error}.") from error
-    return to_bytes(tensors, metadata={"manifest": manifest})
-
-
-def _decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
-    """One leaf, from its manifest entry and its stored tensor, in the target's kind."""
-    if _is_key(target):
-        value = jax.random.wrap_key_data(jnp.array(stored), impl=jax.random.key_impl(target))
-        return jax.device_put(value, target.sharding) if target.committed else value
-    if stored is None:
-        value = entry["value"]
-    else:
-        dtype = np.dtype(entry["dtype"])
-        value = (stored if stored.dtype == dtype else stored.view(dtype)).reshape(entry["shape"])
-    if type(target) in _PYTHON_SCALARS:
-        return type(target)(value)
-    value = np.array(value, dtype=target.dtype)
-    if isinstance(target, np.generic):
-        return value[()]
-    if isinstance(target, np.ndarray):
-        return value
-    # Only an array that was pinned to its devices is pinned again: pinning one that was free would compile anew.
-    return jax.device_put(value, target.sharding) if getattr(target, "committed", False) else jnp.array(value)
-
-
-def _differences(saved: dict[str, dict[str, Any]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
-    """One sentence for every leaf that the checkpoint and the run do not share."""
-    told = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
-    for path, (dtype, shape) in wanted.items():
-        if path not in saved:
-            told.append(f"state{path} is only in this run")
-            continue
-        old_dtype, old_shape = saved[path]["dtype"], tuple(saved[path]["shape"])
-        weak = "Python" in old_dtype or "Python" in dtype
-        same = _family(old_dtype) == _family(dtype) if weak else old_dtype == dtype
-        if not same or old_shape != shape:
-            told.append(f"state{path} is {old_dtype}{list(old_shape)} in the checkpoint and {dtype}{list(shape)} in this run")
-    return told
-
-
-def _family(dtype: str) -> str:
-    return next((name for name in ("bool", "int", "float", "complex") if name in dtype), dtype)
 
 
 def _write_through(path: Path, data: bytes) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 
 class DivergedError(FloatingPointError):
-    """The loss is NaN or infinite. ``step``: where; ``site``: what; ``params``: the last finite parameters, to save or go on from."""
+    """The loss is NaN or infinite. ``step``: where; ``site``: what; ``params``: the last finite parameters, to go on from."""
 
     def __init__(self, message: str, step: int, site: str, params: dict[str, Any]) -> None:
         super().__init__(message)

@@ -16,7 +16,7 @@ def check_data(data: Any, name: str = "data") -> Dataset:
     x, y = (_array(value, f"{name}.{field}") for field, value in (("x", data.x), ("y", data.y)))
     if x.ndim < 1 or y.ndim < 1 or x.shape[0] != y.shape[0]:
         raise ValueError(
-            f"{name}.x and {name}.y must have one row per example, got shapes {x.shape} and {y.shape}: the first sizes must agree."
+            f"{name}.x and {name}.y must have one row per example, got {x.shape} and {y.shape}: the first sizes must agree."
         )
     if x.shape[0] == 0:
         raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
@@ -54,8 +54,8 @@ def check_batch(batch_size: Any, num_rows: int) -> int:
         raise ValueError(f"batch_size must be a positive integer, or None for all rows at once; got {batch_size!r}.")
     if batch_size > num_rows:
         raise ValueError(
-            f"batch_size={batch_size} is larger than the data set of {num_rows} rows: choose at most {num_rows}, or None for all "
-            "rows at once."
+            f"batch_size={batch_size} is larger than the data set of {num_rows} rows: choose at most {num_rows}, or None for "
+            "all rows at once."
         )
     return int(batch_size)
 
@@ -70,3 +70,21 @@ def _array(value: Any, name: str) -> jax.Array:
     if np.issubdtype(array.dtype, np.floating):
         return jnp.asarray(array, jnp.result_type(float))
     return jnp.asarray(array, jnp.int32)
+
+
+def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
+    """The same devices with automatic axes: the compiler finds the layout of everything but the batch."""
+    return None if mesh is None else jax.sharding.Mesh(mesh.devices, mesh.axis_names)
+
+
+def spread(data: Dataset, batch_size: int, mesh: jax.sharding.Mesh | None) -> Dataset:
+    """The data on every device of the mesh, whose first axis must divide the batch."""
+    if mesh is None:
+        return data
+    devices = mesh.shape[mesh.axis_names[0]]
+    if batch_size % devices:
+        raise ValueError(
+            f"batch_size={batch_size} cannot be spread evenly over the {devices} devices of mesh: make it a multiple of "
+            f"{devices}."
+        )
+    return jax.device_put(data, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))

@@ -1,4 +1,4 @@
-"""`fit_svi`: stochastic variational inference in one compiled loop, with pruning, evaluation and checkpoints between its chunks."""
+"""`fit_svi`: stochastic variational inference in one compiled loop; pruning, evaluation, checkpoints between chunks."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,17 +12,18 @@ from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
-from bayesprune.infer.compiled import Example, compile_loop
+from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import open_checkpoints
-from bayesprune.infer.start import set_up_guide, start_mask, start_params
+from bayesprune.infer.sites import Example
+from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
-from bayesprune.prune.read import read as read_params
 
 
 def fit_svi(
@@ -48,12 +49,13 @@ def fit_svi(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> FitResult:
     """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
 
-    Minimises  KL(q || p) - (n / batch) sum_batch E_q log p(y | x, w)  by ``optimizer``, one step for each minibatch; the gradient
-    handed to the optimizer is of this loss divided by n. All steps run in one compiled loop; a mask that changes never compiles
-    it again. Runs with the same key are equal bit by bit, interrupted or not.
+    Minimises  KL(q || p) - (n / batch) sum_batch E_q log p(y | x, w)  by ``optimizer``, one step for each minibatch; the
+    gradient handed to the optimizer is of this loss divided by n. All steps run in one compiled loop; a mask that changes never
+    compiles it again. Runs with the same key are equal bit by bit, interrupted or not.
 
     Args:
         rng_key: a JAX random key.
@@ -69,11 +71,12 @@ def fit_svi(
         kl_weight: the divergence's weight as a function of the step, such as `schedules.LinearWarmup`.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
         init_params: parameters to start from, as in ``fit.params``; others are initialised.
-        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) with so many draws.
+        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         early_stop: `EarlyStop` on a figure of the evaluation.
         callbacks: functions of a `Moment`, called between chunks of steps.
-        checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one there
-            and goes on from it.
+        checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
+            there and goes on from it.
+        mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
         progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
 
     Returns:
@@ -99,6 +102,7 @@ def fit_svi(
     check_integer(num_steps, "num_steps")
     data = door.check_program_data(program, data, "data")
     if eval_data is not None:
+        check_bnn(program)
         eval_data = door.check_program_data(program, eval_data, "eval_data")
     batch = door.check_batch(batch_size, data.x.shape[0])
     periods = Periods.of(
@@ -108,11 +112,14 @@ def fit_svi(
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
     )
+    mesh = door.automatic(mesh)
+    data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)
-    read = program.read if isinstance(program, BNN) else read_params
+    read = reader(program)
     keywords = (("train", True),) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
-    loop = compile_loop(program, elbo, optimizer, sparsifier, kl_weight, read, batch, Example.of(data), keywords)
+    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh)
+    loop = compile_loop(recipe, Example.of(data))
     carry = start_params(loop.init(rng_key, data), init_params, loop)
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data)
     fingerprint = {

@@ -2,9 +2,8 @@
 
 import sys
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
-from jax.typing import ArrayLike
 from tqdm.auto import tqdm
 
 from bayesprune.core.checks import check_integer
@@ -14,7 +13,7 @@ from bayesprune.core.checks import check_integer
 class Progress(Protocol):
     """What a training loop tells about its progress, as a context manager."""
 
-    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None: ...
+    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None: ...
 
     def close(self) -> None: ...
 
@@ -26,7 +25,7 @@ class Progress(Protocol):
 class NoProgress:
     """Progress that says nothing and never waits for a device."""
 
-    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None:
+    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None:
         """Do nothing; above all, do not read ``loss`` or ``density``."""
 
     def close(self) -> None:
@@ -45,7 +44,7 @@ class ProgressBar:
     def __init__(self, total: int, initial: int = 0) -> None:
         self._bar = tqdm(total=total, initial=initial, unit=" steps", file=sys.stderr, dynamic_ncols=True)
 
-    def advance(self, num_steps: int, loss: ArrayLike | None = None, density: ArrayLike | None = None) -> None:
+    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None:
         """Count ``num_steps`` more. ``loss``: a scalar in nats; ``density``: the alive fraction. None is not shown."""
         shown: dict[str, Any] = {}
         if loss is not None:

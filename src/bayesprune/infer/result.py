@@ -15,8 +15,8 @@ from bayesprune.core.types import Evidence, Info, SparseState
 class FitResult(NamedTuple):
     """The result of `fit_svi`; the first three fields are those of NumPyro's ``SVIRunResult``.
 
-    ``params``: NumPyro parameters, dead weights at loc = scale = 0. ``state``: NumPyro ``SVIState``. ``losses``: negative ELBO of
-    the whole data set by step, nats, shape (steps,). ``mask``: site -> booleans, True = alive (empty where nothing was pruned).
+    ``params``: NumPyro parameters, dead weights at loc = scale = 0. ``state``: NumPyro ``SVIState``. ``losses``: negative ELBO
+    of the whole data set by step, nats, shape (steps,). ``mask``: site -> booleans, True = alive (empty if nothing was pruned).
     ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation.
     """
 

@@ -25,7 +25,7 @@ class NoCheckpoints:
 
 @dataclass(frozen=True)
 class FitCheckpoints:
-    """Checkpoints of one fit in a folder; ``fingerprint`` are the settings that must not change between start and resumption."""
+    """Checkpoints of one fit in a folder; ``fingerprint``: the settings that must not change between start and resumption."""
 
     checkpoints: Checkpoints
     fingerprint: dict[str, Any]

@@ -1,5 +1,7 @@
 """Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,11 +10,22 @@ from numpyro.handlers import seed, trace
 from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.core.types import Dataset, SparseState
-from bayesprune.infer.compiled import Carry, Loop
+from bayesprune.core.types import Dataset, MeanField, SparseState
+from bayesprune.infer.compiled import Carry, Compiled
 from bayesprune.infer.result import KeepAll
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import read_gaussian
+from bayesprune.model.select import everything
+from bayesprune.prune.read import read
+
+
+@functools.lru_cache(maxsize=32)
+def reader(program: Any) -> Callable[[dict[str, Any]], dict[str, MeanField]]:
+    """How the posterior of the weights that may be pruned is read from parameters; one function for each program."""
+    if isinstance(program, BNN):
+        return program.read
+    prunable = getattr(program, "prunable", everything)
+    return lambda params: {site: node for site, node in read(params).items() if prunable(site, jnp.shape(node.loc))}
 
 
 def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
@@ -21,10 +34,10 @@ def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
         seed(program.guide, rng_key)(data.x, data.y)
 
 
-def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Loop) -> Carry:
+def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled) -> Carry:
     """Put given parameters in the place of the initialised ones.
 
-    A pruned weight's scale of exactly zero has no unconstrained form: it takes the initial one, which its mask keeps out of sight.
+    A pruned weight's scale of exactly zero has no unconstrained form: it takes the initial one, which its mask hides.
     """
     if init_params is None:
         return carry
@@ -50,6 +63,8 @@ def start_mask(
     rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: dict[str, Any] | None, program: Any, data: Dataset
 ) -> SparseState:
     """The sparsifier's first state, with the prior's scales read from the program, under the mask that was given."""
+    if not posterior and not isinstance(sparsifier, KeepAll):
+        raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     state = sparsifier.init(jax.random.fold_in(rng_key, 2), posterior)
     if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
         state = state._replace(prior_scale=_prior_scales(program, data, state.prior_scale))
@@ -66,14 +81,15 @@ def start_mask(
 
 def _prior_scales(program: Any, data: Dataset, scales: dict[str, Any]) -> dict[str, Any]:
     """Standard deviations of the Gaussian priors of a hand-written model, site by site."""
-    sites = trace(seed(program.model, jax.random.key(0))).get_trace(data.x, data.y)
-    new = dict(scales)
+    draws = [trace(seed(program.model, jax.random.key(n))).get_trace(data.x, data.y) for n in range(2)]
+    new = {}
     for name in scales:
-        prior = read_gaussian(sites[name]["fn"]) if name in sites else None
-        if prior is None:
+        one, other = (read_gaussian(sites[name]["fn"]) if name in sites else None for sites in draws)
+        # A prior that another site sets shows itself by changing from draw to draw.
+        if one is None or other is None or bool(jnp.any((one.loc != 0) | (one.scale != other.scale))):
             raise ValueError(
-                f"site {name!r} has no Gaussian prior in the model, so its evidence has no closed form: give it a dist.Normal prior, "
-                "or keep it out of the pruning."
+                f"site {name!r} has no fixed Gaussian prior about zero in the model, so its evidence has no closed form: write "
+                "it as a scale times dist.Normal(0, 1), or keep it out by bp.Program(model, guide, prunable=...)."
             )
-        new[name] = jnp.asarray(prior.scale)
+        new[name] = one.scale
     return new

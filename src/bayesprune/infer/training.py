@@ -12,7 +12,7 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core import masks
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset, SparseState
-from bayesprune.infer.compiled import CHUNK, Carry, Loop
+from bayesprune.infer.compiled import CHUNK, Carry, Compiled
 from bayesprune.infer.diverged import diverged
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.record import Record
@@ -52,7 +52,7 @@ class Training:
     """One fit's fixed parts; `run` carries the changing ones from step to step."""
 
     program: Any
-    loop: Loop
+    loop: Compiled
     data: Dataset
     periods: Periods
     checkpoints: Any

@@ -40,19 +40,20 @@ class BMR:
         alpha0, beta0: the Beta prior of each group's inclusion rate.
         num_iters: rounds of the fixed point.
         group: weights that share a rate: "layer" (kernel and bias together), "site" (each array), or "global".
-        dead: what weights that died earlier say about their group's rate. "prior": no data reach a dead weight, so its posterior
-            is its prior, dF0 = 0 and q = sigmoid(zeta): next to nothing. "forgotten": nothing at all; the rate is of the living, and
-            pruning is the slowest. "excluded": q = 0; the rate falls with every weight that dies, and pruning feeds on itself.
+        dead: what weights that died earlier say about their group's rate. "prior": no data reach a dead weight, so its
+            posterior is its prior, dF0 = 0 and q = sigmoid(zeta): next to nothing. "forgotten": nothing at all; the rate is of
+            the living, and pruning is the slowest. "excluded": q = 0; the rate falls with every weight that dies, and pruning
+            feeds on itself.
 
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from bayesprune.core.types import Evidence, MeanField
-        >>> posterior = {"w": MeanField(jnp.array([0.0, 3.0]), jnp.array([0.9, 0.1]))}
+        >>> posterior = {"w": MeanField(jnp.array([0.0, 0.0, 0.0, 3.0]), jnp.array([0.5, 0.5, 0.5, 0.1]))}
         >>> method = BMR()
         >>> state = method.init(jax.random.key(0), posterior)
         >>> state, info = method.step(jax.random.key(0), Evidence(posterior, None), state)
-        >>> print(state.mask["w"])
-        [False  True]
+        >>> print(state.mask["w"])  # dF0 = log 2 three times and -448; zeta = 0, for q = 1/3 three times and 1
+        [False False False  True]
 
     Source: Marković, Friston & Kiebel (2024), section II-G and Algorithm 1.
     """
@@ -127,8 +128,8 @@ def bmr_prune(
     Args:
         params: NumPyro parameters of `fit_svi` or of an `AutoNormal` guide (of a hand-written model, or of a
             ``random_flax_module``, ``random_nnx_module`` or ``random_eqx_module`` net); or a tree of `MeanField`.
-        prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates: one number, or site -> number
-            or array. 1 for every prior of `bayesprune.priors`, which are written non-centred.
+        prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates: one number, or site ->
+            number or array. 1 for every prior of `bayesprune.priors`, which are written non-centred.
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
@@ -142,11 +143,10 @@ def bmr_prune(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> params = {"w_auto_loc": jnp.array([0.0, 3.0]), "w_auto_scale": jnp.array([0.9, 0.1])}
-        >>> print(bmr_prune(params).params["w_auto_loc"])
-        [0. 3.]
-        >>> print(bmr_prune(params).mask["w"])
-        [False  True]
+        >>> params = {"w_auto_loc": jnp.array([0.1, 0.0, -0.1, 3.0]), "w_auto_scale": jnp.array([0.5, 0.5, 0.5, 0.1])}
+        >>> pruned = bmr_prune(params)
+        >>> print(pruned.params["w_auto_loc"], pruned.mask["w"])
+        [0. 0. 0. 3.] [False False False  True]
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """

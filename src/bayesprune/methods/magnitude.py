@@ -25,7 +25,7 @@ class Magnitude:
 
     Args:
         density: fraction of the prunable weights that stays alive, in (0, 1]; or a schedule: a function of the number of the
-            pruning step (1, 2, ...): `schedules.Cubic` is gradual pruning, `schedules.Geometric` cuts a share of the rest each time.
+            pruning step (1, 2, ...): `schedules.Cubic` is gradual pruning, `schedules.Geometric` cuts a share of the rest.
         scope: "global" ranks all layers together, "per_layer" gives every array the same density.
 
     Counts are exact, ties included; every array keeps at least one weight; the dead stay dead.

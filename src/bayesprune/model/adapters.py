@@ -1,4 +1,4 @@
-"""Linen, nnx and Equinox modules behind one pure face: ``params`` a flat dict by dotted path, ``state`` whatever else changes."""
+"""Linen, nnx and Equinox modules behind one pure face: ``params`` a flat dict by dotted path, ``state`` what else changes."""
 
 import inspect
 from collections.abc import Callable
@@ -85,11 +85,12 @@ def _nnx(module: nnx.Module) -> Net:
 
     def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[jax.Array, State]:
         filled = jax.tree.unflatten(structure, [values[name] for name in order])
-        net = nnx.merge(graph, filled, rng_state, state.get("rest", rest))
+        # A copy: the noise is reseeded and statistics are updated in place, at the trace level of this call.
+        net = nnx.merge(graph, filled, rng_state, state.get("rest", rest), copy=True)
         net.train() if train else net.eval()
         if rng_key is not None:
             nnx.reseed(net, default=rng_key, dropout=rng_key)
-        outputs = net(x)
+        outputs = net(x, **_mode(net.__call__, train))
         new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
         return outputs, ({"rest": new} if state else {})
 

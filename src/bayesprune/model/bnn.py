@@ -25,11 +25,13 @@ class Program:
     """Any NumPyro model with its guide: callables of (x, y).
 
     The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
-    not scale them itself.
+    not scale them itself. ``prunable``: predicate on (site, shape): which mean-field sites a sparsifier is shown. Those need a
+    Gaussian prior about zero, of a scale that no other site sets; keep local scales and the like out.
     """
 
     model: Callable[..., Any]
     guide: Callable[..., Any]
+    prunable: Callable[[str, tuple[int, ...]], bool] = select.everything
 
 
 class BNN:
@@ -49,7 +51,7 @@ class BNN:
 
     Raises:
         TypeError: ``net`` is no known kind of module.
-        ValueError: ``posterior`` is an unknown name, or no parameter is Bayesian.
+        ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, outputs).
 
     Example:
         >>> import bayesprune as bp
@@ -81,7 +83,10 @@ class BNN:
         rows = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
         concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
         forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]  # noqa: E731
-        self.num_outputs = int(jax.eval_shape(forward, params, rows).shape[-1])
+        outputs = jax.eval_shape(forward, params, rows).shape
+        if len(outputs) != 2:
+            raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
+        self.num_outputs = int(outputs[1])
         self.layout: Layout = make_layout(forward, params, rows, bayesian, prunable)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
@@ -98,7 +103,7 @@ class BNN:
         self.likelihood.guide(self.family)
 
     def network(self, x: Any, train: bool = False) -> jax.Array:
-        """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares the other parameters."""
+        """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares other parameters."""
         weights = self.prior.model(self.layout)
         for spec in self.layout:
             if not spec.bayesian:

@@ -32,13 +32,18 @@ def read_gaussian(fn: Any) -> Gaussian | None:
     shape, mask = tuple(fn.batch_shape) + tuple(fn.event_shape), None
     while isinstance(fn, dist.ExpandedDistribution | dist.MaskedDistribution | dist.Independent):
         if isinstance(fn, dist.MaskedDistribution):
-            if isinstance(fn, dist.Independent) or fn.event_shape:
+            if fn.event_shape:
                 return None
-            mask = fn._mask if mask is None else mask & fn._mask
+            mask = _both(mask, jnp.asarray(fn._mask))
         fn = fn.base_dist
     if type(fn) is not dist.Normal:
         return None
     return Gaussian(jnp.broadcast_to(fn.loc, shape), jnp.broadcast_to(fn.scale, shape), mask)
+
+
+def _both(mask: jax.Array | None, other: jax.Array | None) -> jax.Array | None:
+    """Alive in both; None = all alive."""
+    return mask if other is None else other if mask is None else mask & other
 
 
 class MeanFieldELBO(ELBO):
@@ -154,8 +159,9 @@ def _log_density(site: dict[str, Any]) -> jax.Array:
 
 
 def _divergence(site: dict[str, Any], prior: Gaussian) -> jax.Array:
-    """Closed-form divergence of a guide's Gaussian site from its prior, over the alive elements, under the site's scale."""
+    """Closed-form divergence of a guide's Gaussian site from its prior, over what is alive in both, under the site's scale."""
     loc, scale, mask = read_gaussian(site["fn"])  # type: ignore[misc]
+    mask = _both(mask, prior.mask)
     if mask is not None:
         # Dead elements may have scale zero: stand in a harmless value before the logarithm, so that gradients stay finite.
         scale = jnp.where(mask, scale, 1.0)
@@ -173,5 +179,6 @@ def _check_sites(model_trace: dict[str, Any], guide_trace: dict[str, Any]) -> No
     if in_model != in_guide - auxiliary:
         raise ValueError(
             f"model and guide differ in their latent sites: only in the model {sorted(in_model - in_guide)}, only in the guide "
-            f"{sorted(in_guide - in_model)}. Give each latent site of the model one numpyro.sample of the same name in the guide."
+            f"{sorted(in_guide - in_model)}. Give each latent site of the model one numpyro.sample of the same name in "
+            "the guide."
         )

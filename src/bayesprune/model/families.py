@@ -1,4 +1,4 @@
-"""Families of guides: how one weight, or one positive scale, is approximated. A prior's guide is written once, for any family."""
+"""Families of guides: how one weight, or one positive scale, is approximated. A prior writes its guide once, for any."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

@@ -75,7 +75,8 @@ def local_noise(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2). Pure: the same arguments give the same noises. Every
     use of a weight has noise of its own. To be the outermost transformation inside `jax.grad` and `jax.jit`: a
-    `jax.vmap` over examples belongs into ``fn``, where each example gets its own noise.
+    `jax.vmap` over examples belongs into ``fn``, where each example gets its own noise. Quax refuses, with
+    `NotImplementedError`, an ``fn`` that contains a `jax.custom_vjp` function.
 
     >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> local_noise(jnp.dot)(jnp.ones((5, 3)), weight).shape
@@ -283,6 +284,8 @@ _register_loop(lax.while_p)
 
 @quax.register(lax.cond_p)
 def _(index: ArrayLike, *args: ArrayLike | Gaussian, branches: Any, **params: Any) -> Any:
+    if not any(isinstance(x, Gaussian) for x in args):
+        return lax.cond_p.bind(index, *args, branches=branches, **params)
     leaves, structure = jax.tree.flatten(args)
 
     def inside(branch: Any) -> Any:

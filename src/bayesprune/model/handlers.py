@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from numpyro.distributions import MaskedDistribution
+from numpyro.distributions import Distribution, Independent, MaskedDistribution
 from numpyro.primitives import Messenger
 
 
@@ -17,15 +17,28 @@ class _Pruned(MaskedDistribution):
         return draw * self._mask.astype(draw.dtype)
 
 
-class masked(Messenger):  # noqa: N801 (handlers are lower case in NumPyro)
+def _prune(name: str, fn: Distribution, mask: jax.Array) -> Distribution:
+    """Mask ``fn`` element by element: below ``to_event``, above which the joint density would be counted once per element."""
+    if isinstance(fn, Independent):
+        return _prune(name, fn.base_dist, mask).to_event(fn.reinterpreted_batch_ndims)
+    if fn.event_shape or tuple(fn.batch_shape) != tuple(mask.shape):
+        raise ValueError(
+            f"site {name!r} has batch shape {tuple(fn.batch_shape)} and event shape {tuple(fn.event_shape)}, its mask "
+            f"{tuple(mask.shape)}: a mask needs a site of independent elements, of its own shape; sample it as "
+            "dist.Normal(0, 1).expand(shape)."
+        )
+    return _Pruned(fn, mask)
+
+
+class masked(Messenger):
     """Prune a program: at each named site the dead elements are exactly zero and leave the log density.
 
     ``mask`` maps site names to boolean arrays, True = alive; it may be traced, so a changing mask never compiles again.
     Values are multiplied by the mask; the log density is masked elementwise. Works on models and on guides.
 
     Raises:
-        ValueError: at a site whose distribution has event dimensions, or whose shape is not the mask's: masking elementwise
-            after ``to_event`` would broadcast the joint density and count it once per element.
+        ValueError: at a site whose elements share a joint density (a multivariate normal; ``to_event`` alone is looked
+            through), or whose shape is not the mask's.
 
     Example:
         >>> import jax, numpyro, numpyro.distributions as dist
@@ -33,8 +46,8 @@ class masked(Messenger):  # noqa: N801 (handlers are lower case in NumPyro)
         ...     return numpyro.sample("w", dist.Normal(0, 1).expand([3]))
         >>> mask = {"w": jax.numpy.array([True, False, True])}
         >>> with numpyro.handlers.seed(rng_seed=0):
-        ...     print(masked(model, mask)()[1])
-        0.0
+        ...     print(masked(model, mask)()[1] == 0.0)
+        True
     """
 
     def __init__(self, fn: Callable[..., Any] | None = None, mask: dict[str, Any] | None = None) -> None:
@@ -44,14 +57,7 @@ class masked(Messenger):  # noqa: N801 (handlers are lower case in NumPyro)
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["name"] not in self.mask or msg["is_observed"]:
             return
-        mask, fn = self.mask[msg["name"]], msg["fn"]
-        if fn.event_shape or tuple(fn.batch_shape) != tuple(mask.shape):
-            raise ValueError(
-                f"site {msg['name']!r} has batch shape {tuple(fn.batch_shape)} and event shape {tuple(fn.event_shape)}, its "
-                f"mask {tuple(mask.shape)}: a mask needs a site of its own shape without event dimensions; sample it as "
-                "dist.Normal(0, 1).expand(shape), without to_event."
-            )
-        msg["fn"] = _Pruned(fn, mask)
+        msg["fn"] = _prune(msg["name"], msg["fn"], self.mask[msg["name"]])
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "sample" and msg["name"] in self.mask and not msg["is_observed"]:
@@ -59,8 +65,8 @@ class masked(Messenger):  # noqa: N801 (handlers are lower case in NumPyro)
             msg["value"] = msg["value"] * self.mask[msg["name"]].astype(jnp.result_type(msg["value"]))
 
 
-class probed(Messenger):  # noqa: N801
-    """Add ``probe[site]`` to a site's value, after pruning: the gradient in a zero probe is the one of every weight, dead ones too."""
+class probed(Messenger):
+    """Add ``probe[site]`` to a site's value, after pruning: a zero probe's gradient is that of every weight, dead ones too."""
 
     def __init__(self, fn: Callable[..., Any] | None = None, probe: dict[str, Any] | None = None) -> None:
         self.probe = {} if probe is None else probe
@@ -71,7 +77,7 @@ class probed(Messenger):  # noqa: N801
             msg["value"] = msg["value"] + self.probe[msg["name"]]
 
 
-class scaled(Messenger):  # noqa: N801
+class scaled(Messenger):
     """Scale log densities: ``observed`` those of the data (n / batch for a minibatch), ``latent`` all others (a KL weight)."""
 
     def __init__(self, fn: Callable[..., Any] | None = None, observed: Any = 1.0, latent: Any = 1.0) -> None:

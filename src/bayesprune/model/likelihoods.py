@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -13,7 +14,7 @@ from bayesprune.model.families import Family
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """``observe`` samples the site "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs]."""
+    """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs]."""
 
     def observe(self, outputs: Any, y: Any) -> Any: ...
 
@@ -57,8 +58,7 @@ class Bernoulli:
     """Binary labels: y ~ Bernoulli(sigmoid(f)), f of shape (rows, 1) with y (rows,), or both (rows, outputs)."""
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        with numpyro.plate("rows", outputs.shape[0]):
-            return numpyro.sample("obs", _rows(dist.Bernoulli(logits=_squeeze(outputs))), obs=y)
+        return _observe(dist.Bernoulli(logits=_squeeze(outputs)), y)
 
     def guide(self, family: Family) -> None:
         return None
@@ -76,8 +76,8 @@ class Bernoulli:
 class Normal:
     """Real targets: y ~ N(f, scale²), f of shape (rows, 1) with y (rows,), or both (rows, outputs).
 
-    ``scale`` is the noise's standard deviation in the units of y. None (the default) learns it: precision scale^-2 ~ Gamma(6, 6),
-    as in Hernández-Lobato & Adams (2015), for standardised targets.
+    ``scale`` is the noise's standard deviation in the units of y. None (the default) learns it: precision scale^-2 ~
+    Gamma(6, 6), as in Hernández-Lobato & Adams (2015), for standardised targets.
     """
 
     scale: float | None = None
@@ -87,9 +87,7 @@ class Normal:
             raise ValueError(f"scale must be positive (the noise's standard deviation), or None to learn it; got {self.scale}.")
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        scale = self.noise_scale()
-        with numpyro.plate("rows", outputs.shape[0]):
-            return numpyro.sample("obs", _rows(dist.Normal(_squeeze(outputs), scale)), obs=y)
+        return _observe(dist.Normal(_squeeze(outputs), self.noise_scale()), y)
 
     def noise_scale(self) -> Any:
         """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
@@ -117,9 +115,13 @@ def _squeeze(outputs: Any) -> Any:
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
 
 
-def _rows(fn: Any) -> Any:
-    """Several outputs of one row are one event of that row."""
-    return fn.to_event(1) if len(fn.batch_shape) > 1 else fn
+def _observe(fn: Any, y: Any) -> Any:
+    """Sample "obs" row by row: several outputs of one row are one event of it, and targets of a single column are a vector."""
+    shape = fn.batch_shape
+    with numpyro.plate("rows", shape[0]):
+        # Reshaped, because y of shape (rows, 1) would broadcast with (rows,) to every pair of rows.
+        y = None if y is None else jnp.reshape(y, shape)
+        return numpyro.sample("obs", fn.to_event(1) if len(shape) > 1 else fn, obs=y)
 
 
 def _check_rank(y: Any, ranks: tuple[int, ...], name: str) -> None:

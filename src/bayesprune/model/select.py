@@ -8,17 +8,17 @@ from bayesprune.model.layout import ParamPath
 _NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "bn", "norm")
 
 
-def everything(path: ParamPath, shape: tuple[int, ...]) -> bool:
+def everything(path: str, shape: tuple[int, ...]) -> bool:
     """Every parameter. As ``bayesian=``, what the BMR authors do: LayerNorm, class token and embeddings included."""
     return True
 
 
-def nothing(path: ParamPath, shape: tuple[int, ...]) -> bool:
+def nothing(path: str, shape: tuple[int, ...]) -> bool:
     """No parameter."""
     return False
 
 
-def weights(path: ParamPath, shape: tuple[int, ...]) -> bool:
+def weights(path: str, shape: tuple[int, ...]) -> bool:
     """Kernels and biases, but not the scales and shifts of normalisation layers (the default of ``bayesian=``).
 
     Example:
@@ -34,6 +34,6 @@ def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:
     return not path.is_last
 
 
-def kernels(path: ParamPath, shape: tuple[int, ...]) -> bool:
+def kernels(path: str, shape: tuple[int, ...]) -> bool:
     """Arrays of two or more dimensions: kernels, not biases."""
     return len(shape) >= 2

@@ -28,8 +28,8 @@ class Flat:
         gamma0: gamma of every layer but the last.
         last_gamma: gamma of the last layer; 1 as in the authors' code. The paper's text has ``last_gamma=gamma0``.
 
-    Sites: ``"<layer>.precision"`` (c_l^-2, a scalar) and one per weight array (w_hat, of its shape). The posterior is written in
-    w_hat's coordinates, where the prior is exactly N(0, 1).
+    Sites: ``"<layer>.precision"`` (c_l^-2, a scalar) and one per weight array (w_hat, of its shape). The posterior is written
+    in w_hat's coordinates, where the prior is exactly N(0, 1).
 
     Example:
         >>> Flat(gamma0=0.1).last_gamma

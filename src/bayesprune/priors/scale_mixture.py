@@ -35,7 +35,8 @@ class ScaleMixture:
     Raises:
         ValueError: a scale is not positive, ``scale2 >= scale1``, or ``pi`` is outside (0, 1).
 
-    Source: Blundell et al. (2015), equation 7; their grid: pi in {1/4, 1/2, 3/4}, -log scale1 in {0, 1, 2}, -log scale2 in {6, 7, 8}.
+    Source: Blundell et al. (2015), equation 7; their grid: pi in {1/4, 1/2, 3/4}, -log scale1 in {0, 1, 2}, -log scale2
+    in {6, 7, 8}.
     """
 
     scale1: float = 1.0

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks, trees
-from bayesprune.core.types import Evidence, Pruned, PyTree, Sparsifier, SparseState
+from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier
 from bayesprune.prune import read as numpyro_params
 
 
@@ -23,10 +24,11 @@ def prune_once(
     """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are.
 
     Args:
-        params: NumPyro parameters with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (ours, or of an `AutoNormal`); or any
-            tree whose nodes are `MeanField`.
+        params: NumPyro parameters with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (ours, or of an `AutoNormal`); or
+            any tree whose nodes are `MeanField`.
         sparsifier: a method of `bayesprune.methods`.
-        prior_scale: standard deviation of the weights' prior in the posterior's coordinates: one number, or site -> number or array.
+        prior_scale: standard deviation of the weights' prior in the posterior's coordinates: one number, or site -> number or
+            array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
         mask: weights that are already dead, False; those at loc = scale = 0 are taken as dead anyway.
         rng_key: for a sparsifier that draws.
@@ -35,7 +37,8 @@ def prune_once(
         ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
 
     Raises:
-        TypeError, ValueError: there is no mean-field posterior in ``params``, a scale is not positive, or a site is unknown.
+        ValueError: there is no mean-field posterior in ``params``, a scale is negative, a prior's scale is not positive, or a
+            site of ``mask`` or ``prior_scale`` is unknown or of another shape.
     """
     nodes = _nodes(params)
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
@@ -43,9 +46,11 @@ def prune_once(
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     first = sparsifier.init(rng_key, chosen)
-    state = first._replace(prior_scale=_prior_scales(prior_scale, chosen))
+    state = first._replace(prior_scale=_prior_scales(prior_scale, nodes, chosen))
     given = {} if mask is None else trees.flatten(mask)
-    alive = {path: given.get(path, True) & ~_gone(node) for path, node in chosen.items()}
+    for path, alive_before in given.items():
+        _check_site("mask", path, alive_before, nodes)
+    alive = {path: jnp.asarray(given.get(path, True), bool) & ~_gone(node) for path, node in chosen.items()}
     state = state._replace(mask=alive)
     gradient = {path: jnp.zeros(trees.shape(node)) for path, node in chosen.items()}
     state, info = sparsifier.step(rng_key, Evidence(chosen, gradient), state)
@@ -58,8 +63,8 @@ def _nodes(params: Any) -> dict[str, Any]:
     nodes = {path: node for path, node in found.items() if trees.is_node(node)}
     if not nodes:
         raise ValueError(
-            "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi with "
-            "posterior='mean_field', or NumPyro's AutoNormal), or a tree of bp.MeanField; got "
+            "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi "
+            "with posterior='mean_field', or NumPyro's AutoNormal), or a tree of bp.MeanField; got "
             f"{', '.join(map(str, list(params)[:6])) if isinstance(params, dict) else type(params).__name__}. A MAP fit has no "
             "evidence to prune by: use methods.Magnitude in fit_svi."
         )
@@ -82,13 +87,25 @@ def _has_nodes(params: dict[str, Any]) -> bool:
     return any(trees.is_node(leaf) for leaf in jax.tree.leaves(params, is_leaf=trees.is_node))
 
 
-def _prior_scales(prior_scale: Any, nodes: dict[str, Any]) -> dict[str, Any]:
+def _check_site(argument: str, path: str, value: Any, nodes: dict[str, Any]) -> None:
+    """An entry of ``argument`` belongs to a site, and broadcasts to its shape."""
+    if path not in nodes:
+        raise unknown_name(f"site in {argument}", path, nodes)
+    shape, wanted = jnp.shape(value), trees.shape(nodes[path])
+    if len(shape) > len(wanted) or any(s not in (1, w) for s, w in zip(shape[::-1], wanted[::-1], strict=False)):
+        raise ValueError(f"{argument}[{path!r}] has shape {shape}, its site {wanted}.")
+
+
+def _prior_scales(prior_scale: Any, nodes: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(prior_scale, dict):
-        return {path: jnp.asarray(prior_scale, float) for path in nodes}
-    missing = sorted(nodes.keys() - prior_scale.keys())
+        prior_scale = dict.fromkeys(chosen, prior_scale)
+    for path, value in prior_scale.items():
+        _check_site("prior_scale", path, value, nodes)
+        check_positive(value, f"prior_scale of {path!r}")
+    missing = sorted(chosen.keys() - prior_scale.keys())
     if missing:
         raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")
-    return {path: jnp.asarray(prior_scale[path], float) for path in nodes}
+    return {path: jnp.asarray(prior_scale[path], float) for path in chosen}
 
 
 def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any) -> Pruned:

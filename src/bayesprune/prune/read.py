@@ -10,9 +10,9 @@ LOC, SCALE = "_auto_loc", "_auto_scale"
 
 
 def read(params: dict[str, Any]) -> dict[str, MeanField]:
-    """The mean-field sites of NumPyro parameters: site -> `MeanField`, for every pair ``"<site>_auto_loc"``, ``"<site>_auto_scale"``.
+    """Mean-field sites of NumPyro parameters, site -> `MeanField`: the pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"``.
 
-    These are the names that `numpyro.infer.autoguide.AutoNormal` uses, and that our guides use for the weights that may be pruned.
+    These are the names that `numpyro.infer.autoguide.AutoNormal` uses, and that our guides use for weights that may be pruned.
     Scalar sites are not weights and are left out.
 
     Example:

@@ -7,7 +7,6 @@ pruning step should be read together with this figure.
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from bayesprune.core import trees

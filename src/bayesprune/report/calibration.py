@@ -1,6 +1,6 @@
 """Calibration errors. Three different numbers go by the name ECE; each has its own name here, and they do not compare."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -12,7 +12,8 @@ Values = Float64[np.ndarray, " rows"]
 PerBin = Float64[np.ndarray, " bins"]
 
 
-class Bins(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Bins:
     """Rows grouped by predicted probability: how many, their mean prediction, how often the event came (NaN where empty)."""
 
     count: PerBin

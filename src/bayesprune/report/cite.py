@@ -20,6 +20,7 @@ def cite(obj: Any) -> str:
         raise ValueError(
             f"cite takes a method or prior itself, got the name {obj!r}: pass the object, such as bayesprune.methods.BMR()."
         )
+    module: ModuleType | None
     if isinstance(obj, ModuleType):
         module = obj
     else:

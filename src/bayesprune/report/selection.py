@@ -19,7 +19,7 @@ def _both(selected: ArrayLike, relevant: ArrayLike) -> tuple[Bool[np.ndarray, ".
     return s, r
 
 
-def _rate(part: np.integer, whole: np.integer) -> float:
+def _rate(part: int | np.integer, whole: int | np.integer) -> float:
     return float(part / whole) if whole else math.nan
 
 

@@ -1,0 +1,177 @@
+# %% [markdown]
+# # First pruning: how much of a small network does its own evidence let go?
+#
+# **Question.** Train a Bayesian network on the digits. Which weights explain the data better by not being there, and what do accuracy
+# and calibration pay for their loss? Three answers are compared: reduce the finished posterior once, reduce it on the way, and
+# (the plain rival) drop the smallest weights to the same density.
+#
+# Run it with `python examples/01_first_pruning.py`, or cell by cell; it takes about a minute of two cores. The figures go to `runs/`
+# beside this file. `--validation` scores on held-back training images, `--readme` draws the figure of the README anew.
+
+# %%
+import os
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+from matplotlib.figure import Figure
+
+import bayesprune as bp
+
+HERE = Path(__file__).resolve().parent
+OUT = Path(os.environ.get("BAYESPRUNE_OUT", HERE / "runs" / "01_first_pruning"))
+STEPS = int(os.environ.get("BAYESPRUNE_STEPS", 4000))
+SEED = int(os.environ.get("BAYESPRUNE_SEED", 0))
+ROUNDS = 20  # prunings of a fit that prunes on the way, counted without the end of training
+OUT.mkdir(parents=True, exist_ok=True)
+
+# %% [markdown]
+# ## Data
+#
+# 1,797 images of 8 x 8 pixels, a fifth of them for the test. Net, learning rate and length of training were chosen with
+# `--validation`: on a fifth of the *training* images, held back. The test images decided nothing.
+
+# %%
+train, test = bp.data.load("digits")
+if "--validation" in sys.argv:
+    order = np.random.default_rng(0).permutation(len(train.x))
+    held, rest = np.split(order, [len(order) // 5])
+    train, test = bp.Dataset(train.x[rest], train.y[rest]), bp.Dataset(train.x[held], train.y[held])
+print(f"{len(train.x)} images to train on, {len(test.x)} to score")
+
+# %% [markdown]
+# ## Model
+#
+# Every weight gets a Gaussian posterior. The flat prior writes a weight as a layer's common scale, learned, times a standard normal;
+# the last layer is never pruned.
+
+# %%
+bnn = bp.BNN(
+    bp.nets.MLP(hidden=(64, 64), num_outputs=10),
+    prior=bp.priors.Flat(),
+    likelihood=bp.likelihoods.Categorical(),
+    input_shape=train.x.shape[1:],
+)
+settings = {"num_steps": STEPS, "batch_size": 128, "optimizer": optax.adabelief(2e-2), "estimator": "local", "progress": False}
+
+# %% [markdown]
+# ## Fit and prune
+#
+# First all weights, then one reduction of the finished posterior. `bmr_prune` is pure: the fit keeps its own parameters.
+
+# %%
+fit = bp.fit_svi(jax.random.key(SEED), bnn, train, **settings)
+once = bp.bmr_prune(fit.params)
+print(f"one reduction gains {float(once.info.evidence_gained):,.0f} nats of log evidence")
+
+# %% [markdown]
+# Then the same training with a reduction every twentieth of it: what is pruned stays pruned, and the rest learns on without it.
+
+# %%
+every = max(1, STEPS // ROUNDS)
+on_the_way = bp.fit_svi(
+    jax.random.key(SEED), bnn, train, sparsifier=bp.methods.BMR(), every=every, eval_data=test, eval_every=every, **settings
+)
+
+# %% [markdown]
+# A pruned network may hold weights that are alive and yet do nothing: those into a unit all of whose outgoing weights are gone. No data
+# reach them, so their posterior is their prior, and the evidence has nothing to say about them. So two numbers are counted: weights
+# *alive*, which were not pruned, and weights *in use*, which are alive and whose unit still leads on.
+
+# %%
+
+
+def in_use(mask: dict) -> dict:
+    """The mask without first-layer weights whose unit feeds nothing. The second layer feeds the last one, which stays whole."""
+    feeds = np.asarray(mask["Dense_1.kernel"]).any(axis=1)
+    return mask | {site: mask[site] & feeds for site in ("Dense_0.kernel", "Dense_0.bias")}
+
+
+def count(mask: dict) -> int:
+    """How many weights are True."""
+    return sum(int(alive.sum()) for alive in mask.values())
+
+
+total = sum(alive.size for alive in once.mask.values())
+
+# %% [markdown]
+# The rival has to be told how much to keep; the evidence found that out by itself. So magnitude pruning is given the densities that the
+# reductions arrived at: once, after the training; and gradually on the way (a cubic schedule, at its final density for the last quarter),
+# first to the density alive, then to the density in use.
+
+# %%
+magnitude_once = bp.prune_once(fit.params, bp.methods.Magnitude(density=count(once.mask) / total))
+
+
+def magnitude_on_the_way(num_alive: int) -> bp.FitResult:
+    gradual = bp.schedules.Cubic(final_density=num_alive / total, begin=0, end=3 * ROUNDS // 4)
+    sparsifier = bp.methods.Magnitude(density=gradual)
+    return bp.fit_svi(jax.random.key(SEED), bnn, train, sparsifier=sparsifier, every=every, **settings)
+
+
+to_alive = magnitude_on_the_way(count(on_the_way.mask))
+to_in_use = magnitude_on_the_way(count(in_use(on_the_way.mask)))
+
+# %% [markdown]
+# One table: scores of 100 networks drawn from each posterior. `nll` is in nats per image; `ece` has 15 equal-width bins.
+
+# %%
+rows = {
+    "all weights": (fit.params, jax.tree.map(np.ones_like, once.mask)),
+    "BMR, once": (once.params, once.mask),
+    "magnitude, once": (magnitude_once.params, magnitude_once.mask),
+    "BMR, on the way": (on_the_way.params, on_the_way.mask),
+    "magnitude, to as many alive": (to_alive.params, to_alive.mask),
+    "magnitude, to as many in use": (to_in_use.params, to_in_use.mask),
+}
+probs, scores = {}, {}
+print(f"{'':28}  accuracy    nll    ece  brier  pruned  alive  in use  (of {total:,})")
+for name, (params, mask) in rows.items():
+    probs[name] = bp.predict(jax.random.key(SEED + 1000), bnn, params, test.x, mask=mask, num_samples=100)
+    scores[name] = bp.metrics.summary(probs[name], test.y)
+    shown = "  ".join(f"{scores[name][key]:.3f}" for key in ("nll", "ece", "brier"))
+    alive, used = count(mask), count(in_use(mask))
+    print(f"{name:28}     {scores[name]['accuracy']:.3f}  {shown}  {1 - alive / total:6.1%}  {alive:5,}  {used:6,}")
+
+# %% [markdown]
+# Figures: the course of the training that pruned, what it pruned when, and the first layer, whose inputs are the pixels.
+
+# %%
+posterior = bnn.posterior(on_the_way.params)
+first = "Dense_0.kernel"
+recorded = {key: on_the_way.history[key] for key in ("prune/step", "eval/step", "eval/accuracy", "eval/nll")}
+figures = {
+    "training": bp.plots.training_curves(on_the_way.losses, recorded),
+    "pruned_share": bp.plots.pruned_share(on_the_way.history),
+    "first_layer": bp.plots.first_layer_heatmap(posterior[first].loc, on_the_way.mask[first]),
+}
+
+# One picture of it all: what went when, what the first layer still looks at, and what the scores say.
+story = Figure(figsize=(13, 3.9), layout="constrained")
+left, middle, right = story.subfigures(1, 3, width_ratios=(1.35, 1.1, 1.0))
+bp.plots.pruned_share(on_the_way.history, left.add_subplot())
+used = in_use(on_the_way.mask)
+bp.plots.first_layer_heatmap(posterior[first].loc, used[first], fig=middle, max_features=15)
+middle.suptitle("first layer, 15 strongest of 64 units\ngrey: pruned, or of a unit that feeds nothing", fontsize=10)
+axes = right.add_subplot()
+names = ("all weights", "magnitude, to as many in use", "BMR, on the way")
+for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"), strict=True)):
+    bars = axes.barh(np.arange(3) + 0.27 * (1 - at), [scores[name][key] for key in ("nll", "ece", "brier")], 0.25, color=color)
+    axes.bar_label(bars, fmt=" %.3f", fontsize=8)
+    bars.set_label(f"{name} (accuracy {scores[name]['accuracy']:.3f})")
+axes.set_yticks(np.arange(3), ["nll", "ece", "brier"])
+axes.set(ylim=(2.6, -0.5), xlim=(0, 1.2 * max(scores[name]["nll"] for name in names)), xlabel="on the test images; smaller is better")
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.45, 1.0))
+figures["first_pruning"] = story
+
+for name, figure in figures.items():
+    bp.plots.save(figure, OUT / f"{name}.png")
+if "--readme" in sys.argv:
+    bp.plots.save(story, HERE.parent / "docs" / "figures" / "first_pruning.png")
+print(f"figures: {', '.join(f'{name}.png' for name in figures)} in {os.path.relpath(OUT)}")
+
+# %% [markdown]
+# ## What we learnt

@@ -1,0 +1,97 @@
+"""The leaves of a checkpoint: a pytree as the bytes of one safetensors file, and back.
+
+The file holds the arrays, and in its header a JSON manifest with every leaf's path, dtype and shape, the Python scalars and the
+caller's metadata.
+"""
+
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors.numpy import save as to_bytes
+
+from bayesprune.core.types import PyTree
+
+_PYTHON_SCALARS = (bool, int, float, str)
+
+
+def describe(path: str, leaf: Any) -> tuple[str, tuple[int, ...]]:
+    """The dtype and the shape of a leaf, as the manifest spells them."""
+    if type(leaf) in _PYTHON_SCALARS:
+        return f"Python {type(leaf).__name__}", ()
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not (_is_key(leaf) or (dtype.isnative and (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)))):
+        got = type(leaf).__name__ + ("" if dtype is None else f" of dtype {dtype}")
+        raise TypeError(
+            f"state{path} cannot be saved, got {got}: leaves must be arrays of numbers or booleans, random keys, or Python "
+            "scalars (bool, int, float, str)."
+        )
+    return str(dtype), tuple(leaf.shape)
+
+
+def encode(state: PyTree, metadata: dict[str, Any]) -> bytes:
+    """The whole checkpoint as the bytes of a safetensors file."""
+    entries, tensors = [], {}
+    for key_path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]:
+        path = jax.tree_util.keystr(key_path)
+        dtype, shape = describe(path, leaf)
+        entries.append({"path": path, "dtype": dtype, "shape": shape})
+        if type(leaf) in _PYTHON_SCALARS:
+            entries[-1]["value"] = leaf
+            continue
+        # The order matters: safetensors writes a strided array's memory as it lies, without a word.
+        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+        # What the format has no name for, such as bfloat16 or complex128, goes as bytes.
+        stored_as_is = array.dtype.kind in "biuf" and array.itemsize <= 8
+        tensors[path] = array if stored_as_is else np.frombuffer(array.tobytes(), np.uint8)
+    try:
+        manifest = json.dumps({"version": 1, "metadata": metadata, "leaves": entries})
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"metadata must be what JSON can hold (dict, list, str, number, bool, None): {error}.") from error
+    return to_bytes(tensors, metadata={"manifest": manifest})
+
+
+def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
+    """One leaf, from its manifest entry and its stored tensor, in the target's kind."""
+    if _is_key(target):
+        value = jax.random.wrap_key_data(jnp.array(stored), impl=jax.random.key_impl(target))
+        return jax.device_put(value, target.sharding) if target.committed else value
+    if stored is None:
+        value = entry["value"]
+    else:
+        dtype = np.dtype(entry["dtype"])
+        value = (stored if stored.dtype == dtype else stored.view(dtype)).reshape(entry["shape"])
+    if type(target) in _PYTHON_SCALARS:
+        return type(target)(value)
+    value = np.array(value, dtype=target.dtype)
+    if isinstance(target, np.generic):
+        return value[()]
+    if isinstance(target, np.ndarray):
+        return value
+    # Only an array that was pinned to its devices is pinned again: pinning one that was free would compile anew.
+    return jax.device_put(value, target.sharding) if getattr(target, "committed", False) else jnp.array(value)
+
+
+def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
+    """One sentence for every leaf that the checkpoint and the run do not share."""
+    told = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
+    for path, (dtype, shape) in wanted.items():
+        if path not in saved:
+            told.append(f"state{path} is only in this run")
+            continue
+        old_dtype, old_shape = saved[path]["dtype"], tuple(saved[path]["shape"])
+        weak = "Python" in old_dtype or "Python" in dtype
+        same = _family(old_dtype) == _family(dtype) if weak else old_dtype == dtype
+        if not same or old_shape != shape:
+            told.append(f"state{path} is {old_dtype}{list(old_shape)} in the checkpoint and {dtype}{list(shape)} in this run")
+    return told
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+
+
+def _family(dtype: str) -> str:
+    return next((name for name in ("bool", "int", "float", "complex") if name in dtype), dtype)

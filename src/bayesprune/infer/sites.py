@@ -1,0 +1,68 @@
+"""Parameter sites of a program: found once, abstractly, with their transforms and initial values."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import biject_to
+from numpyro.distributions.constraints import real
+from numpyro.handlers import seed, substitute, trace
+
+from bayesprune.core.types import Dataset
+
+
+class Example(NamedTuple):
+    """Shapes and types of a data set, as something that hashes."""
+
+    x: tuple[tuple[int, ...], Any]
+    y: tuple[tuple[int, ...], Any]
+
+    @classmethod
+    def of(cls, data: Dataset) -> "Example":
+        return cls((tuple(data.x.shape), data.x.dtype), (tuple(data.y.shape), data.y.dtype))
+
+    def abstract(self) -> Dataset:
+        return Dataset(jax.ShapeDtypeStruct(*self.x), jax.ShapeDtypeStruct(*self.y))
+
+
+class Sites(NamedTuple):
+    """Parameter sites of a program: transforms to their supports, and the functions that make initial values."""
+
+    transforms: dict[str, Any]
+    initial: Callable[[jax.Array, Dataset], tuple[dict[str, Any], dict[str, Any]]]
+
+    def constrain(self, params: dict[str, Any]) -> dict[str, Any]:
+        """From the whole real line to each parameter's support; entries without leaves go through."""
+        return {n: v if isinstance(v, dict) else self.transforms[n](v) for n, v in params.items()}
+
+    def unconstrain(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The inverse of `constrain`."""
+        return {n: v if isinstance(v, dict) else self.transforms[n].inv(v) for n, v in params.items()}
+
+
+def find_sites(program: Any, data: Dataset) -> Sites:
+    """Trace guide and model once, abstractly, for their parameters; values come from a function that can be jitted.
+
+    ``data`` may be abstract. Nothing is trained here: a network is run as in prediction, so batch statistics stay initial.
+    """
+    transforms: dict[str, Any] = {}
+
+    def initial(rng_key: jax.Array, data: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
+        guide_key, model_key = jax.random.split(rng_key)
+        guide = trace(seed(program.guide, guide_key)).get_trace(data.x, data.y)
+        values = {n: s["value"] for n, s in guide.items() if s["type"] in ("sample", "param") and not s.get("is_observed")}
+        model = trace(substitute(seed(program.model, model_key), data=values)).get_trace(data.x, data.y)
+        params, mutable = {}, {}
+        for name, site in (model | guide).items():
+            if site["type"] == "param":
+                transforms[name] = biject_to(site["kwargs"].pop("constraint", real))
+                params[name] = transforms[name].inv(site["value"]) if not isinstance(site["value"], dict) else site["value"]
+            elif site["type"] == "mutable":
+                mutable[name] = site["value"]
+        # A weakly typed value would compile the second step again.
+        strong = lambda tree: jax.tree.map(lambda v: jnp.asarray(v, jnp.asarray(v).dtype), tree)  # noqa: E731
+        return strong(params), strong(mutable)
+
+    jax.eval_shape(initial, jax.random.key(0), data)
+    return Sites(transforms, initial)

@@ -1,0 +1,102 @@
+"""Likelihoods: densities against SciPy, means, shapes of targets, refusals."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import pytest
+import scipy.special
+import scipy.stats
+from numpyro.handlers import seed, trace
+
+import bayesprune as bp
+from bayesprune.model.families import MeanFieldFamily
+from bayesprune.model.likelihoods import Likelihood
+
+RNG = np.random.default_rng(0)
+ONE, THREE = RNG.normal(size=(5, 1)), RNG.normal(size=(5, 3))
+LABELS, BITS = np.array([0, 2, 1, 1, 0]), np.array([0, 1, 1, 0, 1])
+
+CASES = {
+    "classes": (
+        bp.likelihoods.Categorical(), THREE, LABELS,
+        scipy.special.log_softmax(THREE, axis=1)[np.arange(5), LABELS].sum(), scipy.special.softmax(THREE, axis=1),
+    ),
+    "bits": (
+        bp.likelihoods.Bernoulli(), ONE, BITS,
+        scipy.stats.bernoulli.logpmf(BITS, scipy.special.expit(ONE[:, 0])).sum(), scipy.special.expit(ONE[:, 0]),
+    ),
+    "many bits": (
+        bp.likelihoods.Bernoulli(), THREE, THREE > 0.3,
+        scipy.stats.bernoulli.logpmf(THREE > 0.3, scipy.special.expit(THREE)).sum(), scipy.special.expit(THREE),
+    ),
+    "reals": (
+        bp.likelihoods.Normal(0.5), ONE, ONE[::-1, 0], scipy.stats.norm.logpdf(ONE[::-1, 0], ONE[:, 0], 0.5).sum(), ONE[:, 0],
+    ),
+    "vectors": (bp.likelihoods.Normal(0.5), THREE, 2 * THREE, scipy.stats.norm.logpdf(2 * THREE, THREE, 0.5).sum(), THREE),
+}  # fmt: skip
+
+
+def log_likelihood(likelihood, outputs, y):
+    site = trace(seed(likelihood.observe, 0)).get_trace(jnp.asarray(outputs), jnp.asarray(y))["obs"]
+    return site["fn"].log_prob(site["value"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_density_and_mean(case) -> None:
+    likelihood, outputs, y, density, mean = CASES[case]
+    found = log_likelihood(likelihood, outputs, y)
+    assert found.shape == (5,), "one number for each row"
+    assert float(found.sum()) == pytest.approx(density, rel=1e-5)
+    np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
+    assert isinstance(likelihood, Likelihood)
+    likelihood.check(np.asarray(y, int if "bits" in case else None), outputs.shape[1])
+
+
+@pytest.mark.parametrize("case", ["bits", "reals"])
+def test_a_column_of_targets_is_a_vector_of_them(case) -> None:
+    likelihood, outputs, y, density, _ = CASES[case]
+    assert float(log_likelihood(likelihood, outputs, y[:, None]).sum()) == pytest.approx(density, rel=1e-5)
+    likelihood.check(y[:, None], 1)
+
+
+def test_learned_noise_is_a_gamma_precision() -> None:
+    likelihood = bp.likelihoods.Normal()
+    sites = trace(seed(likelihood.observe, 0)).get_trace(jnp.asarray(ONE), jnp.asarray(ONE[:, 0]))
+    precision = sites["noise_precision"]
+    at = scipy.stats.gamma.logpdf(float(precision["value"]), 6.0, scale=1 / 6)
+    assert float(precision["fn"].log_prob(precision["value"])) == pytest.approx(at, rel=1e-5)
+    np.testing.assert_allclose(sites["obs"]["fn"].scale, float(precision["value"]) ** -0.5, rtol=1e-6)
+    guide = trace(seed(likelihood.guide, 0)).get_trace(MeanFieldFamily())
+    assert guide["noise_precision"]["type"] == "sample"
+    assert likelihood.read_noise_scale({"noise_precision_log_loc": jnp.log(4.0)}) == pytest.approx(0.5)
+    assert bp.likelihoods.Normal(0.3).read_noise_scale({}) == 0.3
+
+
+def test_without_targets_it_draws_them() -> None:
+    with numpyro.handlers.seed(rng_seed=0):
+        assert bp.likelihoods.Normal(0.5).observe(jnp.asarray(THREE), None).shape == (5, 3)
+        assert bp.likelihoods.Bernoulli().observe(jnp.asarray(ONE), None).shape == (5,)
+
+
+BAD = {
+    "rank": (bp.likelihoods.Categorical(), np.zeros((5, 1), int), 3, ValueError, r"1 dimension\(s\) for Categorical"),
+    "reals as classes": (bp.likelihoods.Categorical(), np.zeros(5), 3, TypeError, "integer class labels.*use Normal"),
+    "label": (bp.likelihoods.Categorical(), np.array([0, 3]), 3, ValueError, r"labels from 0 to 3.*\[0, 3\).*4 outputs"),
+    "bit": (bp.likelihoods.Bernoulli(), np.array([0, 2]), 1, ValueError, "only 0 and 1"),
+    "bit columns": (bp.likelihoods.Bernoulli(), np.zeros((5, 2)), 3, ValueError, "needs 2 network output"),
+    "columns": (bp.likelihoods.Normal(), np.zeros(5), 3, ValueError, "needs 1 network output"),
+    "cube": (bp.likelihoods.Normal(), np.zeros((5, 2, 2)), 4, ValueError, r"1 or 2 dimension\(s\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_targets_of_another_kind_are_refused(case) -> None:
+    likelihood, y, outputs, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        likelihood.check(y, outputs)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_noise_that_is_none_is_refused(scale) -> None:
+    with pytest.raises(ValueError, match="scale must be positive"):
+        bp.likelihoods.Normal(scale)

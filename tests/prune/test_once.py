@@ -1,0 +1,96 @@
+"""One pruning pass over finished parameters, by any sparsifier."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.core.types import Info, MeanField
+
+LOC = np.array([[0.0, 3.0], [-2.0, 0.1]], np.float32)
+SCALE = np.array([[0.9, 0.1], [0.1, 0.8]], np.float32)
+PARAMS = {"w_auto_loc": jnp.asarray(LOC), "w_auto_scale": jnp.asarray(SCALE), "v_auto_loc": jnp.ones(3),
+          "v_auto_scale": jnp.full(3, 0.1), "other": jnp.array(7.0), "nn$params": {}}  # fmt: skip
+HALF = bp.methods.Magnitude(density=0.5, scope="per_layer")
+
+
+def tree():
+    return {"net": {"w": MeanField(jnp.asarray(LOC), jnp.asarray(SCALE)), "v": MeanField(jnp.ones(3), jnp.full(3, 0.1))}}
+
+
+def test_parameters_of_numpyro() -> None:
+    pruned = bp.prune_once(PARAMS, HALF)
+    np.testing.assert_array_equal(pruned.mask["w"], [[False, True], [True, False]])
+    np.testing.assert_array_equal(pruned.params["w_auto_loc"], np.where(pruned.mask["w"], LOC, 0))
+    np.testing.assert_array_equal(pruned.params["w_auto_scale"], np.where(pruned.mask["w"], SCALE, 0))
+    assert pruned.params["other"] is PARAMS["other"] and pruned.params["nn$params"] == {}
+    assert isinstance(pruned.info, Info) and int(pruned.info.num_alive) == 4
+    assert isinstance(pruned, tuple) and pruned._fields == ("params", "mask", "info")
+
+
+def test_a_tree_of_posteriors_is_cut_the_same_and_keeps_its_form() -> None:
+    flat, nested = bp.prune_once(PARAMS, HALF), bp.prune_once(tree(), HALF)
+    assert jax.tree.structure(nested.params) == jax.tree.structure(tree())
+    node = nested.params["net"]["w"]
+    assert isinstance(node, MeanField) and node.coordinates == "prior"
+    np.testing.assert_array_equal(node.loc, flat.params["w_auto_loc"])
+    np.testing.assert_array_equal(node.scale, flat.params["w_auto_scale"])
+    np.testing.assert_array_equal(nested.mask["net.w"], flat.mask["w"])
+
+
+def test_the_arguments_are_left_as_they_are() -> None:
+    for params in (PARAMS, tree()):
+        before = [np.array(leaf) for leaf in jax.tree.leaves(params)]
+        bp.prune_once(params, HALF)
+        assert all(np.array_equal(a, b) for a, b in zip(before, jax.tree.leaves(params), strict=True))
+
+
+def test_what_the_predicate_refuses_is_not_in_the_mask() -> None:
+    pruned = bp.prune_once(PARAMS, HALF, prunable=lambda path, shape: len(shape) == 2)
+    assert set(pruned.mask) == {"w"}
+    np.testing.assert_array_equal(pruned.params["v_auto_loc"], np.ones(3))
+    with pytest.raises(ValueError, match="prunable refuses all of w, v"):
+        bp.prune_once(PARAMS, HALF, prunable=lambda path, shape: False)
+
+
+def test_the_dead_stay_dead() -> None:
+    given = {"w": np.array([[True, False], [False, True]])}
+    pruned = bp.prune_once(PARAMS, bp.methods.Magnitude(density=1.0), mask=given)
+    np.testing.assert_array_equal(pruned.mask["w"], given["w"])
+    again = bp.prune_once(pruned.params, bp.methods.Magnitude(density=1.0))
+    np.testing.assert_array_equal(again.mask["w"], given["w"])
+    assert int(again.info.num_pruned) == 0
+
+
+def test_prior_scales_by_number_or_by_site() -> None:
+    params = {"w_auto_loc": jnp.array([1.0, 1.0]), "w_auto_scale": jnp.array([0.5, 0.5])}
+    # Alone with its own prior the weight goes where log(s0/scale) > (loc/scale)²/2 = 2: s0 > 0.5 e² = 3.69.
+    method = bp.methods.BMR(num_iters=1)
+    keeps = lambda scale: bp.prune_once(params, method, prior_scale=scale).mask["w"].tolist()  # noqa: E731
+    assert keeps(3.6) == [True, True] and keeps(3.8) == [False, False]
+    assert keeps({"w": np.array([3.6, 3.8])}) == [True, False]
+
+
+BAD = {
+    "map": ({"w_map_loc": jnp.ones(3)}, {}, "no mean-field posterior.*w_map_loc.*A MAP fit has no evidence"),
+    "empty": ({}, {}, "no mean-field posterior"),
+    "an array": (jnp.ones(3), {}, "no mean-field posterior"),
+    "scalars": ({"b_auto_loc": jnp.ones(()), "b_auto_scale": jnp.ones(())}, {}, "no mean-field posterior"),
+    "shapes": ({"w_auto_loc": jnp.ones(3), "w_auto_scale": jnp.ones(2)}, {}, r"loc of shape \(3,\) and scale of shape \(2,\)"),
+    "negative": ({"w_auto_loc": jnp.ones(2), "w_auto_scale": jnp.array([1.0, -1.0])}, {}, "'w' is no Gaussian posterior"),
+    "nan": ({"w_auto_loc": jnp.array([jnp.nan]), "w_auto_scale": jnp.ones(1)}, {}, "'w' is no Gaussian posterior"),
+    "mask of another": (PARAMS, {"mask": {"u": jnp.ones(3, bool)}}, "unknown site in mask 'u'"),
+    "mask of another shape": (PARAMS, {"mask": {"w": jnp.ones(3, bool)}}, r"mask\['w'\] has shape \(3,\), its site \(2, 2\)"),
+    "prior missing": (PARAMS, {"prior_scale": {"w": 1.0}}, "prior_scale has no entry for v"),
+    "prior of another": (PARAMS, {"prior_scale": {"w": 1.0, "v": 1.0, "vv": 1.0}}, "unknown site in prior_scale 'vv'"),
+    "prior negative": (PARAMS, {"prior_scale": -1.0}, "prior_scale of 'w' must be positive"),
+    "prior shape": (PARAMS, {"prior_scale": {"w": np.ones(3), "v": 1.0}}, r"prior_scale\['w'\] has shape \(3,\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_pruned_is_told(case) -> None:
+    params, settings, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        bp.prune_once(params, bp.methods.BMR(), **settings)

@@ -1,0 +1,44 @@
+"""Posteriors read out of NumPyro parameters, and written back."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.prune.read import read, write
+
+PARAMS = {
+    "net/a.kernel_auto_loc": jnp.array([1.0, 2.0]),
+    "net/a.kernel_auto_scale": jnp.array([0.1, 0.2]),
+    "b_auto_loc": jnp.array(3.0),
+    "b_auto_scale": jnp.array(0.3),
+    "c_auto_loc": jnp.ones(2),
+    "d_dense_loc": jnp.ones(2),
+    "d_dense_scale": jnp.ones(2),
+    "e_map_loc": jnp.array([4.0, 5.0]),
+    "net$params": {"a": {}},
+}
+
+
+def test_pairs_of_arrays_are_posteriors() -> None:
+    nodes = read(PARAMS)
+    assert list(nodes) == ["net/a.kernel"], "no scalars, no halves, nothing that is kept dense"
+    np.testing.assert_array_equal(nodes["net/a.kernel"].loc, [1.0, 2.0])
+    np.testing.assert_array_equal(nodes["net/a.kernel"].scale, np.array([0.1, 0.2], np.float32))
+
+
+def test_what_dies_is_zero_and_all_else_the_same() -> None:
+    before = {name: np.array(value) for name, value in PARAMS.items() if name != "net$params"}
+    mask = {"net/a.kernel": jnp.array([False, True]), "e": jnp.array([True, False])}
+    after = write(PARAMS, mask)
+    np.testing.assert_array_equal(after["net/a.kernel_auto_loc"], [0.0, 2.0])
+    np.testing.assert_array_equal(after["net/a.kernel_auto_scale"], np.array([0.0, 0.2], np.float32))
+    np.testing.assert_array_equal(after["e_map_loc"], [4.0, 0.0])
+    assert set(after) == set(PARAMS)
+    touched = {"net/a.kernel_auto_loc", "net/a.kernel_auto_scale", "e_map_loc"}
+    assert all(after[name] is PARAMS[name] for name in set(PARAMS) - touched)
+    assert all(np.array_equal(PARAMS[name], value) for name, value in before.items()), "the given parameters are left alone"
+
+
+def test_a_dead_nan_is_gone() -> None:
+    params = {"a_auto_loc": jnp.array([jnp.nan, 1.0]), "a_auto_scale": jnp.array([jnp.nan, 1.0])}
+    after = write(params, {"a": jnp.array([False, True])})
+    np.testing.assert_array_equal(after["a_auto_loc"], [0.0, 1.0])

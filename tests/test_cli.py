@@ -1,0 +1,291 @@
+"""The command line, called in this process on runs of a few steps."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from bayesprune import cli
+from bayesprune.cli import build, knobs, run, settings, tables
+from bayesprune.cli.find import choose, flag_name
+from bayesprune.core.schedules import Cubic
+from bayesprune.infer import training
+from bayesprune.methods.magnitude import Magnitude
+from bayesprune.report.export import load_posterior
+
+SMALL = ["--mlp.hidden", "8", "--steps", "20", "--batch-size", "64", "--every", "4", "--eval-every", "10"]
+SMALL += ["--checkpoint-every", "5", "--num-samples", "5"]
+FIGURES = {"training.png", "pruned.png", "loc_cdf.png", "first_layer.png", "reliability.png"}
+
+
+def small_run(out: Path, *more: str) -> int:
+    return cli.main(["run", *SMALL, "--out", str(out), *more])
+
+
+def content(out: Path) -> dict[str, Any]:
+    return json.loads((out / "metrics.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One finished run, which tests may read."""
+    out = tmp_path_factory.mktemp("runs") / "first"
+    assert small_run(out) == 0
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line of a command that ends in an error."""
+    assert cli.main(list(words)) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("bayesprune: error: "), lines
+    return lines[0]
+
+
+def test_a_run_leaves_its_files(done: Path) -> None:
+    there = {path.name for path in done.iterdir()}
+    files = {"metrics.json", "settings.json", "posterior.safetensors", "history.npz", "predictions.npz", "checkpoints"}
+    assert there == files | FIGURES
+    assert all((done / name).read_bytes().startswith(b"\x89PNG") for name in FIGURES)
+
+
+def test_metrics_say_what_they_are(done: Path) -> None:
+    made = content(done)
+    assert {"accuracy", "nll", "ece", "brier"} <= set(made["metrics"])
+    assert set(made["definitions"]) == set(made["metrics"])
+    assert made["evaluated_on"] == {"dataset": "digits", "part": "test", "rows": 359, "num_samples": 5, "target_scale": 1.0}
+    assert made["sparsity"]["prunable"]["num_weights"] == 64 * 8 + 8
+    assert made["sparsity"]["all"]["num_weights"] == 64 * 8 + 8 + 8 * 10 + 10
+    assert made["sparsity"]["dense_sites"] == ["Dense_1.bias", "Dense_1.kernel"]
+    assert {"jax", "numpyro", "bayesprune"} <= set(made["versions"])
+    assert made["settings"]["mlp"]["hidden"] == [8]
+
+
+def test_metrics_are_those_of_the_saved_predictions(done: Path) -> None:
+    with np.load(done / "predictions.npz") as stored:
+        probs, y = stored["probs"], stored["y"]
+    assert content(done)["metrics"]["accuracy"] == pytest.approx(np.mean(probs.argmax(1) == y))
+    assert content(done)["metrics"]["nll"] == pytest.approx(-np.mean(np.log(probs[np.arange(len(y)), y])), rel=1e-5)
+
+
+def test_the_posterior_holds_every_weight_and_the_mask_what_may_be_pruned(done: Path) -> None:
+    posterior, mask, _ = load_posterior(done / "posterior.safetensors")
+    assert set(posterior) == {"Dense_0.kernel", "Dense_0.bias", "Dense_1.kernel", "Dense_1.bias"}
+    assert set(mask) == {"Dense_0.kernel", "Dense_0.bias"}
+    dead = ~mask["Dense_0.kernel"]
+    assert (posterior["Dense_0.kernel"].loc[dead] == 0).all() and (posterior["Dense_0.kernel"].scale[dead] == 0).all()
+
+
+def test_the_history_has_a_row_for_each_pruning(done: Path) -> None:
+    with np.load(done / "history.npz") as history:
+        assert history["losses"].shape == (20,)
+        assert history["prune/step"].tolist() == [4, 8, 12, 16]
+        assert history["eval/step"].tolist() == [10, 20]
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "stopped"
+    chunk = training.Training._chunk
+
+    def stop_at_step_12(self: Any, carry: Any, *rest: Any) -> Any:
+        if int(carry.step) >= 12:
+            raise KeyboardInterrupt
+        return chunk(self, carry, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Training, "_chunk", stop_at_step_12)
+        assert small_run(out) == 130
+    assert "goes on from step 10" in capsys.readouterr().err
+    assert not (out / "metrics.json").exists()
+    assert small_run(out) == 0
+    assert "going on from step 10 of 20" in capsys.readouterr().out
+    went_on, straight = (load_posterior(folder / "posterior.safetensors") for folder in (out, done))
+    jax.tree.map(np.testing.assert_array_equal, went_on.posterior, straight.posterior)
+    jax.tree.map(np.testing.assert_array_equal, went_on.mask, straight.mask)
+    assert went_on.metadata == straight.metadata
+    assert content(out)["metrics"] == content(done)["metrics"]
+
+
+def test_a_finished_run_only_has_its_figures_drawn_again(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (done / "metrics.json").stat().st_mtime_ns
+    (done / "training.png").unlink()
+    assert small_run(done) == 0
+    assert "finished" in capsys.readouterr().out
+    assert (done / "metrics.json").stat().st_mtime_ns == before and (done / "training.png").exists()
+
+
+def test_other_settings_are_refused_by_name(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "run", *SMALL, "--out", str(done), "--bmr.alpha0", "2", "--seed", "1")
+    assert "bmr.alpha0 was 1.0, now 2.0" in line and "seed was 0, now 1" in line
+
+
+def test_evaluate_repeats_the_metrics_of_the_run(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["evaluate", str(done), "--num-samples", "5", "--ood", "digits", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told.pop("auroc_digits") == pytest.approx(0.5)  # told apart from itself: by chance only
+    assert told == content(done)["metrics"]
+
+
+def test_report_compares_runs(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(done), str(done), "--no-figures"]) == 0
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("| run") and set(lines[1]) <= set("| -:")
+    assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "--dataset", "digitz"], r"unknown data set 'digitz'. Did you mean 'digits'"),
+        (["run", "--method", "bmrr"], r"unknown method 'bmrr'. Did you mean 'bmr'"),
+        (["run", "--net", "mpl"], r"unknown net 'mpl'. Did you mean 'mlp'"),
+        (["run", "--prior", "flatt"], r"unknown prior 'flatt'. Did you mean 'flat'"),
+        (["run", "--estimator", "locl"], r"unknown estimator 'locl'. Did you mean 'local'"),
+        (["run", "--posterior", "map"], r"reads the posterior's scales"),
+        (["run", "--steps", "0"], r"steps must be an integer of at least 1"),
+        (["run", "--steps", "10", "--every", "10"], r"never prunes"),
+        (["run", "--method", "snr", "--snr.density", "1.5"], r"density must lie in"),
+        (["run", "--method", "snr", "--snr.density", "Cubik(0.1)"], r"unknown schedule 'Cubik'. Did you mean"),
+        (["run", "--dataset", "diabetes", "--net", "lenet5"], r"needs images"),
+        (["rum"], r"unknown command 'rum'. Did you mean 'run'"),
+        (["evaluate", "nowhere"], r"no run in nowhere"),
+        (["report", "nowhere"], r"no finished run in nowhere"),
+    ],
+)
+def test_a_bad_setting_is_told_in_one_line(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert re.search(told, refused(capsys, *words))
+
+
+def test_a_missing_data_file_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("BAYESPRUNE_DATA", raising=False)
+    line = refused(capsys, "run", "--dataset", "uci/yacht", "--data-dir", str(tmp_path), "--out", str(tmp_path / "run"))
+    assert "yacht.npz" in line and not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_ends_the_run_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(run, "fit_svi", lambda *_, **__: pytest.fail("trained"))
+    assert "cannot write" in refused(capsys, "run", *SMALL, "--out", str(tmp_path / "file" / "run"))
+
+
+def test_debug_shows_where_an_error_came_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--method", "bmrr", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_unknown_flag_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--method", "snr", "--bmr.alpha0", "1"]) == 2
+    assert "bmr.alpha0" in capsys.readouterr().err
+
+
+def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["methods"]) == 0
+    told = capsys.readouterr().out
+    for word in ("bmr", "magnitude", "snr", "none", "scale-mixture", "lenet5", "fashion_mnist", "alpha0=1.0", "density=0.1"):
+        assert word in told
+
+
+def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--method", "snr", "--prior", "ScaleMixture", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--snr.density" in told and "--scale-mixture.pi" in told and "--bmr" not in told
+
+
+def test_the_face_of_the_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "bayesprune"], capture_output=True, text=True, check=False, cwd="src")
+    assert done.returncode == 0 and "bayesprune run" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--method", "none"],
+        ["--method", "magnitude", "--posterior", "map", "--magnitude.density", "Cubic(0.2, 0, 3)"],
+        ["--method", "snr", "--prior", "scale-mixture", "--prunable", "kernels", "--validation", "0.5"],
+        ["--dataset", "diabetes", "--prior", "gaussian", "--estimator", "weight"],
+    ],
+    ids=lambda more: more[1],
+)
+def test_other_choices_run(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert small_run(tmp_path / "run", *more) == 0
+    made, there = content(tmp_path / "run"), {path.name for path in (tmp_path / "run").glob("*.png")}
+    share = made["sparsity"]["prunable"]["density"]
+    if more[1] == "none":
+        assert share == 1.0 and made["evidence_gained_nats"] is None and there == FIGURES - {"pruned.png"}
+    elif more[1] == "magnitude":
+        assert share == pytest.approx(0.2, abs=0.01)
+    elif more[1] == "snr":
+        assert made["sparsity"]["prunable_sites"] == ["Dense_0.kernel"] and made["evaluated_on"]["part"] == "validation"
+        assert made["train_rows"] == 719 and share == pytest.approx(0.1, abs=0.01)
+    else:
+        assert there == FIGURES - {"reliability.png"} and made["evaluated_on"]["target_scale"] == pytest.approx(77, rel=0.1)
+        assert set(made["metrics"]) == {"rmse", "nll", "coverage", "interval_width"} == set(made["definitions"])
+    capsys.readouterr()
+    assert cli.main(["evaluate", str(tmp_path / "run"), "--num-samples", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == pytest.approx(made["metrics"], rel=1e-6)
+
+
+def test_settings_come_back_as_they_went(tmp_path: Path) -> None:
+    words = ["--method", "snr", "--snr.density", "Cubic(0.1, 0, 5)", "--mlp.hidden", "5", "6", "--out", str(tmp_path)]
+    made = build.resolve(run.parse(words))
+    settings.claim(made, tmp_path)
+    assert settings.load(tmp_path, out=tmp_path) == made
+    assert build.make_method(settings.load(tmp_path)).density == Cubic(0.1, 0, 5)
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    made = build.resolve(run.parse(["--net", "LeNet-5", "--dataset", "Fashion-MNIST", "--steps", "900"]))
+    assert (made.net, made.dataset, made.pad, made.every, str(made.out)) == (
+        "lenet5",
+        "fashion_mnist",
+        32,
+        30,
+        "runs/fashion_mnist-lenet5-bmr",
+    )
+
+
+def test_knobs_are_built_back() -> None:
+    assert knobs.build(Magnitude, {"density": "0.5", "scope": "per_layer"}) == Magnitude(0.5, "per_layer")
+    with pytest.raises(ValueError, match="density must be a number, a schedule"):
+        knobs.from_text("1 +", "density")
+    with pytest.raises(ValueError, match=r"unknown function for activation 'reluu'. Did you mean 'relu'"):
+        knobs.from_text("reluu", "activation")
+    assert knobs.to_text(knobs.from_text("relu", "activation")) == "relu"
+
+
+def test_one_docstring_entry_may_tell_of_several_knobs() -> None:
+    about = {knob.name: knob.about for knob in knobs.knobs(choose("method", "bmr").cls)}
+    assert about["alpha0"] == about["beta0"] and "Beta prior" in about["alpha0"] and about["group"]
+
+
+def test_names_of_flags() -> None:
+    assert [flag_name(name) for name in ("BMR", "ScaleMixture", "SSVI", "Dirac_Slab")] == [
+        "bmr",
+        "scale-mixture",
+        "ssvi",
+        "dirac-slab",
+    ]
+
+
+def test_columns_line_up() -> None:
+    assert tables.markdown([("run", "x"), ("first", "1"), ("b", "100")]).splitlines() == [
+        "| run   |   x |",
+        "| ----- | --: |",
+        "| first |   1 |",
+        "| b     | 100 |",
+    ]

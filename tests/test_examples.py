@@ -1,0 +1,81 @@
+"""The examples run, and the committed notebooks are whole: executed in order, without errors, tied to no machine."""
+
+import re
+import runpy
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MAX_BYTES = 1_500_000
+FOREIGN = re.compile(r"(?<![\w.:/+])/(?:work|tmp|root|opt|home|Users|usr|mnt)/\w+")
+PNG = b"\x89PNG"
+
+
+def executed_in_order(book: nbformat.NotebookNode) -> bool:
+    """Every code cell has run, once, from top to bottom, in a fresh kernel."""
+    return [c.execution_count for c in book.cells if c.cell_type == "code"] == list(range(1, 1 + len(codes(book))))
+
+
+def codes(book: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in book.cells if cell.cell_type == "code"]
+
+
+def complaints(book: nbformat.NotebookNode) -> list[str]:
+    """Errors and warnings among the outputs."""
+    outputs = [output for cell in codes(book) for output in cell.outputs]
+    return [str(o) for o in outputs if o.output_type == "error" or (o.output_type == "stream" and o.name == "stderr")]
+
+
+def foreign_paths(book: nbformat.NotebookNode) -> list[str]:
+    """Absolute paths of a machine in sources and in outputs that are text."""
+    texts = [cell.source for cell in book.cells]
+    for output in (output for cell in codes(book) for output in cell.outputs):
+        data = output.get("data", {})
+        texts += [str(value) for kind, value in data.items() if not kind.startswith("image/")] + [str(output.get("text", ""))]
+    return [hit for text in texts for hit in FOREIGN.findall(text)]
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_whole(path: Path) -> None:
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    assert executed_in_order(book)
+    assert complaints(book) == []
+    assert foreign_paths(book) == []
+    assert any("image/png" in output.get("data", {}) for cell in codes(book) for output in cell.outputs)
+    assert path.stat().st_size < MAX_BYTES
+
+
+def test_a_notebook_with_faults_would_be_found() -> None:
+    new = nbformat.v4
+    fresh = new.new_notebook(cells=[new.new_code_cell("1 + 1")])
+    assert not executed_in_order(fresh)
+    away = "/" + "tmp/secret"
+    loud = new.new_output("stream", name="stderr", text=f"warning from {away}")
+    broken = new.new_output("error", ename="ValueError", evalue="no", traceback=[])
+    bad = new.new_notebook(cells=[new.new_code_cell("1 + 1", execution_count=1, outputs=[loud, broken])])
+    assert executed_in_order(bad)
+    assert len(complaints(bad)) == 2
+    assert foreign_paths(bad) == [away]
+
+
+def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "40")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["01_first_pruning.py", "--validation"])
+    names = runpy.run_path(str(ROOT / "examples" / "01_first_pruning.py"))
+    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in names["figures"]}
+    assert all(path.read_bytes().startswith(PNG) for path in tmp_path.glob("*.png"))
+    table = capsys.readouterr().out
+    assert all(re.search(rf"^{name} .*\d$", table, re.M) for name in names["rows"])
+    assert len(names["train"].x) + len(names["test"].x) == 1438  # the test images were not asked
+    for pruned, rival in (("BMR, once", "magnitude, once"), ("BMR, on the way", "magnitude, to as many alive")):
+        alive = [names["count"](names["rows"][name][1]) for name in (pruned, rival)]
+        assert alive[0] == pytest.approx(alive[1], abs=1)
