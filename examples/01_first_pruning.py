@@ -1,12 +1,13 @@
 # %% [markdown]
 # # First pruning: how much of a small network does its own evidence let go?
 #
-# **Question.** Train a Bayesian network on the digits. Which weights explain the data better by not being there, and what do accuracy
-# and calibration pay for their loss? Three answers are compared: reduce the finished posterior once, reduce it on the way, and
-# (the plain rival) drop the smallest weights to the same density.
+# **Question.** Train a Bayesian network on the digits. Which weights explain the data better by not being there, and
+# what do accuracy and calibration pay for their loss? Three answers are compared: reduce the finished posterior once,
+# reduce it on the way, and (the plain rival) drop the smallest weights to the same density.
 #
-# Run it with `python examples/01_first_pruning.py`, or cell by cell; it takes about a minute of two cores. The figures go to `runs/`
-# beside this file. `--validation` scores on held-back training images, `--readme` draws the figure of the README anew.
+# Run it with `python examples/01_first_pruning.py`, or cell by cell; it takes about a minute of two cores. The figures
+# go to `runs/` beside this file. `--validation` scores on held-back training images, `--readme` draws the figure of the
+# README anew.
 
 # %%
 import os
@@ -44,8 +45,8 @@ print(f"{len(train.x)} images to train on, {len(test.x)} to score")
 # %% [markdown]
 # ## Model
 #
-# Every weight gets a Gaussian posterior. The flat prior writes a weight as a layer's common scale, learned, times a standard normal;
-# the last layer is never pruned.
+# Every weight gets a Gaussian posterior. The flat prior writes a weight as a layer's common scale, learned, times a
+# standard normal; the last layer is never pruned.
 
 # %%
 bnn = bp.BNN(
@@ -59,7 +60,8 @@ settings = {"num_steps": STEPS, "batch_size": 128, "optimizer": optax.adabelief(
 # %% [markdown]
 # ## Fit and prune
 #
-# First all weights, then one reduction of the finished posterior. `bmr_prune` is pure: the fit keeps its own parameters.
+# First all weights, then one reduction of the finished posterior. `bmr_prune` is pure: the fit keeps its own
+# parameters.
 
 # %%
 fit = bp.fit_svi(jax.random.key(SEED), bnn, train, **settings)
@@ -67,7 +69,8 @@ once = bp.bmr_prune(fit.params)
 print(f"one reduction gains {float(once.info.evidence_gained):,.0f} nats of log evidence")
 
 # %% [markdown]
-# Then the same training with a reduction every twentieth of it: what is pruned stays pruned, and the rest learns on without it.
+# Then the same training with a reduction every twentieth of it: what is pruned stays pruned, and the rest learns on
+# without it.
 
 # %%
 every = max(1, STEPS // ROUNDS)
@@ -76,9 +79,10 @@ on_the_way = bp.fit_svi(
 )
 
 # %% [markdown]
-# A pruned network may hold weights that are alive and yet do nothing: those into a unit all of whose outgoing weights are gone. No data
-# reach them, so their posterior is their prior, and the evidence has nothing to say about them. So two numbers are counted: weights
-# *alive*, which were not pruned, and weights *in use*, which are alive and whose unit still leads on.
+# A pruned network may hold weights that are alive and yet do nothing: those into a unit all of whose outgoing weights
+# are gone. The data do not bear on them, so their posterior is their prior, and the evidence has nothing to say. So
+# two numbers are counted: weights *alive*, which were not pruned, and weights *in use*, which are alive and whose unit
+# still leads on.
 
 # %%
 
@@ -97,9 +101,9 @@ def count(mask: dict) -> int:
 total = sum(alive.size for alive in once.mask.values())
 
 # %% [markdown]
-# The rival has to be told how much to keep; the evidence found that out by itself. So magnitude pruning is given the densities that the
-# reductions arrived at: once, after the training; and gradually on the way (a cubic schedule, at its final density for the last quarter),
-# first to the density alive, then to the density in use.
+# The rival has to be told how much to keep; the evidence found that out by itself. So magnitude pruning is given the
+# densities that the reductions arrived at: once, after the training; and gradually on the way (a cubic schedule, at its
+# final density for the last quarter), first to the density alive, then to the density in use.
 
 # %%
 magnitude_once = bp.prune_once(fit.params, bp.methods.Magnitude(density=count(once.mask) / total))
@@ -115,7 +119,8 @@ to_alive = magnitude_on_the_way(count(on_the_way.mask))
 to_in_use = magnitude_on_the_way(count(in_use(on_the_way.mask)))
 
 # %% [markdown]
-# One table: scores of 100 networks drawn from each posterior. `nll` is in nats per image; `ece` has 15 equal-width bins.
+# One table: scores of 100 networks drawn from each posterior. `nll` is in nats per image; `ece` has 15 equal-width
+# bins.
 
 # %%
 rows = {
@@ -136,7 +141,8 @@ for name, (params, mask) in rows.items():
     print(f"{name:28}     {scores[name]['accuracy']:.3f}  {shown}  {1 - alive / total:6.1%}  {alive:5,}  {used:6,}")
 
 # %% [markdown]
-# Figures: the course of the training that pruned, what it pruned when, and the first layer, whose inputs are the pixels.
+# Figures: the course of the training that pruned, what it pruned when, and the first layer, whose inputs are the
+# pixels.
 
 # %%
 posterior = bnn.posterior(on_the_way.params)
@@ -154,7 +160,8 @@ left, middle, right = story.subfigures(1, 3, width_ratios=(1.35, 1.1, 1.0))
 bp.plots.pruned_share(on_the_way.history, left.add_subplot())
 used = in_use(on_the_way.mask)
 bp.plots.first_layer_heatmap(posterior[first].loc, used[first], fig=middle, max_features=15)
-middle.suptitle("first layer, 15 strongest of 64 units\ngrey: pruned, or of a unit that feeds nothing", fontsize=10)
+note = f"{count(used):,} of {total:,} prunable weights in use"
+middle.suptitle(f"first layer, 15 strongest of 64 units (grey: pruned, or feeds nothing)\n{note}", fontsize=10)
 axes = right.add_subplot()
 names = ("all weights", "magnitude, to as many in use", "BMR, on the way")
 for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"), strict=True)):
@@ -162,7 +169,9 @@ for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"),
     axes.bar_label(bars, fmt=" %.3f", fontsize=8)
     bars.set_label(f"{name} (accuracy {scores[name]['accuracy']:.3f})")
 axes.set_yticks(np.arange(3), ["nll", "ece", "brier"])
-axes.set(ylim=(2.6, -0.5), xlim=(0, 1.2 * max(scores[name]["nll"] for name in names)), xlabel="on the test images; smaller is better")
+axes.set(
+    ylim=(2.6, -0.5), xlim=(0, 1.2 * max(scores[name]["nll"] for name in names)), xlabel="on the test images; smaller is better"
+)
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.45, 1.0))
 figures["first_pruning"] = story
@@ -175,3 +184,18 @@ print(f"figures: {', '.join(f'{name}.png' for name in figures)} in {os.path.relp
 
 # %% [markdown]
 # ## What we learnt
+#
+# What follows held for three seeds (`BAYESPRUNE_SEED=1`, `2`), on 359 test images, of which one is 0.003 of accuracy:
+# differences in accuracy of a few images are noise.
+#
+# - Pruned on the way, the network keeps some two fifths of its prunable weights alive, but only about one in fifty in
+#   use: a few units of the first layer with some pixels each, and a nearly empty second layer. Nobody asked for that
+#   density.
+# - That little network is as accurate within the noise, and more honest: its `nll` is lower by about 40 to 60 %, its
+#   `ece` by about two thirds. A likely reason: the noise of weights that say nothing had blurred the predictions.
+# - Reducing the finished posterior once takes 40 to 50 % of the weights. The `ece` gets smaller; `nll` and `brier`
+#   hardly do, or get worse, and magnitude pruning to the same density has the better ones: nothing could learn on after
+#   the loss.
+# - Count weights in use, not only alive. Told to keep as many *alive*, gradual magnitude pruning has a far larger `nll`
+#   and `ece` than evidence; told to keep as many *in use*, it comes close, with a somewhat larger `nll` and no larger
+#   `ece`. It had to be told, though: the number is what the evidence gave.

@@ -52,23 +52,24 @@ def test_small_images_are_framed_by_their_own_background() -> None:
     small[:, 9:20, 8:18] += np.random.default_rng(0).normal(size=(2, 11, 10, 1)).astype(np.float32)
     large = np.broadcast_to(background, (2, 32, 32, 1)).copy()
     large[:, 2:30, 2:30] = small
-    params = net.init(jax.random.key(0), large)
-    np.testing.assert_allclose(net.apply(params, small), net.apply(params, large), rtol=1e-5, atol=1e-6)
+    params = net.init(jax.random.key(0), jnp.asarray(large))
+    outputs = [net.apply(params, jnp.asarray(images)) for images in (small, large)]
+    np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
 
 
 def test_mlp_against_matrix_products() -> None:
     net = bp.nets.MLP(hidden=(5, 4), num_outputs=2)
     x = np.random.default_rng(0).normal(size=(3, 2, 3))
-    params = net.init(jax.random.key(0), x)["params"]
+    params = net.init(jax.random.key(0), jnp.asarray(x))["params"]
     p = {".".join(path): np.asarray(value, np.float64) for path, value in flatten_dict(params).items()}
     h = x.reshape(3, 6)
     for layer in ("Dense_0", "Dense_1"):
         h = h @ p[f"{layer}.kernel"] + p[f"{layer}.bias"]
         h = h / (1 + np.exp(-h))
     wanted = h @ p["Dense_2.kernel"] + p["Dense_2.bias"]
-    np.testing.assert_allclose(net.apply({"params": params}, x), wanted, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(net.apply({"params": params}, jnp.asarray(x)), wanted, rtol=1e-4, atol=1e-6)
     rectified = bp.nets.MLP(hidden=(5, 4), num_outputs=2, activation=linen.relu)
-    assert not np.allclose(rectified.apply({"params": params}, x), wanted, atol=1e-3)
+    assert not np.allclose(rectified.apply({"params": params}, jnp.asarray(x)), wanted, atol=1e-3)
 
 
 def test_dropout_drops_a_share_in_training_alone() -> None:

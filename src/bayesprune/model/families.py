@@ -47,7 +47,8 @@ class MeanFieldFamily:
         stem = _stem(spec)
         loc = numpyro.param(f"{stem}_loc", _uniform(self.init_range, spec.shape))
         scale = numpyro.param(f"{stem}_scale", jnp.full(spec.shape, self.init_scale), constraint=constraints.softplus_positive)
-        return numpyro.sample(str(spec.path), dist.Normal(loc, scale))
+        # Unchecked: the reduced posterior of a dead weight has scale zero, which NumPyro would refuse.
+        return numpyro.sample(str(spec.path), dist.Normal(loc, scale, validate_args=False))
 
     def positive(self, name: str) -> Any:
         loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, ()))

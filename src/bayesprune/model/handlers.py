@@ -66,7 +66,11 @@ class masked(Messenger):
 
 
 class probed(Messenger):
-    """Add ``probe[site]`` to a site's value, after pruning: a zero probe's gradient is that of every weight, dead ones too."""
+    """Add ``probe[site]`` to a site's value: a zero probe's gradient is that of every weight, dead ones too.
+
+    It goes inside of `masked`, as ``masked(probed(model, probe), mask)``: handlers change a value from the outermost to the
+    innermost, so that the probe comes after the mask.
+    """
 
     def __init__(self, fn: Callable[..., Any] | None = None, probe: dict[str, Any] | None = None) -> None:
         self.probe = {} if probe is None else probe

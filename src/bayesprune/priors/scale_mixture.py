@@ -62,7 +62,7 @@ class ScaleMixture:
                 family.weight(spec)
 
     def _sample(self, spec: ParamSpec) -> Any:
-        weights = dist.Categorical(probs=jnp.array([self.pi, 1.0 - self.pi]))
+        weights = dist.Categorical(probs=jnp.broadcast_to(jnp.array([self.pi, 1.0 - self.pi]), (*spec.shape, 2)))
         scales = jnp.array([1.0, self.scale2 / self.scale1])
         components = dist.Normal(jnp.zeros((*spec.shape, 2)), scales)
-        return numpyro.sample(str(spec.path), dist.MixtureSameFamily(weights.expand(spec.shape), components))
+        return numpyro.sample(str(spec.path), dist.MixtureSameFamily(weights, components))

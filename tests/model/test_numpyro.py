@@ -12,10 +12,10 @@ from flax import linen, nnx
 from numpyro.contrib.module import random_eqx_module, random_flax_module, random_nnx_module
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO, TraceMeanField_ELBO, log_likelihood
 from numpyro.infer.autoguide import AutoNormal
+from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.model.elbo import MeanFieldELBO
-from tests.infer import programs
 
 DATA = programs.classes(rows=12)
 LINE, _ = programs.line()
