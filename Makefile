@@ -40,10 +40,10 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
 test: $(VENV)/.ready  ## the fast tests and every doctest
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n auto -m slow
 
 bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
 	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)

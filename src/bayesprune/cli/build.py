@@ -45,7 +45,7 @@ def resolve(settings: Settings) -> Settings:
     if settings.prunable not in PRUNABLE:
         raise unknown_name("choice of prunable", settings.prunable, PRUNABLE)
     parts = {"every": 30, "eval_every": 20, "checkpoint_every": 10}
-    periods = {name: getattr(settings, name) or max(1, settings.steps // part) for name, part in parts.items()}
+    periods = {name: getattr(settings, name) or -(-settings.steps // part) for name, part in parts.items()}
     if names["method"] != "none" and periods["every"] >= settings.steps > 1:
         raise ValueError(
             f"every={periods['every']} never prunes in {settings.steps} steps: choose a smaller one, or method none."

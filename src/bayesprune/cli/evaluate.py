@@ -13,7 +13,6 @@ from bayesprune.cli import build, results, settings, tables
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.infer.predict import predict
-from bayesprune.model.bnn import BNN
 from bayesprune.report import metrics
 
 
@@ -52,16 +51,14 @@ def main(words: Sequence[str]) -> None:
                 f"ood={flags.ood!r} needs class probabilities, and {chosen.dataset!r} has real targets: leave it out."
             )
         foreign = _foreign(flags.ood, chosen)
-        scores[f"auroc_{flags.ood}"] = metrics.ood_auroc(probs, _predict(chosen, bnn, params, saved.mask, foreign, flags))
+        key = build.keys(chosen)[1]
+        outside = predict(key, bnn, params, foreign.x, mask=saved.mask, num_samples=flags.num_samples)
+        scores[f"auroc_{catalogue.canonical(flags.ood)}"] = metrics.ood_auroc(probs, outside)
     if flags.as_json:
         print(json.dumps(scores, indent=2))
     else:
         print(f"{flags.out}: {data.part} set, {len(data.test.y):,} rows, {flags.num_samples} draws")
         print(tables.scores(scores))
-
-
-def _predict(chosen: settings.Settings, bnn: BNN, params: dict, mask: dict, data: Dataset, flags: Flags):
-    return predict(build.keys(chosen)[1], bnn, params, data.x, mask=mask, num_samples=flags.num_samples)
 
 
 def _foreign(name: str, chosen: settings.Settings) -> Dataset:

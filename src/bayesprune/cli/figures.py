@@ -8,26 +8,30 @@ import numpy as np
 
 from bayesprune.cli import results
 from bayesprune.core.types import MeanField
-from bayesprune.model.bnn import BNN
 from bayesprune.report.export import load_posterior
 
+# Close kin of the other calibration errors: metrics.json has them, a panel of their own would tell nothing more.
+NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
 
-def draw(folder: Path, bnn: BNN) -> list[Path]:
+
+def draw(folder: Path) -> list[Path]:
     """Draw what has a meaning for this run, and give the paths: real targets have no reliability, unpruned nets no share."""
     from bayesprune.report import plots
 
-    history = results.arrays(folder / results.HISTORY)
+    history = {name: rows for name, rows in results.arrays(folder / results.HISTORY).items() if name not in NOT_DRAWN}
     predictions = results.arrays(folder / results.PREDICTIONS)
-    posterior, mask, _ = load_posterior(folder / results.POSTERIOR)
+    posterior, mask, metadata = load_posterior(folder / results.POSTERIOR)
     losses = history.pop("losses", np.zeros(0))
-    first = _first_kernel(bnn)
+    first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
     wanted: dict[str, tuple[bool, Callable[[], Any]]] = {
         "training": (losses.size > 0, lambda: plots.training_curves(losses, history)),
         "pruned": ("prune/step" in history, lambda: plots.pruned_share(history)),
         "loc_cdf": (_any_alive(posterior, mask), lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": (
             first in posterior,
-            lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), _image_shape(bnn, posterior[first])),
+            lambda: plots.first_layer_heatmap(
+                posterior[first].loc, mask.get(first), _image_shape(metadata["input_shape"], posterior[first])
+            ),
         ),
         "reliability": (bool(predictions), lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
@@ -41,15 +45,10 @@ def draw(folder: Path, bnn: BNN) -> list[Path]:
     return paths
 
 
-def _first_kernel(bnn: BNN) -> str:
-    """The site of the first kernel that has a posterior; "" where there is none."""
-    return next((str(spec.path) for spec in bnn.layout if spec.bayesian and len(spec.shape) in (2, 4)), "")
-
-
-def _image_shape(bnn: BNN, node: MeanField) -> tuple[int, ...] | None:
+def _image_shape(input_shape: list[int], node: MeanField) -> tuple[int, ...] | None:
     """The image that a dense layer's inputs are the pixels of."""
-    is_image = len(bnn.input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(bnn.input_shape) == np.shape(node.loc)[0]
-    return bnn.input_shape if is_image else None
+    is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
+    return tuple(input_shape) if is_image else None
 
 
 def _any_alive(posterior: dict[str, Any], mask: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from bayesprune.cli import build, results, settings, tables
+from bayesprune.cli import results, tables
 from bayesprune.cli.figures import draw
 
 
@@ -18,8 +18,6 @@ class Flags:
     """Folders of runs."""
     figures: bool = True
     """Draw the figures again."""
-    data_dir: Path | None = None
-    """Folder of the data sets; $BAYESPRUNE_DATA if left out."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -29,5 +27,4 @@ def main(words: Sequence[str]) -> None:
         raise ValueError("report needs at least one folder of a run, got none: bayesprune report runs/first")
     print(tables.runs({str(folder): results.read(folder) for folder in flags.out}))
     for folder in flags.out if flags.figures else ():
-        chosen = settings.load(folder, data_dir=flags.data_dir)
-        draw(folder, build.make_bnn(chosen, build.load_data(chosen)))
+        draw(folder)

@@ -44,7 +44,13 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: buil
     posterior = bnn.posterior(fit.params)
     names = _parameter_names(fit.params, posterior)
     others = {name: value for name, value in fit.params.items() if name not in names}
-    metadata = {"settings": to_json(settings), "parameters": names, "other_parameters": others, "versions": versions()}
+    metadata = {
+        "settings": to_json(settings),
+        "input_shape": bnn.input_shape,
+        "parameters": names,
+        "other_parameters": others,
+        "versions": versions(),
+    }
     save_posterior(folder / POSTERIOR, posterior, mask, metadata)
     _write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
     scores, probs = score(settings, bnn, fit.params, mask, data, settings.num_samples)

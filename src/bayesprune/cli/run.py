@@ -27,15 +27,16 @@ def main(words: Sequence[str]) -> None:
     """Parse the flags and run."""
     chosen = build.resolve(parse(words))
     folder = Path(chosen.out)
-    data = build.load_data(chosen)
-    bnn, method = build.make_bnn(chosen, data), build.make_method(chosen)
-    settings.claim(chosen, folder)
     if results.finished(folder):
+        settings.claim(chosen, folder)
         print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
     else:
+        data = build.load_data(chosen)
+        bnn, method = build.make_bnn(chosen, data), build.make_method(chosen)
+        settings.claim(chosen, folder)
         fit, seconds = _fit(chosen, folder, bnn, method, data)
         results.write(folder, chosen, bnn, fit, data, seconds)
-    figures = draw(folder, bnn)
+    figures = draw(folder)
     print(tables.run(results.read(folder), [*results.files(folder), *figures]))
 
 

@@ -108,7 +108,7 @@ def _check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> None
 
 
 def _check(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], x: Any, mask: dict[str, Any] | None, num_samples: int
+    rng_key: Any, bnn: Any, params: dict[str, Any], x: Any, mask: dict[str, Any] | None, num_samples: int
 ) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)

@@ -137,6 +137,8 @@ def bmr_prune(
     Returns:
         ``Pruned(params, mask, info)``: dead weights at loc = scale = 0, site -> booleans (True = alive), and an `Info`, whose
         ``evidence_gained`` is in nats and whose ``readiness`` is NaN: one posterior alone does not show whether it still moves.
+        NumPyro's autoguides refuse a scale of zero: call `numpyro.infer.Predictive` on pruned parameters of one of them within
+        ``numpyro.validation_enabled(False)``.
 
     Raises:
         ValueError: no mean-field posterior in ``params``, or a setting out of range.

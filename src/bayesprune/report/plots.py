@@ -33,6 +33,7 @@ SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN stands for a pr
 DASHES = ("-", "--", "-.")
 MAX_CURVE_POINTS = 1000
 MAX_LEGEND = 8
+SMALLEST_SHOWN = 1e-6
 
 Posterior = Mapping[str, Any]
 Mask = Mapping[str, ArrayLike]
@@ -167,6 +168,8 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     if not positive:
         raise ValueError("posterior has no weight whose mean differs from zero: is the mask empty, or the fit untrained?")
     left, right = min(np.quantile(v, 0.01) for v in positive) / 2, max(v[-1] for v in positive) * 1.5
+    # Weights that nothing depends on any more shrink without end: what lies further left is counted at the edge.
+    left = max(left, right * SMALLEST_SHOWN)
     x = np.geomspace(left, right, MAX_CURVE_POINTS)
     curves = {site: (x, np.searchsorted(v, x, side="right") / len(v)) for site, v in size.items()}
     fig, ax = _single(ax)
