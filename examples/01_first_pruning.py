@@ -159,9 +159,14 @@ story = Figure(figsize=(13, 3.9), layout="constrained")
 left, middle, right = story.subfigures(1, 3, width_ratios=(1.35, 1.1, 1.0))
 bp.plots.pruned_share(on_the_way.history, left.add_subplot())
 used = in_use(on_the_way.mask)
-bp.plots.first_layer_heatmap(posterior[first].loc, used[first], fig=middle, max_features=15)
+pictures = np.where(used[first], posterior[first].loc, np.nan)  # (pixels, units)
+strongest = np.argsort(-np.nansum(pictures**2, axis=0))
+for place, unit in zip(middle.subplots(4, 4).ravel(), strongest, strict=False):
+    shown = place.imshow(pictures[:, unit].reshape(8, 8), cmap=bp.plots.SIGNED, vmin=-2, vmax=2)
+    place.set(xticks=[], yticks=[])
+middle.colorbar(shown, ax=middle.axes, label="posterior mean", shrink=0.8, extend="both")
 note = f"{count(used):,} of {total:,} prunable weights in use"
-middle.suptitle(f"first layer, 15 strongest of 64 units (grey: pruned, or feeds nothing)\n{note}", fontsize=10)
+middle.suptitle(f"first layer, 16 strongest of 64 units (grey: pruned, or feeds nothing)\n{note}", fontsize=10)
 axes = right.add_subplot()
 names = ("all weights", "magnitude, to as many in use", "BMR, on the way")
 for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"), strict=True)):

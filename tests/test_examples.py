@@ -67,7 +67,7 @@ def test_a_notebook_with_faults_would_be_found() -> None:
 
 
 def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("BAYESPRUNE_STEPS", "40")
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["01_first_pruning.py", "--validation"])
     names = runpy.run_path(str(ROOT / "examples" / "01_first_pruning.py"))

@@ -38,7 +38,7 @@ class Settings:
     posterior: str = "mean_field"
     """mean_field (a Gaussian for each weight) or map (a point)."""
     prunable: str = "not_last"
-    """Which weights may be pruned: not_last (every layer but the last), everything, or kernels (no biases)."""
+    """Which weights may be pruned: not_last (every layer but the last), everything, or kernels (of every layer, no biases)."""
     estimator: str = "local"
     """Noise of the gradient: local (draw each layer's outputs, less noise) or weight (draw the weights)."""
     steps: int = 4000
