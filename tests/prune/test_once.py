@@ -94,3 +94,10 @@ def test_what_cannot_be_pruned_is_told(case) -> None:
     params, settings, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         bp.prune_once(params, bp.methods.BMR(), **settings)
+
+
+def test_it_can_be_jitted_with_the_same_result() -> None:
+    params = {"w_auto_loc": jnp.array([0.0, 0.0, 3.0]), "w_auto_scale": jnp.array([0.5, 0.5, 0.1]), "nn$params": {}}
+    plain, jitted = bp.bmr_prune(params), jax.jit(bp.bmr_prune)(params)
+    assert jax.tree.structure(plain) == jax.tree.structure(jitted)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*map(jax.tree.leaves, (plain, jitted)), strict=True))

@@ -52,7 +52,8 @@ def resolve(settings: Settings) -> Settings:
         )
     pad = settings.pad if settings.pad >= 0 else 32 * (names["net"] == "lenet5" and dataset in (*catalogue.IMAGES, "digits"))
     out = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{names['net']}-{names['method']}"
-    return dataclasses.replace(settings, **names, **periods, dataset=dataset, pad=pad, out=out)
+    known: dict[str, Any] = {**names, **periods, "dataset": dataset, "pad": pad, "out": out}
+    return dataclasses.replace(settings, **known)
 
 
 def load_data(settings: Settings) -> Data:

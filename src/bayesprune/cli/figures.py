@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.cli import results
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.report.export import load_posterior
 
 # Close kin of the other calibration errors: metrics.json has them, a panel of their own would tell nothing more.
@@ -45,7 +45,7 @@ def draw(folder: Path) -> list[Path]:
     return paths
 
 
-def _image_shape(input_shape: list[int], node: MeanField) -> tuple[int, ...] | None:
+def _image_shape(input_shape: list[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:
     """The image that a dense layer's inputs are the pixels of."""
     is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
     return tuple(input_shape) if is_image else None

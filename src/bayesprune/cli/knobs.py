@@ -96,7 +96,9 @@ def from_text(text: str, name: str) -> Any:
 
 
 def _schedule(name: str) -> type:
-    known = {key: value for key, value in vars(schedules).items() if dataclasses.is_dataclass(value)}
+    known = {
+        key: value for key, value in vars(schedules).items() if isinstance(value, type) and dataclasses.is_dataclass(value)
+    }
     if name not in known:
         raise unknown_name("schedule", name, known)
     return known[name]
@@ -119,7 +121,8 @@ def _plain(hint: Any) -> Any:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return hint
-    return tuple[arguments[0], ...] if origin in (Sequence, list) else hint if origin is tuple else None
+    # `tuple[X, ...]` for an X known only now.
+    return types.GenericAlias(tuple, (arguments[0], ...)) if origin in (Sequence, list) else hint if origin is tuple else None
 
 
 def _about(docstring: str) -> dict[str, str]:

@@ -151,5 +151,6 @@ def _dense_sizes(bnn: BNN) -> dict[str, int]:
 
 def _write_arrays(path: Path, content: Mapping[str, Any]) -> None:
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: np.asarray(value) for name, value in content.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in content.items()}
+    np.savez_compressed(buffer, **arrays)
     write_atomically(path, buffer.getvalue())

@@ -4,7 +4,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import optax
@@ -26,7 +26,7 @@ prior and the net follow the choice: --method snr --help shows those of snr. A s
 def main(words: Sequence[str]) -> None:
     """Parse the flags and run."""
     chosen = build.resolve(parse(words))
-    folder = Path(chosen.out)
+    folder = cast(Path, chosen.out)  # settled by `resolve`
     if results.finished(folder):
         settings.claim(chosen, folder)
         print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")

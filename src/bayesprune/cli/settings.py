@@ -135,7 +135,7 @@ def load(folder: Path, **free: Any) -> Settings:
     values = _read(path)
     try:
         cls = settings_class(values["net"], values["method"], values["prior"])
-        kinds = {field.name: field.type for field in dataclasses.fields(cls)}
+        kinds: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
         made = {key: kinds[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
         return cls(**made, **free)
     except (KeyError, TypeError) as error:

@@ -1,5 +1,6 @@
 """One pruning pass over finished parameters: any sparsifier, any mean-field posterior."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ def prune_once(
     mask: PyTree | None = None,
     rng_key: jax.Array | None = None,
 ) -> Pruned:
-    """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are.
+    """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are; `jax.jit` takes it too.
 
     Args:
         params: NumPyro parameters with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (ours, or of an `AutoNormal`); or
@@ -53,8 +54,14 @@ def prune_once(
     alive = {path: jnp.asarray(given.get(path, True), bool) & ~_gone(node) for path, node in chosen.items()}
     state = state._replace(mask=alive)
     gradient = {path: jnp.zeros(trees.shape(node)) for path, node in chosen.items()}
-    state, info = sparsifier.step(rng_key, Evidence(chosen, gradient), state)
+    state, info = _compiled(sparsifier)(rng_key, Evidence(chosen, gradient), state)
     return _result(params, chosen, state, info)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(sparsifier: Any) -> Callable[..., tuple[SparseState, Any]]:
+    # One program instead of dozens of small ones, each of which would be compiled at the first call.
+    return jax.jit(sparsifier.step)
 
 
 def _nodes(params: Any) -> dict[str, Any]:
@@ -73,7 +80,9 @@ def _nodes(params: Any) -> dict[str, Any]:
             raise ValueError(
                 f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}."
             )
-        if not bool(jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))):
+        proper = jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))
+        # Inside `jax.jit` there are no values to look at yet.
+        if not isinstance(proper, jax.core.Tracer) and not proper:
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes
 
