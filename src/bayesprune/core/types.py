@@ -102,7 +102,9 @@ class Pruned(NamedTuple):
 
 @runtime_checkable
 class Sparsifier(Protocol):
-    """A frozen dataclass of knobs with two pure methods."""
+    """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again."""
+
+    def __hash__(self) -> int: ...
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState: ...
 
