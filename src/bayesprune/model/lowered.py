@@ -63,6 +63,10 @@ for _primitive in (lax.broadcast_in_dim_p, lax.convert_element_type_p, lax.resha
 
 
 def _wrap(leaf: Any) -> Any:
+    # A weight that already stands for something else, such as a Gaussian, has a rule of its own for convolutions.
+    # Quax does not export the type under which it hands such values to a function: its module tells it.
+    if type(leaf).__module__.partition(".")[0] == "quax":
+        return leaf
     return Lowered(leaf) if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
 
