@@ -19,7 +19,9 @@ def scalar_truth(name, x):
     return slope * x2 / (1 + x1 * x1) + 5 * math.sin(x3 * x4) + 2 * x5
 
 
-@pytest.mark.parametrize("name", ["simulation_e1", "simulation_e2", "simulation_e3", "simulation_svbnn"])
+@pytest.mark.parametrize(
+    "name", ["simulation_e1", "simulation_e2", "simulation_e3", "simulation_svbnn", "simulation_svbnn_normal"]
+)
 def test_targets_without_noise_are_the_formula(name):
     made = data.simulate(name, seed=3, num_train=200, num_test=50, num_features=9, noise_scale=0.0)
     for part in (made.train, made.test):
@@ -31,7 +33,12 @@ def test_targets_without_noise_are_the_formula(name):
 
 @pytest.mark.parametrize(
     ("name", "features", "train_rows", "test_rows"),
-    [("simulation_e1", 1000, 10240, 1024), ("simulation_e3", 1000, 10240, 1024), ("simulation_svbnn", 200, 3000, 10000)],
+    [
+        ("simulation_e1", 1000, 10240, 1024),
+        ("simulation_e3", 1000, 10240, 1024),
+        ("simulation_svbnn", 200, 3000, 10000),
+        ("simulation_svbnn_normal", 200, 3000, 10000),
+    ],
 )
 def test_the_papers_sizes_are_the_default(name, features, train_rows, test_rows):
     train, test = data.load(name)
@@ -46,6 +53,17 @@ def test_inputs_have_variance_1_and_correlation_one_half():
     x = data.simulate("simulation_e2", seed=0, num_train=20_000, num_test=1, num_features=5).train.x[:, :4]
     np.testing.assert_allclose(np.cov(x.T), 0.5 + 0.5 * np.eye(4), atol=0.06)
     np.testing.assert_allclose(np.corrcoef(x.T)[np.triu_indices(4, 1)], 0.5, atol=0.03)
+
+
+def test_the_two_svbnn_sets_differ_in_their_inputs():
+    # 20 000 rows: a variance deviates by at most 0.01, a covariance by 0.007; the margin is six of the largest.
+    uniform, normal = (
+        data.simulate(name, seed=0, num_train=20_000, num_test=1, num_features=5).train.x
+        for name in ("simulation_svbnn", "simulation_svbnn_normal")
+    )
+    np.testing.assert_allclose(np.cov(uniform.T), np.eye(5) / 3, atol=0.06)
+    np.testing.assert_allclose(np.cov(normal.T), np.eye(5), atol=0.06)
+    assert np.abs(uniform).max() <= 1 < np.abs(normal).max()
 
 
 def test_noise_has_the_deviation_asked_for():

@@ -4,7 +4,19 @@ from bayesprune.core import checks
 
 IMAGES = ("cifar10", "fashion_mnist", "kmnist", "mnist")
 EMBEDDED = ("diabetes", "digits")
-SIMULATIONS = ("linear_regression", "simulation_e1", "simulation_e2", "simulation_e3", "simulation_svbnn")
+SIMULATIONS = (
+    "linear_regression",
+    "saha_1",
+    "saha_2",
+    "saha_3",
+    "simulation_e1",
+    "simulation_e2",
+    "simulation_e3",
+    "simulation_svbnn",
+    "simulation_svbnn_normal",
+    "teacher_a",
+    "teacher_b",
+)
 UCI = (
     "uci/boston_housing",
     "uci/concrete",

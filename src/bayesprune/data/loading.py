@@ -1,6 +1,7 @@
 """One door to all data sets: `load`, `load_test` and `uci_splits`."""
 
 import os
+from collections.abc import Callable
 from types import ModuleType
 from typing import Literal
 
@@ -8,8 +9,9 @@ import numpy as np
 
 from bayesprune.core import checks
 from bayesprune.core.types import Dataset
-from bayesprune.data import catalogue, cifar, embedded, idx, locate, scaling, simulations, tfds, uci
+from bayesprune.data import catalogue, cifar, embedded, idx, locate, saha, scaling, simulations, teachers, tfds, uci
 from bayesprune.data.images import ChannelScaling, RawImages, channel_scaling, pad_to, to_dataset, unit_scaling
+from bayesprune.data.truth import Simulation
 
 Folder = str | os.PathLike[str] | None
 Standardise = bool | Literal["auto", "inputs"]
@@ -68,8 +70,7 @@ def load(
     if name == "diabetes":
         return _table(*embedded.diabetes(), standardise)
     if name in catalogue.SIMULATIONS:
-        linear = name == "linear_regression"
-        made = simulations.linear_regression(seed=seed) if linear else simulations.simulate(name, seed=seed)
+        made = _simulated(name, seed)
         return (made.train, made.test) if standardise == "auto" else _table(made.train, made.test, standardise)
     if name == "digits":
         train, test = (_padded(part, pad) for part in embedded.digits())
@@ -158,6 +159,21 @@ def _check_options(name: str, standardise: object, split: int, pad: int, seed: i
             raise ValueError(
                 f"{option}={value} means nothing for {name!r}, only for {', '.join(owners[option])}: leave it out."
             )
+
+
+def _simulated(name: str, seed: int) -> Simulation:
+    """A simulation at the sizes and settings that its function has by default."""
+    if name.startswith("teacher_"):
+        return teachers.teacher_student(name, seed=seed)
+    if name in simulations.RELEVANT:
+        return simulations.simulate(name, seed=seed)
+    makers: dict[str, Callable[..., Simulation]] = {
+        "linear_regression": simulations.linear_regression,
+        "saha_1": saha.saha_1,
+        "saha_2": saha.saha_2,
+        "saha_3": saha.saha_3,
+    }
+    return makers[name](seed=seed)
 
 
 def _image_name(name: str, argument: str) -> str:

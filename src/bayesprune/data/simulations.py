@@ -2,21 +2,23 @@
 
 E1 to E3 have equally correlated inputs, x_j = (r_0 + r_j) / √2 with r standard normal, so any two correlate by 1/2 (the
 normals are cut at ±10, which no draw is likely ever to reach). Source: Sun, Song & Liang (2022); Ke & Fan (2022).
-"simulation_svbnn" is Simulation II, equation 11, of Bai, Song & Cheng (2020), with the uniform inputs of its code.
+"simulation_svbnn" and "simulation_svbnn_normal" are Simulation II, equation 11, of Bai, Song & Cheng (2020), with the
+uniform inputs of the released code and with the normal ones of the paper's text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Float32
 
 from bayesprune.core import checks
-from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
+from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noise, generator, normal, parts, uniform
 
 Array = np.ndarray
-RELEVANT = {"simulation_e1": 5, "simulation_e2": 5, "simulation_e3": 4, "simulation_svbnn": 5}
+SVBNN = ("simulation_svbnn", "simulation_svbnn_normal")
+RELEVANT = {"simulation_e1": 5, "simulation_e2": 5, "simulation_e3": 4, **dict.fromkeys(SVBNN, 5)}
+OTHERS = "The others have functions of their own: linear_regression, teacher_student, saha_1, saha_2, saha_3."
 
 
 def _e1(x1: Array, x2: Array, x3: Array, x4: Array, x5: Array) -> Array:
@@ -35,21 +37,6 @@ def _svbnn(x1: Array, x2: Array, x3: Array, x4: Array, x5: Array) -> Array:
     return 7 * x2 / (1 + x1**2) + 5 * np.sin(x3 * x4) + 2 * x5
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """A simulated set and its truth.
-
-    ``train``, ``test``: float32 inputs (rows, features); targets float32, or int32 classes 0 and 1 in E3.
-    ``relevant``: bool (features,), True where the input has a part in the target.
-    ``weights``: float32 (features,) of a linear truth; empty (0,) for the others.
-    """
-
-    train: Dataset
-    test: Dataset
-    relevant: Bool[np.ndarray, " features"]
-    weights: Float32[np.ndarray, " weights"]
-
-
 def simulate(
     name: str, *, seed: int, num_train: int = 0, num_test: int = 0, num_features: int = 0, noise_scale: float = 1.0
 ) -> Simulation:
@@ -58,10 +45,11 @@ def simulate(
     E1: y = tanh(2 tanh(2 x1 - x2)) + 2 tanh(tanh(x3 - 2 x4)) - tanh(2 x5) + noise, 1000 features.
     E2: y = 5 x2 / (1 + x1²) + 5 sin(x3 x4) + 2 x5 + noise, 2000 features.
     E3: y = 1 if exp(x1) + x2² + 5 sin(x3 x4) > 3 else 0, 1000 features, no noise.
-    SVBNN: y = 7 x2 / (1 + x1²) + 5 sin(x3 x4) + 2 x5 + noise, 200 features, independent, uniform on (-1, 1).
+    SVBNN: y = 7 x2 / (1 + x1²) + 5 sin(x3 x4) + 2 x5 + noise, 200 features, independent, uniform on (-1, 1), or standard
+    normal in "simulation_svbnn_normal".
 
     Args:
-        name: "simulation_e1", "simulation_e2", "simulation_e3" or "simulation_svbnn".
+        name: "simulation_e1", "simulation_e2", "simulation_e3", "simulation_svbnn" or "simulation_svbnn_normal".
         seed: a whole number of at least 0; the same seed gives the same rows.
         num_train, num_test, num_features: 0 takes the paper's: 10240 and 1024 rows (SVBNN: 3000 and 10000).
         noise_scale: standard deviation of the noise, in the target's units; 1 in the papers.
@@ -77,24 +65,23 @@ def simulate(
     """
     name = catalogue.canonical(name)
     if name not in RELEVANT:
-        raise checks.unknown_name("simulation", name, RELEVANT, "A sparse linear one is made by linear_regression.")
-    rng = _generator(seed)
-    uniform = name == "simulation_svbnn"
-    num_train = num_train or (3000 if uniform else 10240)
-    num_test = num_test or (10000 if uniform else 1024)
-    num_features = num_features or {"simulation_e2": 2000, "simulation_svbnn": 200}.get(name, 1000)
-    checks.check_integer(num_train, "num_train")
-    checks.check_integer(num_test, "num_test")
+        raise checks.unknown_name("simulation", name, RELEVANT, OTHERS)
+    rng = generator(seed)
+    independent = name in SVBNN
+    num_train = num_train or (3000 if independent else 10240)
+    num_test = num_test or (10000 if independent else 1024)
+    num_features = num_features or (200 if independent else 2000 if name == "simulation_e2" else 1000)
+    check_counts(num_train=num_train, num_test=num_test)
     checks.check_integer(num_features, "num_features", minimum=RELEVANT[name])
-    _check_noise(noise_scale)
+    check_noise(noise_scale)
 
     truths: dict[str, Callable[..., Array]] = {"simulation_e1": _e1, "simulation_e2": _e2, "simulation_e3": _e3}
-    shape = (num_train + num_test, num_features)
-    x = _uniform(rng, shape) if uniform else _correlated(rng, shape)
+    inputs: dict[str, Callable[..., Array]] = {"simulation_svbnn": uniform, "simulation_svbnn_normal": normal}
+    x = inputs.get(name, _correlated)(rng, (num_train + num_test, num_features))
     mean = truths.get(name, _svbnn)(*x[:, : RELEVANT[name]].astype(np.float64).T)
-    noisy = mean + noise_scale * rng.standard_normal(len(x))
-    y = (mean > 0).astype(np.int32) if name == "simulation_e3" else noisy.astype(np.float32)
-    return _parts(x, y, num_train, np.arange(num_features) < RELEVANT[name], np.zeros(0, np.float32))
+    noisy = add_noise(rng, mean, noise_scale)
+    y = (mean > 0).astype(np.int32) if name == "simulation_e3" else noisy
+    return parts(x, y, num_train, np.arange(num_features) < RELEVANT[name], np.zeros(0))
 
 
 def linear_regression(
@@ -124,29 +111,18 @@ def linear_regression(
         >>> int((simulated.weights != 0).sum())
         3
     """
-    for value, argument in ((num_train, "num_train"), (num_test, "num_test"), (num_features, "num_features")):
-        checks.check_integer(value, argument)
+    check_counts(num_train=num_train, num_test=num_test, num_features=num_features)
     checks.check_integer(num_relevant, "num_relevant", minimum=0)
     if num_relevant > num_features:
         raise ValueError(f"num_relevant must be at most num_features = {num_features}, got {num_relevant}.")
-    _check_noise(noise_scale)
-    rng = _generator(seed)
+    check_noise(noise_scale)
+    rng = generator(seed)
     weights = np.zeros(num_features, np.float32)
     places = rng.choice(num_features, num_relevant, replace=False)
     weights[places] = rng.uniform(1.0, 2.0, num_relevant) * rng.choice([-1.0, 1.0], num_relevant)
-    x = rng.standard_normal((num_train + num_test, num_features), dtype=np.float32)
-    y = x.astype(np.float64) @ weights + noise_scale * rng.standard_normal(len(x))
-    return _parts(x, y.astype(np.float32), num_train, weights != 0, weights)
-
-
-def _generator(seed: int) -> np.random.Generator:
-    checks.check_integer(seed, "seed", minimum=0)
-    return np.random.default_rng(seed)
-
-
-def _check_noise(noise_scale: float) -> None:
-    if not (np.isfinite(noise_scale) and noise_scale >= 0):
-        raise ValueError(f"noise_scale must be finite and at least 0, got {noise_scale}.")
+    x = normal(rng, (num_train + num_test, num_features))
+    y = add_noise(rng, x.astype(np.float64) @ weights, noise_scale)
+    return parts(x, y, num_train, weights != 0, weights)
 
 
 def _correlated(rng: np.random.Generator, shape: tuple[int, int], bound: float = 10.0) -> Float32[np.ndarray, "rows features"]:
@@ -162,12 +138,3 @@ def _truncated(rng: np.random.Generator, shape: tuple[int, int], bound: float) -
     while (outside := np.abs(draws) > bound).any():
         draws[outside] = rng.standard_normal(int(outside.sum()), dtype=np.float32)
     return draws
-
-
-def _uniform(rng: np.random.Generator, shape: tuple[int, int]) -> Float32[np.ndarray, "rows features"]:
-    return 2 * rng.random(shape, dtype=np.float32) - 1
-
-
-def _parts(x: Array, y: Array, num_train: int, relevant: Array, weights: Array) -> Simulation:
-    train, test = Dataset(x[:num_train], y[:num_train]), Dataset(x[num_train:], y[num_train:])
-    return Simulation(train, test, relevant, weights)

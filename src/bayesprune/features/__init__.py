@@ -1,0 +1,28 @@
+"""Which inputs matter: importance and inclusion read off a sparse posterior, and selections with an error rate under control.
+
+Statistics of a posterior (`importance`, `inclusion_probabilities`, `selected`) are JAX and may be jitted; decisions
+(`control_fdr`, `knockoff_select`, `top_fraction`, `choose_fraction`) are taken once, in float64, with NumPy.
+"""
+
+from bayesprune.features.copies import gaussian_knockoffs, knockoffs
+from bayesprune.features.cross_validation import FractionChoice, choose_fraction
+from bayesprune.features.false_discovery import control_fdr, expected_fdr
+from bayesprune.features.inclusion import inclusion_probabilities, selected
+from bayesprune.features.knockoff_filter import knockoff_select
+from bayesprune.features.paths import Importance, importance
+from bayesprune.features.top import top_fraction
+
+__all__ = [
+    "FractionChoice",
+    "Importance",
+    "choose_fraction",
+    "control_fdr",
+    "expected_fdr",
+    "gaussian_knockoffs",
+    "importance",
+    "inclusion_probabilities",
+    "knockoff_select",
+    "knockoffs",
+    "selected",
+    "top_fraction",
+]

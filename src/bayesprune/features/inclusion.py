@@ -1,0 +1,71 @@
+"""Is an input used at all? What the gates of the first layer say."""
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from bayesprune.core import checks
+from bayesprune.core.types import PyTree
+from bayesprune.features import gates
+
+RULES = ("median", "union")
+
+
+def inclusion_probabilities(posterior: PyTree, mask: PyTree = True) -> Float[Array, " inputs"]:
+    """Probability under the posterior that at least one edge leaves an input, 1 - ∏_j (1 - p_ij).
+
+    The gates of a mean-field posterior are independent, hence the product; it is summed as log(1 - p), so that many small
+    probabilities add up and sure ones give exactly 1. With hundreds of units an input whose gates sit at the prior's floor of
+    a per cent is still "used" by this count: for a selection see `selected`.
+
+    Args:
+        posterior, mask: as in `importance`; only the first kernel counts, which must be the layer that the inputs enter.
+
+    Returns:
+        (inputs,) in [0, 1].
+
+    Raises:
+        TypeError, ValueError: as `importance`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> print(inclusion_probabilities([jnp.array([[0.5, 0.5], [0.0, 0.5]])]).round(4))
+        [0.75 0.5 ]
+
+    Source: the gates of Bai, Song & Cheng (2020), section 4.
+    """
+    return -jnp.expm1(jnp.sum(gates.read(posterior, mask)[0].log_dead, axis=1))
+
+
+def selected(posterior: PyTree, rule: str = "median", mask: PyTree = True) -> Bool[Array, " inputs"]:
+    """The inputs that a sparse posterior selects.
+
+    "median": those with a first-layer gate of p > 1/2, the inputs of the median probability network. "union": those with
+    inclusion probability 1 - ∏_j (1 - p_ij) > 1/2, which is never fewer.
+
+    Args:
+        posterior, mask: as in `importance`; only the first kernel counts.
+        rule: "median" or "union".
+
+    Returns:
+        (inputs,) booleans.
+
+    Raises:
+        ValueError: an unknown rule, or as `importance`.
+        TypeError: as `importance`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> first = jnp.array([[0.6, 0.0], [0.4, 0.4], [0.1, 0.1]])
+        >>> print(selected([first]), selected([first], "union"))
+        [ True False False] [ True  True False]
+
+    Source: Bai, Song & Cheng (2020), section 6; Barbieri & Berger (2004) for the median probability model.
+    """
+    if rule not in RULES:
+        raise checks.unknown_name("rule", rule, RULES)
+    first = gates.read(posterior, mask)[0]
+    if rule == "median":
+        return jnp.any(first.log_alive > first.log_dead, axis=1)
+    return jnp.sum(first.log_dead, axis=1) < -math.log(2.0)

@@ -1,0 +1,72 @@
+"""Importance of an input: how probable is a path from it to the outputs, on average?"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float
+
+from bayesprune.core.types import PyTree
+from bayesprune.features import gates
+
+
+class Importance(NamedTuple):
+    """``scaled``: (inputs,) in [0, 1], 1 for the most important input. ``log_raw``: (inputs,) log psi of (6.3), in nats."""
+
+    scaled: Float[Array, " inputs"]
+    log_raw: Float[Array, " inputs"]
+
+
+def importance(posterior: PyTree, mask: PyTree = True) -> Importance:
+    """Connection weights from inclusion probabilities, (6.3).
+
+        psi = (P_{L+1} ... P_1)^T / (n_1 ... n_L),    scaled = (psi - min psi) / (max psi - min psi)
+
+    P_l (outputs, inputs) holds layer l's inclusion probabilities and n_l is the width of hidden layer l; with several outputs
+    psi is the mean over them. So psi is the average over all paths from an input to an output of the product of the gates on
+    the path. A last layer that is never pruned may be missing: ones in its place give the same psi. Everything is summed in
+    logarithms, so deep products neither underflow nor lose small paths. Where psi is the same for all inputs nothing stands
+    out, and ``scaled`` is 0 for all. Scaled values compare inputs of one network; across networks use ``log_raw``.
+
+    Args:
+        posterior: flat dict site -> `SpikeSlab`, `MeanField` (with ``mask``) or array of probabilities, each of shape
+            (inputs, outputs), in the order of the network; or a sequence of such nodes (under `jax.jit`, which sorts dicts by
+            name, the safer one). Biases are passed over.
+        mask: True, or a dict (or sequence) of booleans; dead weights have probability 0.
+
+    Returns:
+        `Importance`, of one entry per input.
+
+    Raises:
+        TypeError: a `MeanField` without a mask, or another kind of posterior.
+        ValueError: widths that do not chain, sites out of order, kernels of more than two dimensions, no kernel.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> first, last = jnp.array([[1.0, 0.5], [0.5, 0.5], [0.0, 0.25]]), jnp.array([[0.5], [0.5]])
+        >>> [round(float(value), 3) for value in importance([first, last]).scaled]
+        [1.0, 0.6, 0.0]
+
+    Source: Saha, Liu & Liang (2024), eq. (3.18) and (3.19), after Olden, Joy & Death (2004).
+    """
+    layers = gates.read(posterior, mask)
+    for below, above in itertools.pairwise(layers):
+        if below.log_alive.shape[1] != above.log_alive.shape[0]:
+            raise ValueError(
+                f"{below.site} has {below.log_alive.shape[1]} outputs and {above.site} has {above.log_alive.shape[0]} inputs: "
+                "pass every kernel of one chain of dense layers, in the order of the network."
+            )
+    log_reach = jnp.zeros(layers[-1].log_alive.shape[1])
+    for layer in reversed(layers):
+        # Mean over the units above: the divisions by each width, taken where the width is summed over.
+        log_reach = logsumexp(layer.log_alive + log_reach, axis=1) - math.log(layer.log_alive.shape[1])
+    return Importance(_scaled(log_reach), log_reach)
+
+
+def _scaled(log_raw: Float[Array, " inputs"]) -> Float[Array, " inputs"]:
+    low, high = jnp.min(log_raw), jnp.max(log_raw)
+    # e^a - e^b as e^a (1 - e^(b - a)), in units of the largest: exact for close and for tiny values alike.
+    ratio = jnp.exp(log_raw - high) * jnp.expm1(low - log_raw) / jnp.expm1(low - high)
+    return jnp.where(log_raw == low, 0.0, ratio)
