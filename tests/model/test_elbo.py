@@ -14,7 +14,8 @@ import scipy.stats
 from numpyro.distributions import constraints
 
 import bayesprune as bp
-from bayesprune.model.elbo import MeanFieldELBO, read_gaussian
+from bayesprune.model.divergence import read_gaussian
+from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
 
 ROWS, FEATURES, NOISE, PRIOR = 20, 3, 0.5, 2.0

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.core.checks import check_density, check_positive
+from bayesprune.core.checks import check_density, check_integer, check_positive
 
 
 def _check_order(begin: int | float, end: int | float) -> None:
@@ -130,3 +130,27 @@ class Geometric:
 
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(self.final_density, (1.0 - self.rate) ** jnp.asarray(step, float))
+
+
+@dataclass(frozen=True)
+class Halving:
+    """M 2^(M - i) / (2^M - 1) for the i-th of the M minibatches of an epoch: a penalty's weight, 1 on average.
+
+    The first minibatch carries half of the epoch's penalty and each next one half as much as the one before it. ``step`` counts
+    optimiser steps from 0. A `ValueError` unless ``num_batches`` is a positive integer.
+
+    >>> halving = Halving(num_batches=2)
+    >>> print(halving(0), halving(1), halving(2))
+    1.3333334 0.6666667 1.3333334
+
+    Source: Blundell et al. 2015, section 3.4; Saha et al. 2024, equation 4.3.
+    """
+
+    num_batches: int
+
+    def __post_init__(self) -> None:
+        check_integer(self.num_batches, "num_batches")
+
+    def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+        i = jnp.asarray(step) % self.num_batches + 1
+        return self.num_batches * jnp.exp2(-jnp.asarray(i, float)) / (1.0 - 0.5**self.num_batches)

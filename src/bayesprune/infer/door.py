@@ -46,6 +46,19 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     return data
 
 
+def check_replicated(bnn: Any, data: Any) -> Dataset:
+    """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
+    data = check_data(data)
+    if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
+        raise ValueError(
+            "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "
+            f"{data.x.shape} and {data.y.shape}: stack the data sets, which must be of one size."
+        )
+    check_program_data(bnn, Dataset(data.x[0], data.y[0]), "data[0]")
+    bnn.likelihood.check(np.asarray(data.y).reshape((-1, *data.y.shape[2:])), bnn.num_outputs)
+    return data
+
+
 def check_batch(batch_size: Any, num_rows: int) -> int:
     """The number of rows of a batch: all of them for None."""
     if batch_size is None:
@@ -67,6 +80,8 @@ def _array(value: Any, name: str) -> jax.Array:
         raise TypeError(f"{name} must be an array, got {type(value).__name__}: {error}") from error
     if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first.")
+    if np.issubdtype(array.dtype, np.complexfloating):
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}: stack real and imaginary parts as features.")
     if np.issubdtype(array.dtype, np.floating):
         return jnp.asarray(array, jnp.result_type(float))
     return jnp.asarray(array, jnp.int32)

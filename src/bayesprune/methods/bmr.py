@@ -7,12 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Info, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.prune import scores
-from bayesprune.prune.book import make_info
+from bayesprune.prune.book import first_state, make_info
 from bayesprune.prune.once import prune_once
 from bayesprune.prune.readiness import readiness
 
@@ -75,8 +74,7 @@ class BMR:
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive; priors N(0, 1); the memory is the posterior last seen."""
-        ones = {site: jnp.ones(()) for site in posterior}
-        return SparseState(masks.full_like(posterior), ones, posterior, jnp.zeros((), jnp.int32))
+        return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Prune every group of the posterior once."""

@@ -9,6 +9,7 @@ import jax
 from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 from bayesprune.prune import scores, to_density
+from bayesprune.prune.book import first_state
 from bayesprune.prune.choose import SCOPES
 
 BIBTEX = """@inproceedings{blundell2015weight,
@@ -48,7 +49,7 @@ class SNR:
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
-        return to_density.start(posterior)
+        return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut to the density of this step."""

@@ -1,5 +1,6 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpyro
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
@@ -44,7 +45,8 @@ class BNN:
         input_shape: shape of one row of x.
         posterior: ``"mean_field"``, ``"map"``, or a guide family of `bayesprune.model.families`.
         bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
-        prunable: predicate on (path, shape): which Bayesian parameters may be pruned.
+        prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
+            authors have it: every layer but the last, or all for the spike-and-slab priors.
 
     ``bnn.model(x, y=None)`` and ``bnn.guide(x, y=None)`` are plain NumPyro callables; ``train=True`` turns on dropout and the
     update of batch statistics (the mutable site ``"net$state"``).
@@ -71,11 +73,12 @@ class BNN:
         input_shape: tuple[int, ...],
         posterior: str | Family = "mean_field",
         bayesian: Predicate = select.weights,
-        prunable: Predicate = select.not_last,
+        prunable: Predicate | None = None,
     ) -> None:
         self.prior, self.likelihood = prior, likelihood
         self.input_shape = tuple(input_shape)
-        self.family = _family(posterior)
+        self.family = _family(posterior, prior)
+        self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = adapt(net, self.input_shape)
         self._apply = lower_convolutions(self._net.apply)
         params, state = jax.eval_shape(self._net.init, jax.random.key(0))
@@ -87,24 +90,29 @@ class BNN:
         if len(outputs) != 2:
             raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
         self.num_outputs = int(outputs[1])
-        self.layout: Layout = make_layout(forward, params, rows, bayesian, prunable)
+        chosen = prunable or getattr(prior, "prunable", select.not_last)
+        self.layout: Layout = make_layout(forward, params, rows, bayesian, chosen)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
 
-    def model(self, x: Any, y: Any = None, *, train: bool = False) -> Any:
-        """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood."""
-        return self.likelihood.observe(self.network(x, train), y)
+    def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> Any:
+        """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
 
-    def guide(self, x: Any = None, y: Any = None, *, train: bool = False) -> None:
+        ``num_rows``: rows of the whole data set where ``x`` is a minibatch of it; a prior may depend on them.
+        """
+        return self.likelihood.observe(self.network(x, train, num_rows), y)
+
+    def guide(self, x: Any = None, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> None:
         """The approximate posterior, one site for each latent site of the model."""
         self.prior.guide(self.layout, self.family)
         self.likelihood.guide(self.family)
 
-    def network(self, x: Any, train: bool = False) -> jax.Array:
+    def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> jax.Array:
         """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares other parameters."""
-        weights = self.prior.model(self.layout)
+        rows = {"num_rows": len(x) if num_rows is None else num_rows} if self._counts_rows else {}
+        weights = self.prior.model(self.layout, **rows)
         for spec in self.layout:
             if not spec.bayesian:
                 weights[str(spec.path)] = numpyro.param(str(spec.path), self._initial(str(spec.path)))
@@ -117,11 +125,13 @@ class BNN:
             state.update(jax.lax.stop_gradient(new_state))
         return outputs
 
-    def posterior(self, params: dict[str, Any]) -> dict[str, MeanField]:
-        """Read the posterior of every Bayesian weight, site -> `MeanField`, from NumPyro parameters."""
-        return self.family.posterior(params, self.layout)
+    def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+        """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
+        nodes = self.family.posterior(params, self.layout)
+        # A prior may say more of a weight than its Gaussian does: the inclusion probability that goes with it.
+        return self.prior.posterior(nodes) if hasattr(self.prior, "posterior") else nodes
 
-    def read(self, params: dict[str, Any]) -> dict[str, MeanField]:
+    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """The part of `posterior` that may be pruned: what a sparsifier is shown."""
         nodes = self.posterior(params)
         return {str(spec.path): nodes[str(spec.path)] for spec in self.layout if spec.prunable}
@@ -130,10 +140,11 @@ class BNN:
         return lambda rng_key: self._net.init(rng_key)[0][path]
 
 
-def _family(posterior: str | Family) -> Family:
+def _family(posterior: str | Family, prior: Any) -> Family:
+    """The family of a name, with the start that the prior's authors chose; or the family given."""
     if not isinstance(posterior, str):
         return posterior
-    known = {"mean_field": MeanFieldFamily, "map": MapFamily}
+    known: dict[str, Family] = {"mean_field": getattr(prior, "family", MeanFieldFamily()), "map": MapFamily()}
     if posterior not in known:
         raise unknown_name("posterior", posterior, known)
-    return known[posterior]()
+    return known[posterior]

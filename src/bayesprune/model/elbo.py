@@ -1,12 +1,14 @@
-"""The evidence lower bound, with the Kullback-Leibler divergence in closed form wherever guide and prior are Gaussian.
+"""The evidence lower bound, with the Kullback-Leibler divergence in closed form where guide and prior have one.
 
-  ELBO = E_q[ log p(y | w) ] - KL( q(w) || p(w) ),  KL( N(loc, scale²) || N(m0, s0²) ) summed over the alive weights.
+  ELBO = E_q[ log p(y | w) ] - KL( q(w) || p(w) ),  KL summed over the alive weights.
+
+Closed forms: Gaussian against Gaussian, and the two spike and slabs, (5.1) and (6.2).
 
 A NumPyro `ELBO` object like any other: `numpyro.infer.SVI(model, guide, optim, MeanFieldELBO())` takes it.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,35 +17,9 @@ from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
-from bayesprune.formulas.gaussian import kl_divergence
 from bayesprune.model import noise as noises
-
-
-class Gaussian(NamedTuple):
-    """A Gaussian site read from its distribution: parameters, and the mask it is under (None = all alive)."""
-
-    loc: jax.Array
-    scale: jax.Array
-    mask: jax.Array | None
-
-
-def read_gaussian(fn: Any) -> Gaussian | None:
-    """Look through expansions and masks for an elementwise Normal; None if there is none below."""
-    shape, mask = tuple(fn.batch_shape) + tuple(fn.event_shape), None
-    while isinstance(fn, dist.ExpandedDistribution | dist.MaskedDistribution | dist.Independent):
-        if isinstance(fn, dist.MaskedDistribution):
-            if fn.event_shape:
-                return None
-            mask = _both(mask, jnp.asarray(fn._mask))
-        fn = fn.base_dist
-    if type(fn) is not dist.Normal:
-        return None
-    return Gaussian(jnp.broadcast_to(fn.loc, shape), jnp.broadcast_to(fn.scale, shape), mask)
-
-
-def _both(mask: jax.Array | None, other: jax.Array | None) -> jax.Array | None:
-    """Alive in both; None = all alive."""
-    return mask if other is None else other if mask is None else mask & other
+from bayesprune.model.divergence import closed_form, divergence, read_elementwise
+from bayesprune.model.spike_slab import GatedNormal
 
 
 class MeanFieldELBO(ELBO):
@@ -110,8 +86,8 @@ class MeanFieldELBO(ELBO):
             for name, site in model_trace.items():
                 if site["type"] != "sample":
                     continue
-                prior = read_gaussian(site["fn"]) if name in lifting.lifted else None
-                if prior is not None:
+                prior = read_elementwise(site["fn"]) if name in lifting.kinds else None
+                if prior is not None and closed_form(lifting.kinds[name], prior.fn) is not None:
                     closed[name] = prior
                 else:
                     log_density += _log_density(site)
@@ -128,27 +104,41 @@ class MeanFieldELBO(ELBO):
 
 
 class _Lift(Messenger):
-    """In the guide: each Gaussian site's value becomes the estimator's, and what the model is to see is kept."""
+    """In the guide: each Gaussian site's value, or gated Gaussian's, becomes the estimator's; what the model is to see is kept.
+
+    ``kinds``: the distributions of those sites, below expansions and masks; ``lifted``: what stands for them in the model.
+    """
 
     def __init__(self, elbo: MeanFieldELBO, rng_key: jax.Array, fn: Any) -> None:
         self.elbo, self.rng_key = elbo, rng_key
+        self.kinds: dict[str, Any] = {}
         self.lifted: dict[str, Any] = {}
         super().__init__(fn)
 
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["is_observed"] or msg["value"] is not None:
             return
-        found = read_gaussian(msg["fn"])
-        if found is None:
+        found = read_elementwise(msg["fn"])
+        if found is None or type(found.fn) not in (dist.Normal, GatedNormal):
             return
-        loc, scale, mask = found
-        if mask is not None:
-            loc, scale = loc * mask.astype(loc.dtype), scale * mask.astype(scale.dtype)
-        self.rng_key, key = jax.random.split(self.rng_key)
-        value = self.elbo.lift(key, msg["name"], loc, scale)
-        self.lifted[msg["name"]] = value
+        name, shape = msg["name"], tuple(msg["fn"].batch_shape) + tuple(msg["fn"].event_shape)
+        self.kinds[name] = found.fn
+        self.rng_key, key, gate_key = jax.random.split(self.rng_key, 3)
+        if getattr(found.fn, "gate", None) == "inverse_cdf":  # one number makes the whole draw: there is no gate to take off
+            self.lifted[name] = msg["value"] = msg["fn"].sample(key)
+            return
+        loc, scale = (jnp.broadcast_to(value, shape) for value in (found.fn.loc, found.fn.scale))
+        for factor in self._factors(found.fn, found.mask, gate_key, shape):
+            loc, scale = loc * factor.astype(loc.dtype), scale * factor.astype(scale.dtype)
+        value = self.elbo.lift(key, name, loc, scale)
+        self.lifted[name] = value
         # A guide that goes on to use the value gets a draw; one that does not pays nothing for it.
-        msg["value"] = value if isinstance(value, jax.Array) else MeanFieldELBO.lift(self.elbo, key, msg["name"], loc, scale)
+        msg["value"] = value if isinstance(value, jax.Array) else MeanFieldELBO.lift(self.elbo, key, name, loc, scale)
+
+    def _factors(self, fn: Any, mask: jax.Array | None, key: jax.Array, shape: tuple[int, ...]) -> list[jax.Array]:
+        """What multiplies a weight: the mask, and the gate of a spike and slab."""
+        gates = [fn.draw_gate(key, shape)] if isinstance(fn, GatedNormal) else []
+        return gates if mask is None else [*gates, mask]
 
 
 def _log_density(site: dict[str, Any]) -> jax.Array:
@@ -158,17 +148,10 @@ def _log_density(site: dict[str, Any]) -> jax.Array:
     return jnp.sum(log_prob if scale is None else log_prob * scale)
 
 
-def _divergence(site: dict[str, Any], prior: Gaussian) -> jax.Array:
-    """Closed-form divergence of a guide's Gaussian site from its prior, over what is alive in both, under the site's scale."""
-    loc, scale, mask = read_gaussian(site["fn"])  # type: ignore[misc]
-    mask = _both(mask, prior.mask)
-    if mask is not None:
-        # Dead elements may have scale zero: stand in a harmless value before the logarithm, so that gradients stay finite.
-        scale = jnp.where(mask, scale, 1.0)
-    kl = kl_divergence(loc, scale, prior.loc, prior.scale)
-    if mask is not None:
-        kl = jnp.where(mask, kl, 0.0)
-    return jnp.sum(kl if site.get("scale") is None else kl * site["scale"])
+def _divergence(site: dict[str, Any], prior: Any) -> jax.Array:
+    """The closed-form divergence of a guide's site from its prior, summed, under the site's scale."""
+    nats = divergence(site["fn"], prior)
+    return jnp.sum(nats if site.get("scale") is None else nats * site["scale"])
 
 
 def _check_sites(model_trace: dict[str, Any], guide_trace: dict[str, Any]) -> None:

@@ -7,10 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+from jax.nn import initializers
 from numpyro.distributions import constraints
 
-from bayesprune.core.types import MeanField
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.spike_slab import GatedNormal
+
+STARTS = ("uniform", "he")
 
 
 @runtime_checkable
@@ -19,9 +24,11 @@ class Family(Protocol):
 
     def weight(self, spec: ParamSpec) -> Any: ...
 
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any: ...
+
     def positive(self, name: str) -> Any: ...
 
-    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]: ...
+    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, Any]: ...
 
 
 def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:
@@ -37,26 +44,60 @@ def _stem(spec: ParamSpec) -> str:
 class MeanFieldFamily:
     """Independent Normals for weights, LogNormals for positive scales: q(w) = N(loc, scale²), q(c) = LogNormal(loc, scale²).
 
-    Every loc starts at U(-init_range, init_range), every scale at init_scale (Marković et al. 2024, the authors' code).
+    Args:
+        init_range: every loc starts at U(-init_range, init_range) (Marković et al. 2024, the authors' code).
+        init_scale: every scale starts here.
+        init_loc: "uniform" as above; "he" for weights (not for scales): kernels from N(0, 2/fan_in), biases at zero.
+        unit: what one unit of a loc is in the network: with "he", kernels are divided by it.
+
+    Each prior brings the family with the start that its authors chose; ``posterior=`` of the `BNN` takes another.
     """
 
     init_range: float = 2.0
     init_scale: float = 0.1
+    init_loc: str = "uniform"
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.init_loc not in STARTS:
+            raise unknown_name("init_loc", self.init_loc, STARTS)
 
     def weight(self, spec: ParamSpec) -> Any:
-        stem = _stem(spec)
-        loc = numpyro.param(f"{stem}_loc", _uniform(self.init_range, spec.shape))
-        scale = numpyro.param(f"{stem}_scale", jnp.full(spec.shape, self.init_scale), constraint=constraints.softplus_positive)
         # Unchecked: the reduced posterior of a dead weight has scale zero, which NumPyro would refuse.
-        return numpyro.sample(str(spec.path), dist.Normal(loc, scale, validate_args=False))
+        return numpyro.sample(str(spec.path), dist.Normal(*self._slab(spec), validate_args=False))
+
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
+        """A weight behind a gate whose probability starts at ``inclusion``; ``gate``: see `model.spike_slab.GatedNormal`."""
+        loc, scale = self._slab(spec)
+        start = jax.scipy.special.logit(jnp.full(spec.shape, inclusion))
+        logit = numpyro.param(f"{_stem(spec)}_logit", start)
+        return numpyro.sample(str(spec.path), GatedNormal(loc, scale, logit, gate=gate, validate_args=False))
 
     def positive(self, name: str) -> Any:
         loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, ()))
         scale = numpyro.param(f"{name}_log_scale", jnp.full((), self.init_scale), constraint=constraints.softplus_positive)
         return numpyro.sample(name, dist.LogNormal(loc, scale))
 
-    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
-        return {str(s.path): MeanField(params[f"{_stem(s)}_loc"], params[f"{_stem(s)}_scale"]) for s in layout if s.bayesian}
+    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField | SpikeSlab]:
+        return {str(spec.path): _node(params, _stem(spec)) for spec in layout if spec.bayesian}
+
+    def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
+        loc = numpyro.param(f"{_stem(spec)}_loc", self._start(spec.shape))
+        scale = jnp.full(spec.shape, self.init_scale)
+        return loc, numpyro.param(f"{_stem(spec)}_scale", scale, constraint=constraints.softplus_positive)
+
+    def _start(self, shape: tuple[int, ...]) -> Any:
+        if self.init_loc == "uniform":
+            return _uniform(self.init_range, shape)
+        if len(shape) < 2:
+            return jnp.zeros(shape)
+        return lambda rng_key: initializers.he_normal()(rng_key, shape) / self.unit
+
+
+def _node(params: dict[str, Any], stem: str) -> MeanField | SpikeSlab:
+    loc, scale = params[f"{stem}_loc"], params[f"{stem}_scale"]
+    logit = params.get(f"{stem}_logit")
+    return MeanField(loc, scale) if logit is None else SpikeSlab(loc, scale, logit)
 
 
 @dataclass(frozen=True)
@@ -68,6 +109,11 @@ class MapFamily:
     def weight(self, spec: ParamSpec) -> Any:
         loc = numpyro.param(_map_name(spec), _uniform(self.init_range, spec.shape))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
+
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
+        raise ValueError(
+            "a point mass at zero has no maximum of its posterior density: use posterior='mean_field' with priors.DiracSlab."
+        )
 
     def positive(self, name: str) -> Any:
         log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, ()))

@@ -1,7 +1,9 @@
 """Priors of network weights, one file each: what the model samples, its guide, and the paper it is from."""
 
+from bayesprune.priors.dirac_slab import DiracSlab
 from bayesprune.priors.flat import Flat
 from bayesprune.priors.gaussian import Gaussian
+from bayesprune.priors.gaussian_slab import GaussianSlab
 from bayesprune.priors.scale_mixture import ScaleMixture
 
-__all__ = ["Flat", "Gaussian", "ScaleMixture"]
+__all__ = ["DiracSlab", "Flat", "Gaussian", "GaussianSlab", "ScaleMixture"]

@@ -1,10 +1,16 @@
-"""Bookkeeping that every pruning step shares: the `Info` of a step."""
+"""Bookkeeping that the methods share: the state before the first step, and the `Info` of each."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from bayesprune.core import masks, trees
 from bayesprune.core.types import Info, PyTree, SparseState
+
+
+def first_state(posterior: PyTree) -> SparseState:
+    """Everything alive, priors N(0, 1), and as memory the posterior last seen: here ``posterior``, site -> node, itself."""
+    ones = {site: jnp.ones(()) for site in posterior}
+    return SparseState(masks.full_like(posterior), ones, posterior, jnp.zeros((), jnp.int32))
 
 
 def make_info(old: PyTree, state: SparseState, readiness: Array, evidence_gain: PyTree | None = None) -> Info:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.checks import check_mask, check_positive, check_site
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier
 from bayesprune.prune import read as numpyro_params
 
@@ -21,6 +21,7 @@ def prune_once(
     prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
     mask: PyTree | None = None,
     rng_key: jax.Array | None = None,
+    read: Callable[[Any], Any] = numpyro_params.read,
 ) -> Pruned:
     """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are; `jax.jit` takes it too.
 
@@ -33,25 +34,25 @@ def prune_once(
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
         mask: weights that are already dead, False; those at loc = scale = 0 are taken as dead anyway.
         rng_key: for a sparsifier that draws.
+        read: how NumPyro parameters become a posterior. ``bnn.read`` where the prior knows more than they do: the inclusion
+            probabilities of `priors.GaussianSlab`.
 
     Returns:
         ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
 
     Raises:
         ValueError: there is no mean-field posterior in ``params``, a scale is negative, a prior's scale is not positive, or a
-            site of ``mask`` or ``prior_scale`` is unknown or of another shape.
+            site of ``mask`` or ``prior_scale`` is unknown or of another shape, or a mask is not boolean.
     """
-    nodes = _nodes(params)
+    nodes = _nodes(params, read)
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     first = sparsifier.init(rng_key, chosen)
     state = first._replace(prior_scale=_prior_scales(prior_scale, nodes, chosen))
-    given = {} if mask is None else trees.flatten(mask)
-    for path, alive_before in given.items():
-        _check_site("mask", path, alive_before, nodes)
-    alive = {path: jnp.asarray(given.get(path, True), bool) & ~_gone(node) for path, node in chosen.items()}
+    given = {} if mask is None else check_mask(trees.flatten(mask), _shapes(nodes))
+    alive = {path: given.get(path, jnp.array(True)) & ~_gone(node) for path, node in chosen.items()}
     state = state._replace(mask=alive)
     gradient = {path: jnp.zeros(trees.shape(node)) for path, node in chosen.items()}
     state, info = _compiled(sparsifier)(rng_key, Evidence(chosen, gradient), state)
@@ -64,9 +65,9 @@ def _compiled(sparsifier: Any) -> Callable[..., tuple[SparseState, Any]]:
     return jax.jit(sparsifier.step)
 
 
-def _nodes(params: Any) -> dict[str, Any]:
+def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
     """Posterior nodes by path, checked."""
-    found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else numpyro_params.read(params)
+    found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else read(params)
     nodes = {path: node for path, node in found.items() if trees.is_node(node)}
     if not nodes:
         raise ValueError(
@@ -96,20 +97,15 @@ def _has_nodes(params: dict[str, Any]) -> bool:
     return any(trees.is_node(leaf) for leaf in jax.tree.leaves(params, is_leaf=trees.is_node))
 
 
-def _check_site(argument: str, path: str, value: Any, nodes: dict[str, Any]) -> None:
-    """An entry of ``argument`` belongs to a site, and broadcasts to its shape."""
-    if path not in nodes:
-        raise unknown_name(f"site in {argument}", path, nodes)
-    shape, wanted = jnp.shape(value), trees.shape(nodes[path])
-    if len(shape) > len(wanted) or any(s not in (1, w) for s, w in zip(shape[::-1], wanted[::-1], strict=False)):
-        raise ValueError(f"{argument}[{path!r}] has shape {shape}, its site {wanted}.")
+def _shapes(nodes: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {path: trees.shape(node) for path, node in nodes.items()}
 
 
 def _prior_scales(prior_scale: Any, nodes: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(prior_scale, dict):
         prior_scale = dict.fromkeys(chosen, prior_scale)
     for path, value in prior_scale.items():
-        _check_site("prior_scale", path, value, nodes)
+        check_site("prior_scale", path, value, _shapes(nodes), spread=True)
         check_positive(value, f"prior_scale of {path!r}")
     missing = sorted(chosen.keys() - prior_scale.keys())
     if missing:

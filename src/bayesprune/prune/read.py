@@ -1,19 +1,19 @@
-"""Reading mean-field posteriors out of NumPyro parameters, and writing a pruned one back."""
+"""Reading posteriors out of NumPyro parameters, and writing a pruned one back."""
 
 from typing import Any
 
 import jax.numpy as jnp
 
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, SpikeSlab
 
-LOC, SCALE = "_auto_loc", "_auto_scale"
+LOC, SCALE, LOGIT = "_auto_loc", "_auto_scale", "_auto_logit"
 
 
-def read(params: dict[str, Any]) -> dict[str, MeanField]:
-    """Mean-field sites of NumPyro parameters, site -> `MeanField`: the pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"``.
+def read(params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+    """Sites of NumPyro parameters: `MeanField` from ``"<site>_auto_loc"`` and ``"<site>_auto_scale"``.
 
     These are the names that `numpyro.infer.autoguide.AutoNormal` uses, and that our guides use for weights that may be pruned.
-    Scalar sites are not weights and are left out.
+    With a ``"<site>_auto_logit"`` beside them a site is a `SpikeSlab`. Scalar sites are not weights and are left out.
 
     Example:
         >>> import jax.numpy as jnp
@@ -21,8 +21,13 @@ def read(params: dict[str, Any]) -> dict[str, MeanField]:
         ['w']
     """
     sites = [name.removesuffix(LOC) for name in params if name.endswith(LOC) and name.removesuffix(LOC) + SCALE in params]
-    nodes = {site: MeanField(params[site + LOC], params[site + SCALE]) for site in sites}
+    nodes = {site: _node(params, site) for site in sites}
     return {site: node for site, node in nodes.items() if jnp.ndim(node.loc) > 0}
+
+
+def _node(params: dict[str, Any], site: str) -> MeanField | SpikeSlab:
+    loc, scale, logit = params[site + LOC], params[site + SCALE], params.get(site + LOGIT)
+    return MeanField(loc, scale) if logit is None else SpikeSlab(loc, scale, logit)
 
 
 def write(params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:

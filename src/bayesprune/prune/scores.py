@@ -7,9 +7,10 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 """
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from bayesprune.core import trees
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import PyTree, SpikeSlab
 from bayesprune.formulas import folded, folded_exponential, gaussian
 
 
@@ -84,6 +85,41 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
     Source: Li et al. 2024, eq. (8), whose Phi is misprinted.
     """
     return trees.map_nodes(lambda q: folded_exponential.log_expected_exp_over_std(q.loc, q.scale, lam), posterior)
+
+
+def second_moment(posterior: PyTree) -> PyTree:
+    """log E w² = log(loc² + scale²), the logarithm of the second moment; ranks as the p* of (6.1) does.
+
+    >>> from bayesprune.core.types import MeanField
+    >>> print(second_moment(MeanField(jnp.array([0.6]), jnp.array([0.8]))))
+    [0.]
+
+    Source: Saha et al. 2024, remark 1.
+    """
+    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale)), posterior)
+
+
+def inclusion(posterior: PyTree) -> PyTree:
+    """Log-odds of a weight's inclusion probability, from `SpikeSlab` nodes: phi of (5.1), or p* of (6.1); 0 is a half.
+
+    Raises `TypeError` for a node that holds no inclusion probability.
+
+    >>> from bayesprune.core.types import SpikeSlab
+    >>> print(inclusion(SpikeSlab(jnp.array([0.0]), jnp.array([1.0]), jnp.array([-3.0]))))
+    [-3.]
+
+    Source: Bai et al. 2020, section 3; Saha et al. 2024, equation 3.8.
+    """
+    return trees.map_nodes(_log_odds, posterior)
+
+
+def _log_odds(node: PyTree) -> Array:
+    if not isinstance(node, SpikeSlab):
+        raise TypeError(
+            f"a {type(node).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab (whose "
+            "probabilities are read by bnn.read(params)), or prune to a density by another score."
+        )
+    return jnp.asarray(node.logit)
 
 
 def evidence(posterior: PyTree, prior_scale: PyTree = 1.0) -> PyTree:

@@ -3,19 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-
-from bayesprune.core import masks
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 from bayesprune.prune.book import make_info
 from bayesprune.prune.choose import keep_density
 from bayesprune.prune.readiness import readiness
-
-
-def start(posterior: PyTree) -> SparseState:
-    """Everything alive; the memory is the posterior last seen."""
-    ones = {site: jnp.ones(()) for site in posterior}
-    return SparseState(masks.full_like(posterior), ones, posterior, jnp.zeros((), jnp.int32))
 
 
 def cut(

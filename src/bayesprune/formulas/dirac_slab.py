@@ -1,0 +1,87 @@
+"""A point mass at zero and a Gaussian slab: the divergence, and how sparse the prior should be.
+
+All inclusion probabilities are log-odds (``logit``), so that a prior inclusion of 1e-200 and a posterior one of 1 - 1e-30
+are ordinary numbers.
+"""
+
+import math
+
+import jax.numpy as jnp
+from jax.nn import log_sigmoid, sigmoid
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Real
+
+from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.formulas import gaussian
+
+FORMS = ("paper", "code")
+
+
+def bernoulli_divergence(logit: Real[ArrayLike, "..."], prior_logit: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+    """KL( Bern(phi) || Bern(lam) ) from log-odds, the first two terms of (5.1).
+
+    Arguments broadcast: log-odds of phi and of lam. Returns nats, finite for finite log-odds; its slope
+    phi (1 - phi) (logit - prior_logit) vanishes where phi saturates.
+
+    >>> print(bernoulli_divergence(3.0, 3.0), bernoulli_divergence(0.0, -460.0))  # the second prior: lam = 1e-200
+    0.0 229.30685
+    """
+    logit, prior_logit = jnp.asarray(logit), jnp.asarray(prior_logit)
+    alive = sigmoid(logit) * (log_sigmoid(logit) - log_sigmoid(prior_logit))
+    return alive + sigmoid(-logit) * (log_sigmoid(-logit) - log_sigmoid(-prior_logit))
+
+
+def kl_divergence(
+    loc: Real[ArrayLike, "..."],
+    scale: Real[ArrayLike, "..."],
+    logit: Real[ArrayLike, "..."],
+    prior_loc: Real[ArrayLike, "..."] = 0.0,
+    prior_scale: Real[ArrayLike, "..."] = 1.0,
+    prior_logit: Real[ArrayLike, "..."] = 0.0,
+) -> Float[Array, "..."]:
+    """Divergence of one spike and slab from another, both with the spike at zero, element by element (5.1).
+
+    KL = phi log(phi/lam) + (1 - phi) log((1 - phi)/(1 - lam)) + phi KL( N(loc, scale²) || N(prior_loc, prior_scale²) )
+
+    Arguments broadcast; ``logit`` and ``prior_logit`` are the log-odds of phi and lam; scales are standard deviations, both
+    positive. Returns nats.
+
+    >>> print(kl_divergence(0.0, 1.0, 0.0))
+    0.0
+
+    Source: Bai, Song & Cheng 2020, equation 6.
+    """
+    slab = gaussian.kl_divergence(loc, scale, prior_loc, prior_scale)
+    return bernoulli_divergence(logit, prior_logit) + sigmoid(jnp.asarray(logit)) * slab
+
+
+def optimal_log_inclusion(
+    num_weights: int, num_hidden: int, width: int, num_rows: int, num_inputs: int, form: str = "paper"
+) -> float:
+    """log lam_opt, the prior inclusion under which the posterior concentrates at the best rate (5.3).
+
+    log(1/lam_opt) = log T + 0.1 [ (L + 1) log N + log sqrt(n p) ]
+
+    Args:
+        num_weights: T, all weights and biases.
+        num_hidden: L, hidden layers.
+        width: N, units of a hidden layer.
+        num_rows: n, rows of the data set.
+        num_inputs: p, inputs.
+        form: "paper" as above; "code", the authors' program, has log(sqrt(n) p) for the last term.
+
+    Raises:
+        ValueError: a count below 1 (``num_hidden``: below 0), or an unknown form.
+
+    >>> round(optimal_log_inclusion(1527, 3, 7, 3000, 200), 4)
+    -8.7748
+
+    Source: Bai, Song & Cheng 2020, section 4.
+    """
+    for name, value in (("num_weights", num_weights), ("width", width), ("num_rows", num_rows), ("num_inputs", num_inputs)):
+        check_integer(value, name)
+    check_integer(num_hidden, "num_hidden", minimum=0)
+    if form not in FORMS:
+        raise unknown_name("form", form, FORMS)
+    last = 0.5 * math.log(num_rows) + (0.5 if form == "paper" else 1.0) * math.log(num_inputs)
+    return -(math.log(num_weights) + 0.1 * ((num_hidden + 1) * math.log(width) + last))

@@ -1,0 +1,184 @@
+"""Many fits at once: replications, cross-validation folds or UCI splits in one vectorised program.
+
+A small network leaves a machine idle: twenty of them trained side by side cost little more than one.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpyro.infer import ELBO
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.schedules import Constant
+from bayesprune.core.types import Dataset
+from bayesprune.infer import door
+from bayesprune.infer.batches import Batches
+from bayesprune.infer.compiled import CHUNK, Carry, Loop, Recipe
+from bayesprune.infer.diverged import DivergedError
+from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.predict import check_bnn, draw_outputs
+from bayesprune.infer.progress import progress as make_progress
+from bayesprune.infer.result import KeepAll
+from bayesprune.infer.sites import Example, find_sites
+from bayesprune.infer.start import reader
+from bayesprune.model.bnn import BNN
+from bayesprune.prune.read import write
+
+
+class Replicates(NamedTuple):
+    """Fits side by side. ``params``: as of `fit_svi`, with a leading axis of replications; ``losses``: (replications, steps)."""
+
+    params: dict[str, Any]
+    losses: np.ndarray
+
+
+def fit_replicates(
+    rng_key: Any,
+    bnn: BNN | Any,
+    data: Any,
+    *,
+    num_steps: int,
+    batch_size: int | None = None,
+    optimizer: optax.GradientTransformation = optax.adabelief(5e-3),
+    estimator: str | ELBO = "weight",
+    num_particles: int = 1,
+    kl_weight: Callable[[jax.Array], Any] = Constant(1.0),
+    mask: dict[str, Any] | None = None,
+    progress: bool | None = None,
+) -> Replicates:
+    """Fit one network to many data sets of one size, each from its own start, all in one vectorised compiled loop.
+
+    Args:
+        rng_key: a JAX random key; replication r trains with the r-th of its splits.
+        bnn: a `BNN`.
+        data: fields x (replications, rows, ...) and y (replications, rows, ...).
+        num_steps, batch_size, optimizer, estimator, num_particles, kl_weight, progress: as for `fit_svi`.
+        mask: site -> booleans (replications, *shape), True = alive; dead weights are zero throughout.
+
+    Returns:
+        A `Replicates`; `predict_replicates` predicts with it, and ``jax.tree.map(lambda leaf: leaf[r], fits.params)`` are the
+        parameters of one network, for everything else.
+
+    Raises:
+        ValueError, TypeError: as of `fit_svi`.
+        DivergedError: a loss stopped being finite; names the replications.
+
+    Example:
+        >>> import jax, numpy as np, bayesprune as bp
+        >>> x = np.random.default_rng(0).normal(size=(3, 50, 2)).astype(np.float32)
+        >>> bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(1.0),
+        ...              input_shape=(2,))
+        >>> fits = bp.fit_replicates(jax.random.key(0), bnn, bp.Dataset(x, x[..., 0]), num_steps=5, progress=False)
+        >>> fits.losses.shape, fits.params["Dense_0.kernel_auto_loc"].shape
+        ((3, 5), (3, 2, 4))
+    """
+    keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
+    recipe = Recipe(
+        bnn,
+        make_elbo(estimator, num_particles),
+        optimizer,
+        KeepAll(),
+        kl_weight,
+        reader(bnn),
+        batch,
+        (("train", True), ("num_rows", data.x.shape[1])),
+        None,
+    )
+    init, run, constrain = _compiled(recipe, Example.of(Dataset(data.x[0], data.y[0])))
+    mask = {site: jnp.asarray(alive, bool) for site, alive in (mask or {}).items()}
+    carry = init(keys, data)
+    losses = []
+    with make_progress(num_steps, progress, initial=0) as bar:
+        for first in range(0, num_steps, CHUNK):
+            taken = min(CHUNK, num_steps - first)
+            carry, chunk = run(carry, data, mask, jnp.asarray(taken, jnp.int32))
+            losses.append(np.asarray(chunk[:taken]).T)
+            if not np.isfinite(losses[-1][:, -1]).all():
+                _diverged(first, losses[-1], write(constrain(carry.params), mask))
+            bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
+    return Replicates(write(constrain(carry.params) | carry.mutable, mask), np.concatenate(losses, axis=1))
+
+
+def predict_replicates(
+    rng_key: Any,
+    bnn: BNN | Any,
+    params: dict[str, Any],
+    x: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
+) -> np.ndarray:
+    """E[y | x, w] for each of ``num_samples`` networks of each replication: (replications, num_samples, rows[, outputs]).
+
+    ``params``: of `fit_replicates`. ``x``: (replications, rows, ...). ``mask``: site -> booleans (replications, *shape). One
+    network is drawn for all rows; the mean over axis 1 is what `predict` gives.
+
+    Raises:
+        ValueError: ``x`` has rows of another shape than the network's inputs.
+    """
+    check_bnn(bnn)
+    check_integer(num_samples, "num_samples")
+    x = jnp.asarray(x)
+    if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape:
+        raise ValueError(f"x must have shape (replications, rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}.")
+    keys = jax.random.split(check_key(rng_key), x.shape[0])
+    draw = _predictor(bnn)
+    columns = [draw(keys, params, mask or {}, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
+    return np.stack([np.asarray(column) for column in columns], axis=1)
+
+
+def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | None) -> tuple[jax.Array, Dataset, int]:
+    check_bnn(bnn)
+    check_integer(num_steps, "num_steps")
+    data = door.check_replicated(bnn, data)
+    return jax.random.split(check_key(rng_key), data.x.shape[0]), data, door.check_batch(batch_size, data.x.shape[1])
+
+
+def _diverged(first: int, losses: np.ndarray, params: dict[str, Any]) -> None:
+    lost = ~np.isfinite(losses)
+    which = np.flatnonzero(lost.any(1))
+    step = first + int(lost.any(0).argmax()) + 1
+    raise DivergedError(
+        f"the loss of replication(s) {which.tolist()} stopped being finite at step {step}: lower the learning rate, or clip "
+        "gradients by optax.clip_by_global_norm.",
+        step=step,
+        site="obs",
+        params=params,
+    )
+
+
+# All replications stand at the same step and the same place of their epoch: what says so has no axis of replications, so
+# that the choice whether to shuffle anew stays one choice (vectorised, every step would shuffle).
+_BATCHES = Batches(0, None, None, 0, 0)  # type: ignore[arg-type]
+_CARRY = Carry(0, 0, 0, None, 0, _BATCHES)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(recipe: Recipe, example: Example) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """The jitted start, run and constraint of many fits; one compilation for any number of steps."""
+    loop = Loop(recipe, find_sites(recipe.program, example.abstract()))
+    step = jax.vmap(loop.step, in_axes=(_CARRY, 0, 0), out_axes=(_CARRY, 0))
+
+    def run(carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array]:
+        def body(index: jax.Array, state: tuple[Carry, jax.Array]) -> tuple[Carry, jax.Array]:
+            carry, losses = state
+            carry, loss = step(carry, data, mask)
+            return carry, losses.at[index].set(loss)
+
+        return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, data.x.shape[0]))))
+
+    init = jax.vmap(loop.init, out_axes=_CARRY)
+    return jax.jit(init), jax.jit(run, donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
+
+
+@functools.lru_cache(maxsize=32)
+def _predictor(bnn: BNN) -> Callable[..., jax.Array]:
+    def draw(key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: jax.Array, index: jax.Array) -> jax.Array:
+        return draw_outputs(bnn, jax.random.fold_in(key, index), params, mask, x[None])[0]
+
+    return jax.jit(jax.vmap(draw, in_axes=(0, 0, 0, 0, None)))

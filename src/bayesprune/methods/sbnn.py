@@ -1,0 +1,68 @@
+"""Gaussian spike and slab: cut by the inclusion probability in closed form."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+
+from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.types import Evidence, Info, PyTree, SparseState, SpikeSlab
+from bayesprune.prune import by_inclusion
+from bayesprune.prune.choose import SCOPES
+
+BIBTEX = """@article{saha2024bayesian,
+  title={Efficient Model Compression for {B}ayesian Neural Networks},
+  author={Saha, Diptarka and Liu, Zihe and Liang, Feng},
+  journal={Bayesian Analysis},
+  year={2024}
+}"""
+
+
+@dataclass(frozen=True)
+class SBNN:
+    """Keep the weights whose slab probability p* under a `priors.GaussianSlab` is highest (6.1).
+
+    Ranking by p* is ranking by the second moment loc² + scale²: a large weight stays, and so does one that the data leave wide
+    open. `SNR` drops the latter.
+
+    Args:
+        density: the fraction of the prunable weights that stays alive (one minus the paper's drop rate), in (0, 1]; or a
+            schedule, a function of the number of the pruning step (1, 2, ...). None cuts at ``probability``.
+        probability: the cut without a density, in (0, 1); 1/2 is the median probability model.
+        scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
+
+    Counts by density are exact, ties included. The dead stay dead. `prune_to_tolerance` finds the density that a held-out loss
+    allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), read=bnn.read)`; as a sparsifier
+    of `fit_svi` it is read so anyway.
+
+    Raises:
+        TypeError: the posterior holds no inclusion probabilities.
+
+    Example:
+        >>> SBNN(density=0.25)
+        SBNN(density=0.25, probability=0.5, scope='global')
+
+    Source: Saha, Liu & Liang (2024), section 4.
+    """
+
+    density: float | Callable[[Any], Any] | None = None
+    probability: float = 0.5
+    scope: str = "global"
+
+    reads: ClassVar[type] = SpikeSlab
+
+    def __post_init__(self) -> None:
+        by_inclusion.check(self.probability)
+        if self.density is not None and not callable(self.density):
+            check_density(self.density)
+        if self.scope not in SCOPES:
+            raise unknown_name("scope", self.scope, SCOPES)
+
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return by_inclusion.start(posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut once."""
+        return by_inclusion.cut(self.probability, self.density, self.scope, evidence, state)

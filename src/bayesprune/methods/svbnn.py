@@ -1,0 +1,68 @@
+"""Sparse variational networks: cut by the posterior inclusion probability of a spike at zero."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+
+from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.types import Evidence, Info, PyTree, SparseState, SpikeSlab
+from bayesprune.prune import by_inclusion
+from bayesprune.prune.choose import SCOPES
+
+BIBTEX = """@inproceedings{bai2020efficient,
+  title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
+  author={Bai, Jincheng and Song, Qifan and Cheng, Guang},
+  booktitle={Advances in Neural Information Processing Systems},
+  year={2020}
+}"""
+
+
+@dataclass(frozen=True)
+class SVBNN:
+    """Keep the weights that a `priors.DiracSlab` posterior includes with probability phi >= 1/2: the median probability model.
+
+    Args:
+        probability: the cut, in (0, 1).
+        density: instead of the cut, the fraction of the prunable weights that stays alive, those of largest phi: in (0, 1], or a
+            schedule, a function of the number of the pruning step (1, 2, ...).
+        scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
+
+    Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, `prune_once(fit.params, SVBNN())`,
+    or on the way, as a sparsifier of `fit_svi`. What the fit itself calls its sparsity, the mean of phi, is
+    `by_inclusion.expected_density`.
+
+    Raises:
+        TypeError: the posterior holds no inclusion probabilities.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> posterior = {"w": SpikeSlab(jnp.zeros(3), jnp.ones(3), jnp.array([-2.0, 0.1, 5.0]))}
+        >>> state = SVBNN().init(jax.random.key(0), posterior)
+        >>> print(SVBNN().step(jax.random.key(0), Evidence(posterior, None), state)[0].mask["w"])
+        [False  True  True]
+
+    Source: Bai, Song & Cheng (2020), section 6; Barbieri & Berger (2004) for the median probability model.
+    """
+
+    probability: float = 0.5
+    density: float | Callable[[Any], Any] | None = None
+    scope: str = "global"
+
+    reads: ClassVar[type] = SpikeSlab
+
+    def __post_init__(self) -> None:
+        by_inclusion.check(self.probability)
+        if self.density is not None and not callable(self.density):
+            check_density(self.density)
+        if self.scope not in SCOPES:
+            raise unknown_name("scope", self.scope, SCOPES)
+
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return by_inclusion.start(posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut once."""
+        return by_inclusion.cut(self.probability, self.density, self.scope, evidence, state)

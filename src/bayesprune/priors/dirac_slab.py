@@ -1,0 +1,111 @@
+"""Spike and slab with the spike at exactly zero: the prior of sparse variational networks."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpyro
+
+from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.formulas.dirac_slab import optimal_log_inclusion
+from bayesprune.model import select
+from bayesprune.model.families import Family, MeanFieldFamily
+from bayesprune.model.layout import Layout, Predicate
+from bayesprune.model.spike_slab import GATES, GatedNormal
+
+BIBTEX = """@inproceedings{bai2020efficient,
+  title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
+  author={Bai, Jincheng and Song, Qifan and Cheng, Guang},
+  booktitle={Advances in Neural Information Processing Systems},
+  year={2020}
+}"""
+
+OPTIMAL = ("optimal", "optimal_code")
+
+
+@dataclass(frozen=True)
+class DiracSlab:
+    """Every weight and bias is zero with probability 1 - lam, and else Gaussian; the posterior is of the same form.
+
+      g ~ Bernoulli(lam),  w_hat ~ N(0, 1),  w = slab_scale g w_hat;   q: g ~ Bernoulli(phi), w_hat ~ N(loc, scale²)
+
+    with the divergence (5.1) in closed form and gates by (5.2).
+
+    Args:
+        log_inclusion: log lam, a negative number; or "optimal", the rate of (5.3) for the network and the rows it is fitted to;
+            or "optimal_code", the same with the last term of the authors' program.
+        slab_scale: standard deviation of the slab in the weights' units: sqrt 2 in the paper, 1.3 in its code.
+        gate: how gradients reach phi: "hard" (0 or 1 forward, relaxed backward: the paper's), "inverse_cdf" (exact), or
+            "relaxed" (soft both ways; biased).
+        init_inclusion: phi at the start.
+        num_rows: rows of the data set for "optimal"; 0 takes those that the model is given, which `fit_svi` does right.
+
+    Sites: one per weight array, g w_hat; parameters ``loc``, ``scale`` and ``logit`` (the log-odds of phi) in its coordinates.
+    `BNN.posterior` gives `SpikeSlab` nodes. All weights may be pruned, those of the last layer too, unless the `BNN` is told
+    otherwise. `methods.SVBNN` cuts at phi = 1/2; `features.selected` reads which inputs are used.
+
+    Raises:
+        ValueError: ``log_inclusion`` is no negative number nor a known word, ``slab_scale`` is not positive, ``gate`` is
+            unknown, or ``init_inclusion`` is outside (0, 1).
+
+    Example:
+        >>> DiracSlab(log_inclusion=-20.0).gate
+        'hard'
+
+    Source: Bai, Song & Cheng (2020), equations 5 to 8; start values as in the authors' code.
+    """
+
+    log_inclusion: float | str = "optimal"
+    slab_scale: float = math.sqrt(2.0)
+    gate: str = "hard"
+    init_inclusion: float = 0.99
+    num_rows: int = 0
+
+    prunable: ClassVar[Predicate] = staticmethod(select.everything)
+
+    def __post_init__(self) -> None:
+        check_positive(self.slab_scale, "slab_scale")
+        check_integer(self.num_rows, "num_rows", minimum=0)
+        if self.gate not in GATES:
+            raise unknown_name("gate", self.gate, GATES)
+        if not 0 < self.init_inclusion < 1:
+            raise ValueError(f"init_inclusion must lie in (0, 1), got {self.init_inclusion}.")
+        if isinstance(self.log_inclusion, str):
+            if self.log_inclusion not in OPTIMAL:
+                raise unknown_name("log_inclusion", self.log_inclusion, OPTIMAL, "Or give log lam, a negative number.")
+        elif not self.log_inclusion < 0:
+            raise ValueError(
+                f"log_inclusion must be negative, got {self.log_inclusion}: it is log lam, the logarithm of a probability."
+            )
+
+    @property
+    def family(self) -> MeanFieldFamily:
+        """The start of the authors' code: weights in U(-0.6, 0.6), scales softplus(-6)."""
+        return MeanFieldFamily(init_range=0.6 / self.slab_scale, init_scale=math.log1p(math.exp(-6.0)) / self.slab_scale)
+
+    def model(self, layout: Layout, num_rows: int) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        log_lam = self.log_prior_inclusion(layout, num_rows)
+        logit = log_lam - math.log(-math.expm1(log_lam))
+        sample = lambda s: numpyro.sample(str(s.path), GatedNormal(logit=logit, gate=self.gate).expand(s.shape))  # noqa: E731
+        return {str(spec.path): self.slab_scale * sample(spec) for spec in layout if spec.bayesian}
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        for spec in layout:
+            if spec.bayesian:
+                family.gated(spec, self.gate, self.init_inclusion)
+
+    def log_prior_inclusion(self, layout: Layout, num_rows: int) -> float:
+        """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""
+        if not isinstance(self.log_inclusion, str):
+            return self.log_inclusion
+        kernels = [spec.shape for spec in layout if spec.bayesian and len(spec.shape) > 1]
+        return optimal_log_inclusion(
+            num_weights=sum(math.prod(spec.shape) for spec in layout if spec.bayesian),
+            num_hidden=max(len(kernels) - 1, 0),
+            width=max((shape[-1] for shape in kernels[:-1]), default=1),
+            num_rows=self.num_rows or num_rows,
+            num_inputs=math.prod(kernels[0][:-1]) if kernels else 1,
+            form="paper" if self.log_inclusion == "optimal" else "code",
+        )

@@ -1,0 +1,93 @@
+"""Spike and slab with a narrow Gaussian for the spike: inclusion probabilities in closed form."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpyro
+
+from bayesprune.core.checks import check_positive
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.formulas.mixture import inclusion_log_odds
+from bayesprune.model import select
+from bayesprune.model.families import Family, MeanFieldFamily
+from bayesprune.model.layout import Layout, Predicate
+from bayesprune.model.spike_slab import TwoNormals
+
+BIBTEX = """@article{saha2024bayesian,
+  title={Efficient Model Compression for {B}ayesian Neural Networks},
+  author={Saha, Diptarka and Liu, Zihe and Liang, Feng},
+  journal={Bayesian Analysis},
+  year={2024}
+}"""
+
+
+@dataclass(frozen=True)
+class GaussianSlab:
+    """Every weight and bias comes from a wide Gaussian or from a narrow one; which, the posterior says in closed form.
+
+      z ~ Bernoulli(slab_probability),  w ~ N(0, slab_scale²) if z else N(0, spike_scale²);   q: w ~ N(loc, scale²), z ~ Bern(p*)
+
+    The best p* for given loc and scale is (6.1), so it is put in and only loc and scale are trained, by the penalty (6.2).
+    The model itself has z summed out: it is the mixture density, so that NUTS takes it too.
+
+    Ranking weights by p* is ranking them by their second moment loc² + scale², for p* rises with nothing else: the spike, the
+    slab and their probability shape the training, and set where the cut at 1/2 falls.
+
+    Args:
+        spike_scale: standard deviation of the spike, in the weights' units; the paper's tables have exp(-6).
+        slab_scale: standard deviation of the slab; the paper's tables have exp(1).
+        slab_probability: of the slab, in (0, 1).
+
+    Sites: one per weight array, w_hat = w / slab_scale; in its coordinates the slab is N(0, 1). `BNN.posterior` gives
+    `SpikeSlab` nodes whose logit is that of p*. All weights may be pruned, those of the last layer too, unless the `BNN` is
+    told otherwise. `methods.SBNN` cuts; `schedules.Halving` is the authors' weight of the penalty within an epoch.
+
+    Raises:
+        ValueError: a scale is not positive, ``spike_scale >= slab_scale``, or ``slab_probability`` is outside (0, 1).
+
+    Example:
+        >>> round(GaussianSlab().spike_scale, 4)
+        0.0025
+
+    Source: Saha, Liu & Liang (2024), equations 3.1 to 3.8 and Algorithm 1.
+    """
+
+    spike_scale: float = 0.0024787521766663585
+    slab_scale: float = 2.718281828459045
+    slab_probability: float = 0.5
+
+    prunable: ClassVar[Predicate] = staticmethod(select.everything)
+
+    def __post_init__(self) -> None:
+        check_positive(self.spike_scale, "spike_scale")
+        check_positive(self.slab_scale, "slab_scale")
+        if self.spike_scale >= self.slab_scale:
+            raise ValueError(
+                f"spike_scale must be below slab_scale, got {self.spike_scale} and {self.slab_scale}: the slab is the wide one."
+            )
+        if not 0 < self.slab_probability < 1:
+            raise ValueError(f"slab_probability must lie in (0, 1), got {self.slab_probability}.")
+
+    @property
+    def family(self) -> MeanFieldFamily:
+        """Weights start as He et al. (2015) have them, surer than the slab by far: the paper does not say."""
+        return MeanFieldFamily(init_scale=0.02 / self.slab_scale, init_loc="he", unit=self.slab_scale)
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        prior = TwoNormals(self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
+        sample = lambda spec: numpyro.sample(str(spec.path), prior.expand(spec.shape))  # noqa: E731
+        return {str(spec.path): self.slab_scale * sample(spec) for spec in layout if spec.bayesian}
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        for spec in layout:
+            if spec.bayesian:
+                family.weight(spec)
+
+    def posterior(self, nodes: dict[str, MeanField]) -> dict[str, SpikeSlab]:
+        """The Gaussian nodes with their inclusion probabilities p* (6.1)."""
+        return {site: SpikeSlab(node.loc, node.scale, self._log_odds(node)) for site, node in nodes.items()}
+
+    def _log_odds(self, node: MeanField) -> Any:
+        return inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
