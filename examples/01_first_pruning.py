@@ -81,16 +81,15 @@ on_the_way = bp.fit_svi(
 # %% [markdown]
 # A pruned network may hold weights that are alive and yet do nothing: those into a unit all of whose outgoing weights
 # are gone. The data do not bear on them, so their posterior is their prior, and the evidence has nothing to say. So
-# two numbers are counted: weights *alive*, which were not pruned, and weights *in use*, which are alive and whose unit
-# still leads on.
+# two numbers are counted: weights *alive*, which were not pruned, and weights *in use*, which are alive and lie on a
+# living path from a pixel (or a bias) to an output.
 
 # %%
 
 
 def in_use(mask: dict) -> dict:
-    """The mask without first-layer weights whose unit feeds nothing. The second layer feeds the last one, which stays whole."""
-    feeds = np.asarray(mask["Dense_1.kernel"]).any(axis=1)
-    return mask | {site: mask[site] & feeds for site in ("Dense_0.kernel", "Dense_0.bias")}
+    """The mask without the weights that no living path leads through."""
+    return bp.metrics.weights_in_use(mask, {spec.path: spec.shape for spec in bnn.layout})
 
 
 def count(mask: dict) -> int:
@@ -161,12 +160,13 @@ bp.plots.pruned_share(on_the_way.history, left.add_subplot())
 used = in_use(on_the_way.mask)
 pictures = np.where(used[first], posterior[first].loc, np.nan)  # (pixels, units)
 strongest = np.argsort(-np.nansum(pictures**2, axis=0))
-for place, unit in zip(middle.subplots(4, 4).ravel(), strongest, strict=False):
+num_units = int(used[first].any(axis=0).sum())
+for place, unit in zip(middle.subplots(3, 4).ravel(), strongest, strict=False):
     shown = place.imshow(pictures[:, unit].reshape(8, 8), cmap=bp.plots.SIGNED, vmin=-2, vmax=2)
     place.set(xticks=[], yticks=[])
 middle.colorbar(shown, ax=middle.axes, label="posterior mean", shrink=0.8, extend="both")
-note = f"{count(used):,} of {total:,} prunable weights in use"
-middle.suptitle(f"first layer, 16 strongest of 64 units (grey: pruned, or feeds nothing)\n{note}", fontsize=10)
+note = f"{num_units} of {len(strongest)} units and {count(used):,} of {total:,} prunable weights in use"
+middle.suptitle(f"first layer, the 12 strongest units (grey: not in use)\n{note}", fontsize=10)
 axes = right.add_subplot()
 names = ("all weights", "magnitude, to as many in use", "BMR, on the way")
 for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"), strict=True)):

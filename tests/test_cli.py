@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import build, knobs, run, settings, tables
+from bayesprune.cli import build, knobs, results, run, settings, tables
 from bayesprune.cli.find import choose, flag_name
 from bayesprune.core.schedules import Cubic
 from bayesprune.infer import training
@@ -54,6 +54,26 @@ def test_a_run_leaves_its_files(done: Path) -> None:
     files = {"metrics.json", "settings.json", "posterior.safetensors", "history.npz", "predictions.npz", "checkpoints"}
     assert there == files | FIGURES
     assert all((done / name).read_bytes().startswith(b"\x89PNG") for name in FIGURES)
+
+
+def test_the_page_on_posteriors_names_every_note_and_its_lines_run(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reading_a_posterior.md").read_text(encoding="utf-8")
+    notes = load_posterior(done / "posterior.safetensors").metadata
+    assert [name for name in notes if f"| `{name}` |" not in page] == []
+    reader, lines = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(done)
+    names: dict[str, Any] = {}
+    exec(reader + lines.replace("runs/first/", ""), names)
+    assert names["kernel"].shape == (64, 8) and np.isfinite(names["kernel"]).all()
+
+
+def test_a_spike_and_slab_run_keeps_its_inclusion_log_odds_as_tensors(tmp_path: Path) -> None:
+    assert small_run(tmp_path / "gated", "--prior", "dirac-slab", "--method", "none") == 0
+    params, saved = results.read_params(tmp_path / "gated")
+    held = {tuple(where): name for name, where in saved.metadata["parameters"].items()}
+    for site, node in saved.posterior.items():
+        np.testing.assert_array_equal(params[held[site, "logit"]], node.logit)
+    assert not any(isinstance(value, list) for value in saved.metadata["other_parameters"].values())
 
 
 def test_metrics_say_what_they_are(done: Path) -> None:

@@ -14,6 +14,7 @@ from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.fit import fit_svi
 from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
 from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.stopping import EarlyStop
 from bayesprune.methods.bmr import bmr_prune
@@ -43,12 +44,14 @@ __all__ = [
     "Moment",
     "Program",
     "Pruned",
+    "Replicates",
     "SparseState",
     "SpikeSlab",
     "bmr_prune",
     "cite",
     "data",
     "evaluate",
+    "fit_replicates",
     "fit_svi",
     "likelihoods",
     "masked",
@@ -58,6 +61,7 @@ __all__ = [
     "plots",
     "predict",
     "predict_draws",
+    "predict_replicates",
     "priors",
     "prune_once",
     "report",

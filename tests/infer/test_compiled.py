@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -9,8 +10,15 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.core import masks
+from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Info, SparseState
+from bayesprune.infer.compiled import Recipe, compile_loop
+from bayesprune.infer.sites import Example
+from bayesprune.infer.start import reader, set_up_guide, start_mask
+from bayesprune.model.elbo import MeanFieldELBO
 from tests.infer import programs
+
+AUTO = {"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3)}
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,34 @@ class Watch:
         zero = jnp.zeros((), jnp.int32)
         seen = evidence.gradient["w"][self.index]
         return state, Info(masks.density(state.mask), {"w": jnp.ones(())}, zero, zero, zero, seen, jnp.ones(()))
+
+
+@dataclass(frozen=True)
+class Keys(Watch):
+    """Remembers the keys that it was given."""
+
+    def init(self, rng_key, posterior) -> SparseState:
+        return super().init(rng_key, posterior)._replace(memory=(jax.random.key_data(rng_key),))
+
+    def step(self, rng_key, evidence, state) -> tuple[SparseState, Info]:
+        return state._replace(memory=(jax.random.key_data(rng_key),)), super().step(rng_key, evidence, state)[1]
+
+
+def test_a_sparsifier_has_keys_of_its_own(rng_key) -> None:
+    data, _ = programs.line()
+    program = programs.linear_program()
+    set_up_guide(rng_key, program, data)
+    state = start_mask(rng_key, Keys(0), reader(program)(AUTO), None, program, data)
+    others = jax.random.key_data(jax.random.split(rng_key, 3))  # of parameters, of steps, of batches
+    assert not any(np.array_equal(state.memory[0], other) for other in others)
+
+    recipe = Recipe(program, MeanFieldELBO(), optax.sgd(0.0), Keys(0), Constant(1.0), reader(program), 50, (), None)
+    loop = compile_loop(recipe, Example.of(data))
+    carry = loop.init(rng_key, data)
+    state, _ = loop.prune(carry, data, state)
+    noise = jax.random.split(jax.random.fold_in(carry.rng_key, carry.step), 3)  # of the training step that follows
+    below = [jax.random.key_data(jax.random.split(key)) for key in noise]
+    assert not any(np.array_equal(state.memory[0], other) for pair in below for other in pair)
 
 
 @pytest.mark.parametrize("estimator", ["weight", "local"])

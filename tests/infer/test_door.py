@@ -24,6 +24,7 @@ BAD_DATA = {
     "row counts": (lambda: bp.Dataset(GOOD.x[:9], GOOD.y), ValueError, r"got \(9, 4\) and \(60,\)"),
     "empty": (lambda: bp.Dataset(GOOD.x[:0], GOOD.y[:0]), ValueError, r"data is empty"),
     "strings": (lambda: bp.Dataset(GOOD.x.astype(str), GOOD.y), TypeError, r"data\.x must hold numbers"),
+    "complex": (lambda: bp.Dataset(GOOD.x + 1j, GOOD.y), TypeError, r"data\.x must hold real numbers, got dtype complex"),
     "no data set": (lambda: GOOD.x, TypeError, r"fields x and y.*bp\.Dataset\(x, y\)"),
 }
 
@@ -44,6 +45,7 @@ BAD_SETTINGS = {
     "mask site": ({"mask": {"Dense_9.kernel": np.ones(3, bool)}}, ValueError, "unknown site in mask 'Dense_9.kernel'"),
     "mask shape": ({"mask": {"Dense_0.bias": np.ones(3, bool)}}, ValueError, r"mask\['Dense_0.bias'\] has shape \(3,\)"),
     "init_params": ({"init_params": {"w": np.ones(3)}}, ValueError, "unknown parameter of init_params 'w'"),
+    "stop without data": ({"early_stop": bp.EarlyStop("nll")}, ValueError, "early_stop watches the evaluation on eval_data"),
     "eval data": ({"eval_data": bp.Dataset(GOOD.x, GOOD.y + 7)}, ValueError, r"labels from 7 to 9"),
 }
 

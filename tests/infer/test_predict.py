@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen
 from numpyro.handlers import seed, trace
 from numpyro.infer import Predictive
 
@@ -103,6 +104,18 @@ def test_shapes_by_likelihood(likelihood, outputs, shape, rng_key) -> None:
     assert bp.predict_draws(rng_key, bnn, params, X, num_samples=2).shape == (2, 20, outputs)
 
 
+def test_bytes_are_numbers_like_any_other(rng_key) -> None:
+    class Shifted(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(2)((x - 200 * jnp.ones_like(x)) / 100.0)  # below zero, where bytes would wrap around
+
+    net = bp.BNN(Shifted(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(0.5), input_shape=(4,))
+    x = np.random.default_rng(0).integers(0, 256, (20, 4))
+    as_bytes, as_floats = (bp.predict(rng_key, net, start(net), x.astype(kind)) for kind in (np.uint8, np.float32))
+    np.testing.assert_allclose(as_bytes, as_floats, rtol=1e-5)
+
+
 BAD = {
     "no net": (lambda bnn: ((programs.linear_program(), start(bnn), X), {}), TypeError, "bnn must be a bp.BNN, got Program"),
     "rows": (lambda bnn: ((bnn, start(bnn), X[:, :3]), {}), ValueError, r"x must have shape \(rows, 4\), got \(20, 3\)"),
@@ -115,7 +128,11 @@ BAD = {
         ValueError,
         "unknown site in mask",
     ),
-    "mask shape": (lambda bnn: ((bnn, start(bnn), X), {"mask": {"Dense_0.bias": np.ones(3, bool)}}), ValueError, r"has \(5,\)"),
+    "mask shape": (
+        lambda bnn: ((bnn, start(bnn), X), {"mask": {"Dense_0.bias": np.ones(3, bool)}}),
+        ValueError,
+        r"its site \(5,\)",
+    ),
 }
 
 

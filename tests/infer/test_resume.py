@@ -49,6 +49,21 @@ def test_other_settings_do_not_resume(tmp_path, rng_key) -> None:
         bp.fit_svi(jax.random.key(5), bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
 
 
+def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+
+    def fit(num_steps: int) -> bp.FitResult:
+        # New functions at every call, at other addresses, as in a process that was started again.
+        keep, sparsifier = lambda step: 1.0, bp.methods.Magnitude(density=lambda step: 0.5)
+        made.append(keep)
+        settings = {"kl_weight": keep, "sparsifier": sparsifier, "every": 2, "checkpoint": str(tmp_path)}
+        return bp.fit_svi(rng_key, bnn, data, num_steps=num_steps, **settings)
+
+    made: list[object] = []  # kept, so that no address is used twice
+    fit(2)
+    assert len(fit(4).losses) == 4
+
+
 def test_a_finished_run_is_given_back_and_can_be_prolonged(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     first = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))

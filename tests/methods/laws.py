@@ -6,26 +6,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import Evidence, Info, MeanField, SparseState
+from bayesprune.core.types import Evidence, Info, MeanField, SparseState, SpikeSlab
 
 SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}
 
 
-def posterior(key: jax.Array, ties: bool = False) -> dict[str, MeanField]:
+def kind_of(method: Any) -> type:
+    """The nodes that a method, or its class, reads: `MeanField`, or what it says."""
+    return getattr(method, "reads", MeanField)
+
+
+def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:
+    """A node; the inclusion probabilities of a `SpikeSlab` rise with |loc| and are two in five below a half."""
+    return MeanField(loc, scale) if kind is MeanField else SpikeSlab(loc, scale, 4.0 * (jnp.abs(loc) - 0.5))
+
+
+def posterior(key: jax.Array, ties: bool = False, kind: type = MeanField) -> dict[str, Any]:
     """A made-up posterior; with ``ties`` every weight comes from three values."""
     nodes = {}
     for site, shape in SHAPES.items():
         key, a, b = jax.random.split(key, 3)
         loc = jax.random.normal(a, shape)
         scale = jax.random.uniform(b, shape, minval=0.05, maxval=1.0)
-        nodes[site] = MeanField(jnp.round(loc) if ties else loc, jnp.full(shape, 0.3) if ties else scale)
+        nodes[site] = node(kind, jnp.round(loc) if ties else loc, jnp.full(shape, 0.3) if ties else scale)
     return nodes
 
 
-def evidence(key: jax.Array, ties: bool = False) -> Evidence:
+def evidence(key: jax.Array, ties: bool = False, kind: type = MeanField) -> Evidence:
     first, second = jax.random.split(key)
     gradient = {site: jax.random.normal(second, shape) for site, shape in SHAPES.items()}
-    return Evidence(posterior(first, ties), gradient)
+    return Evidence(posterior(first, ties, kind), gradient)
 
 
 def act(method: Any, key: jax.Array, seen: Evidence, times: int = 1) -> tuple[SparseState, Info]:

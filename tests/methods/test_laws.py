@@ -9,7 +9,7 @@ import pytest
 
 from bayesprune import methods
 from bayesprune.core import masks
-from bayesprune.core.types import Evidence, Info, MeanField, Sparsifier
+from bayesprune.core.types import Evidence, Info, Sparsifier
 from tests.methods import laws
 
 METHODS = [pytest.param(cls(), id=name) for name, cls in methods.find().items()]
@@ -26,7 +26,7 @@ def test_it_is_a_sparsifier_of_hashable_knobs(method, rng_key) -> None:
 
 @every_method
 def test_purity(method, rng_key) -> None:
-    seen = laws.evidence(rng_key)
+    seen = laws.evidence(rng_key, kind=laws.kind_of(method))
     before = jax.tree.map(np.array, seen)
     first, again = laws.act(method, rng_key, seen), laws.act(method, rng_key, seen)
     assert laws.same(first, again)
@@ -42,9 +42,9 @@ def test_jit_changes_nothing_and_traces_once(method, rng_key) -> None:
         traces.append(1)
         return method.step(key, seen, state)
 
-    state = jitted = method.init(rng_key, laws.posterior(rng_key))
+    state = jitted = method.init(rng_key, laws.posterior(rng_key, kind=laws.kind_of(method)))
     for round_ in range(3):
-        seen = laws.evidence(jax.random.fold_in(rng_key, round_))
+        seen = laws.evidence(jax.random.fold_in(rng_key, round_), kind=laws.kind_of(method))
         state, info = method.step(rng_key, seen, state)
         jitted, jitted_info = step(rng_key, seen, jitted)
         assert laws.same(state.mask, jitted.mask)
@@ -54,7 +54,7 @@ def test_jit_changes_nothing_and_traces_once(method, rng_key) -> None:
 
 @every_method
 def test_mask_is_whole_and_boolean_and_info_counts_it(method, rng_key) -> None:
-    seen = laws.evidence(rng_key)
+    seen = laws.evidence(rng_key, kind=laws.kind_of(method))
     state, info = laws.act(method, rng_key, seen)
     assert {site: alive.shape for site, alive in state.mask.items()} == laws.SHAPES
     assert all(alive.dtype == bool for alive in state.mask.values())
@@ -69,8 +69,9 @@ def test_mask_is_whole_and_boolean_and_info_counts_it(method, rng_key) -> None:
 
 @every_method
 def test_the_dead_stay_dead_where_nothing_regrows(method, rng_key) -> None:
-    state, _ = laws.act(method, rng_key, laws.evidence(rng_key))
-    later, info = method.step(rng_key, laws.evidence(jax.random.key(9)), state)
+    kind = laws.kind_of(method)
+    state, _ = laws.act(method, rng_key, laws.evidence(rng_key, kind=kind))
+    later, info = method.step(rng_key, laws.evidence(jax.random.key(9), kind=kind), state)
     if int(info.num_grown) == 0:
         revived = [jnp.any(later.mask[s] & ~state.mask[s]) for s in state.mask]
         assert not any(bool(r) for r in revived)
@@ -79,7 +80,8 @@ def test_the_dead_stay_dead_where_nothing_regrows(method, rng_key) -> None:
 @every_method
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-6])
 def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
-    nodes = {s: MeanField(jnp.zeros(shape), jnp.full(shape, scale)) for s, shape in laws.SHAPES.items()}
+    kind = laws.kind_of(method)
+    nodes = {s: laws.node(kind, jnp.zeros(shape), jnp.full(shape, scale)) for s, shape in laws.SHAPES.items()}
     gradient = {s: jnp.zeros(shape) for s, shape in laws.SHAPES.items()}
     state, info = laws.act(method, rng_key, Evidence(nodes, gradient), times=2)
     assert np.isfinite(float(info.density))
@@ -91,7 +93,7 @@ def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
 
 @every_method
 def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
-    seen = laws.evidence(rng_key)
+    seen = laws.evidence(rng_key, kind=laws.kind_of(method))
     order = np.array([3, 0, 6, 1, 5, 2, 4])
     permute = lambda leaf: leaf[order] if leaf.shape == (7, 5) else leaf  # noqa: E731
     moved = jax.tree.map(permute, seen)
@@ -102,7 +104,7 @@ def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
 @pytest.mark.parametrize("cls", COUNTED)
 @pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
 def test_exact_counts_under_ties(cls, density, rng_key) -> None:
-    seen = laws.evidence(rng_key, ties=True)
+    seen = laws.evidence(rng_key, ties=True, kind=laws.kind_of(cls))
     state, _ = laws.act(cls(density=density), rng_key, seen)
     total = sum(int(np.prod(shape)) for shape in laws.SHAPES.values())
     assert int(masks.count(state.mask)) == max(len(laws.SHAPES), round(density * total))

@@ -130,6 +130,21 @@ def test_axes_and_figures_of_the_caller_are_used():
     assert plots.reliability_diagram(np.array([[0.4, 0.6]]), np.array([1]), fig=other) is other
 
 
+def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
+    whole = Figure(figsize=(9, 6))
+    parts = whole.subfigures(1, 4)
+    drawn = (
+        plots.training_curves(np.ones(5), {}, fig=parts[0]),
+        plots.first_layer_heatmap(np.ones((4, 3)), fig=parts[1]),
+        plots.reliability_diagram(np.array([[0.4, 0.6]]), np.array([1]), fig=parts[2]),
+    )
+    assert all(got is part and part.axes for got, part in zip(drawn, parts, strict=False))
+    assert plots.pruned_share(history(12), ax=parts[3].add_subplot()) is whole
+    assert len(parts[3].axes) == 2  # the colour scale stays in its part
+    plots.save(parts[0], tmp_path / "whole.png")
+    assert int.from_bytes((tmp_path / "whole.png").read_bytes()[16:20], "big") == 9 * 150
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [

@@ -13,7 +13,7 @@ from bayesprune.cli import knobs
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.types import Dataset, Evidence, MeanField
+from bayesprune.core.types import Dataset, Evidence, SpikeSlab
 from bayesprune.data import catalogue
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -116,7 +116,8 @@ def _reads_scale(method: Any) -> bool:
     loc = jnp.linspace(-0.3, 0.29, 24).reshape(4, 6)
     key, masks = jax.random.key(0), []
     for scale in (jnp.zeros_like(loc), jnp.full_like(loc, 0.5), 0.1 + 5 * loc**2):
-        posterior = {"Dense_0.kernel": MeanField(loc, scale)}
+        # Shown inclusion probabilities that do not differ: a method that reads them asks for a prior, not for a spread.
+        posterior = {"Dense_0.kernel": SpikeSlab(loc, scale, loc)}
         state = method.init(key, posterior)
         state, _ = method.step(key, Evidence(posterior, {"Dense_0.kernel": loc}), state)
         masks.append(np.asarray(state.mask["Dense_0.kernel"]))

@@ -140,8 +140,9 @@ def versions() -> dict[str, str]:
 
 
 def _parameter_names(params: Mapping[str, Any], posterior: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Which parameters the posterior holds, and as what: parameter -> (site, "loc" or "scale")."""
-    held = {id(getattr(node, field)): (site, field) for site, node in posterior.items() for field in ("loc", "scale")}
+    """Which parameters the posterior holds, and as what: parameter -> (site, "loc", "scale" or "logit")."""
+    fields = ("loc", "scale", "logit")
+    held = {id(getattr(node, field, None)): (site, field) for site, node in posterior.items() for field in fields}
     return {name: held[id(value)] for name, value in params.items() if id(value) in held}
 
 

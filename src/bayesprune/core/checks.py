@@ -2,10 +2,11 @@
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -40,6 +41,30 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> None:
     """Refuse what is not a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+
+
+def check_site(argument: str, site: str, value: Any, shapes: Mapping[str, tuple[int, ...]], spread: bool = False) -> None:
+    """Refuse ``argument[site]`` where there is no such site, or of another shape; ``spread``: what broadcasts to it may pass.
+
+    ``shapes``: the shape of every known site.
+    """
+    if site not in shapes:
+        raise unknown_name(f"site in {argument}", site, shapes)
+    shape, wanted = tuple(np.shape(value)), tuple(shapes[site])
+    fits = len(shape) <= len(wanted) and all(s in (1, w) for s, w in zip(shape[::-1], wanted[::-1], strict=False))
+    if not (fits if spread else shape == wanted):
+        raise ValueError(f"{argument}[{site!r}] has shape {shape}, its site {wanted}: give one value for each weight.")
+
+
+def check_mask(mask: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
+    """Masks by site as booleans, each of its site's shape; zeros and ones are taken too, and fractions above all refused."""
+    for site, alive in mask.items():
+        check_site("mask", site, alive, shapes)
+        if getattr(alive, "dtype", None) == np.dtype(bool) or isinstance(alive, jax.core.Tracer):
+            continue
+        if not np.isin(np.asarray(alive), (0, 1)).all():
+            raise ValueError(f"mask[{site!r}] must be boolean, True = alive, got other numbers: compare first, as in p > 0.5.")
+    return {site: jnp.asarray(alive, bool) for site, alive in mask.items()}
 
 
 def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:

@@ -102,7 +102,10 @@ class Pruned(NamedTuple):
 
 @runtime_checkable
 class Sparsifier(Protocol):
-    """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again."""
+    """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again.
+
+    One that needs more of a posterior than a mean and a spread says so in a class attribute, ``reads = SpikeSlab``.
+    """
 
     def __hash__(self) -> int: ...
 

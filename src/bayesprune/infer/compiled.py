@@ -11,13 +11,15 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
-from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState
+from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState, SpikeSlab
 from bayesprune.infer import batches as batching
 from bayesprune.infer.sites import Example, Sites, find_sites
 from bayesprune.model.handlers import masked, probed, scaled
 
 # The longest run of steps inside one call: the size of the buffer of losses.
 CHUNK = 500
+# Folded into the key of a step for its pruning; far from the numbers of particles, which count up from 0.
+_PRUNING = 2**31
 
 
 class Carry(NamedTuple):
@@ -40,7 +42,7 @@ class Recipe:
     optimizer: optax.GradientTransformation
     sparsifier: Any
     kl_weight: Callable[[jax.Array], Any]
-    read: Callable[[dict[str, Any]], dict[str, MeanField]]
+    read: Callable[[dict[str, Any]], dict[str, MeanField | SpikeSlab]]
     batch_size: int
     keywords: tuple[tuple[str, Any], ...]
     mesh: jax.sharding.Mesh | None
@@ -123,7 +125,8 @@ class Loop:
     def prune(self, carry: Carry, data: Dataset, state: SparseState) -> tuple[SparseState, Info]:
         """One step of the sparsifier; the gradient it may look at is that of the next minibatch, the dead weights' included."""
         posterior = self.recipe.read(self.sites.constrain(carry.params))
-        key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), 1))
+        # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
+        key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
         _, batch = self.draw(carry, data)
         probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
         loss = lambda p: self.loss(carry.params, carry, key, batch, data.x.shape[0], state.mask, p)[0]  # noqa: E731

@@ -18,7 +18,7 @@ from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
-from bayesprune.infer.resume import open_checkpoints
+from bayesprune.infer.resume import open_checkpoints, spelled
 from bayesprune.infer.sites import Example
 from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params
 from bayesprune.infer.stopping import EarlyStop, NeverStop
@@ -70,7 +70,7 @@ def fit_svi(
         num_particles: draws of the latent variables in each step.
         kl_weight: the divergence's weight as a function of the step, such as `schedules.LinearWarmup`.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
-        init_params: parameters to start from, as in ``fit.params``; others are initialised.
+        init_params: parameters to start from, as in ``fit.params``; others are initialised. Pruned ones need their mask too.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         early_stop: `EarlyStop` on a figure of the evaluation.
         callbacks: functions of a `Moment`, called between chunks of steps.
@@ -104,6 +104,8 @@ def fit_svi(
     if eval_data is not None:
         check_bnn(program)
         eval_data = door.check_program_data(program, eval_data, "eval_data")
+    elif not isinstance(early_stop, NeverStop):
+        raise ValueError("early_stop watches the evaluation on eval_data, and there is none: give eval_data=Dataset(x, y).")
     batch = door.check_batch(batch_size, data.x.shape[0])
     periods = Periods.of(
         num_steps,
@@ -116,7 +118,7 @@ def fit_svi(
     data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)
     read = reader(program)
-    keywords = (("train", True),) if isinstance(program, BNN) else ()
+    keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
     recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh)
     loop = compile_loop(recipe, Example.of(data))
@@ -126,10 +128,10 @@ def fit_svi(
         "rng_key": jax.random.key_data(rng_key).tolist(),
         "rows": data.x.shape[0],
         "batch_size": batch,
-        "sparsifier": repr(sparsifier),
+        "sparsifier": spelled(sparsifier),
         "every": periods.every,
         "estimator": type(elbo).__name__,
-        "kl_weight": repr(kl_weight),
+        "kl_weight": spelled(kl_weight),
     }
     checkpoints = open_checkpoints(checkpoint, fingerprint)
     carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))

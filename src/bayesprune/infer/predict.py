@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
-from bayesprune.core.checks import check_integer, check_key, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_mask
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 
@@ -89,8 +89,8 @@ def check_bnn(bnn: Any) -> None:
         )
 
 
-def _check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> None:
-    """Parameters that are missing would be initialised at random, and a mask's unknown sites ignored: refuse both."""
+def _check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+    """Missing parameters would be initialised at random, and a mask's unknown sites ignored: refuse both. The mask, checked."""
     try:
         nodes = bnn.posterior(params)
     except KeyError as missing:
@@ -99,12 +99,10 @@ def _check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> None
             f"{', '.join(list(params)[:6])}."
         ) from None
     shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}
-    for argument, found in (("params", {path: node.loc for path, node in nodes.items()}), ("mask", mask)):
-        for path, value in found.items():
-            if path not in shapes:
-                raise unknown_name(f"site in {argument}", path, shapes)
-            if jnp.shape(value) != shapes[path]:
-                raise ValueError(f"{argument} have shape {jnp.shape(value)} at site {path!r}, the network has {shapes[path]}.")
+    for path, node in nodes.items():
+        if jnp.shape(node.loc) != shapes[path]:
+            raise ValueError(f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}.")
+    return check_mask(mask, shapes)
 
 
 def _check(
@@ -112,13 +110,15 @@ def _check(
 ) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
-    _check_sites(bnn, params, mask or {})
+    mask = _check_sites(bnn, params, mask or {})
     x = np.asarray(x)
+    # As in training: arithmetic on bytes would wrap around.
+    x = x.astype(np.int32) if x.dtype.kind in "biu" else x
     if tuple(x.shape[1:]) != bnn.input_shape:
         raise ValueError(f"x must have shape (rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}: reshape it.")
     if len(x) == 0:
         raise ValueError("x is empty: there are no rows to predict.")
-    return check_key(rng_key), x, mask or {}
+    return check_key(rng_key), x, mask
 
 
 def _blocks(x: np.ndarray) -> Iterator[np.ndarray]:
@@ -137,7 +137,7 @@ def _unblock(blocks: list[Any], num_rows: int) -> np.ndarray:
     return np.concatenate(flat)[:num_rows]
 
 
-def _outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
+def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
     """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
     guide_key, model_key = jax.random.split(rng_key)
     sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
@@ -150,9 +150,9 @@ def _outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[st
 def _mean(bnn: BNN) -> Callable[..., jax.Array]:
     def mean(rng_key, params, mask, block, num_samples):  # type: ignore[no-untyped-def]
         def add(index, total):  # type: ignore[no-untyped-def]
-            return total + _outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+            return total + draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
 
-        shape = jax.eval_shape(lambda: _outputs(bnn, rng_key, params, mask, block))
+        shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, params, mask, block))
         return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples
 
     return jax.jit(mean)
@@ -161,5 +161,5 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
 @functools.lru_cache(maxsize=32)
 def _draw(bnn: BNN) -> Callable[..., jax.Array]:
     return jax.jit(
-        lambda rng_key, params, mask, block, index: _outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+        lambda rng_key, params, mask, block, index: draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
     )

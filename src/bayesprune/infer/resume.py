@@ -1,6 +1,7 @@
 """Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,15 @@ class FitCheckpoints:
     def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         self.checkpoints.save(step, (carry, sparse, record.losses[:step]), metadata)
+
+
+def spelled(value: Any) -> str:
+    """What a setting looks like in every process: its representation without the addresses of functions.
+
+    >>> spelled(lambda step: 1.0)
+    '<function <lambda>>'
+    """
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def open_checkpoints(folder: str | os.PathLike[str] | None, fingerprint: dict[str, Any]) -> FitCheckpoints | NoCheckpoints:

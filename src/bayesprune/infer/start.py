@@ -9,18 +9,19 @@ import jax.numpy as jnp
 from numpyro.handlers import seed, trace
 from numpyro.infer.autoguide import AutoGuide
 
-from bayesprune.core.checks import unknown_name
-from bayesprune.core.types import Dataset, MeanField, SparseState
+from bayesprune.core import trees
+from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.types import Dataset, MeanField, SparseState, SpikeSlab
 from bayesprune.infer.compiled import Carry, Compiled
 from bayesprune.infer.result import KeepAll
 from bayesprune.model.bnn import BNN
-from bayesprune.model.elbo import read_gaussian
+from bayesprune.model.divergence import read_gaussian
 from bayesprune.model.select import everything
 from bayesprune.prune.read import read
 
 
 @functools.lru_cache(maxsize=32)
-def reader(program: Any) -> Callable[[dict[str, Any]], dict[str, MeanField]]:
+def reader(program: Any) -> Callable[[dict[str, Any]], dict[str, MeanField | SpikeSlab]]:
     """How the posterior of the weights that may be pruned is read from parameters; one function for each program."""
     if isinstance(program, BNN):
         return program.read
@@ -65,17 +66,13 @@ def start_mask(
     """The sparsifier's first state, with the prior's scales read from the program, under the mask that was given."""
     if not posterior and not isinstance(sparsifier, KeepAll):
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
-    state = sparsifier.init(jax.random.fold_in(rng_key, 2), posterior)
+    # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
+    state = sparsifier.init(jax.random.fold_in(rng_key, 3), posterior)
     if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
         state = state._replace(prior_scale=_prior_scales(program, data, state.prior_scale))
     if not mask:
         return state
-    for site, alive in mask.items():
-        if site not in posterior:
-            raise unknown_name("site in mask", site, posterior)
-        if jnp.shape(alive) != jnp.shape(posterior[site].loc):
-            raise ValueError(f"mask[{site!r}] has shape {jnp.shape(alive)}, its site {jnp.shape(posterior[site].loc)}.")
-    given = {site: jnp.asarray(alive, bool) for site, alive in mask.items()}
+    given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
     return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
 
 

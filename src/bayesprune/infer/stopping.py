@@ -31,7 +31,8 @@ class EarlyStop:
         if values is None:
             known = sorted(name.removeprefix("eval/") for name in history if name.startswith("eval/") and name != "eval/step")
             raise ValueError(f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}.")
-        best = int(np.argmax(values) if self.metric in _HIGHER_IS_BETTER else np.argmin(values))
+        scores = np.asarray(values) if self.metric in _HIGHER_IS_BETTER else -np.asarray(values)
+        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
         return len(values) - 1 - best >= self.patience
 
 

@@ -1,7 +1,7 @@
 """Figures of a fit. Each function returns a matplotlib ``Figure`` of its own and leaves no global state, so it runs headless.
 
-Single-panel figures take ``ax``, an axes of your own to draw into; the others take ``fig``. Import this module only when a
-figure is wanted: it is the one place that needs matplotlib.
+Single-panel figures take ``ax``, an axes of your own to draw into, and return its figure; the others take ``fig``, a figure or
+a subfigure of your own, and return it. Import this module only when a figure is wanted: nothing else needs matplotlib.
 """
 
 import os
@@ -14,76 +14,45 @@ import numpy as np
 from bayesprune.report.atomic import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
+from bayesprune.report.plots_style import (
+    BLACK,
+    GREY,
+    PALETTE,
+    SIGNED,
+    Axes,
+    Figure,
+    FigureBase,
+    figure,
+    in_order,
+    in_percent,
+    legend_beside,
+    legend_of_sites,
+    over_steps,
+    signed,
+    single,
+    style,
+)
 from bayesprune.report.tiles import mosaic, tile_shape
 
-try:
-    from matplotlib import colormaps
-    from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-except ImportError as error:
-    raise ImportError('figures need matplotlib: pip install "bayesprune[plots]"') from error
-
-# Okabe and Ito's palette, told apart by colour-blind eyes; black is kept for totals
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
-BLACK, GREY = "#222222", "#999999"
-SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN stands for a pruned weight
-DASHES = ("-", "--", "-.")
 MAX_CURVE_POINTS = 1000
-MAX_LEGEND = 8
 SMALLEST_SHOWN = 1e-6
+
+__all__ = [
+    "BLACK",
+    "GREY",
+    "PALETTE",
+    "SIGNED",
+    "density_per_layer",
+    "first_layer_heatmap",
+    "loc_cdf",
+    "pruned_share",
+    "reliability_diagram",
+    "save",
+    "training_curves",
+]
 
 Posterior = Mapping[str, Any]
 Mask = Mapping[str, ArrayLike]
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _single(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
-    """The caller's axes and its figure, or new ones."""
-    if ax is None:
-        ax = _figure(width, height).add_subplot()
-    return ax.get_figure(root=True), ax
-
-
-def _style(ax: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
-    """The one look of all figures."""
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    ax.set_title(title, fontsize=11)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(True, color="#E6E6E6", linewidth=0.6)
-    ax.set_axisbelow(True)
-
-
-def _sites(names: list[str]) -> list[str]:
-    """Names with their numbers in order of size, so that layer 10 comes after layer 9."""
-    parts = {n: [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in n.replace("_", ".").split(".")] for n in names}
-    return sorted(names, key=parts.__getitem__)
-
-
-def _legend_of_sites(ax: Axes, curves: dict[str, tuple[Any, Any]], drawstyle: str = "default") -> None:
-    """One curve a site: up to eight get a legend, more get a colour scale."""
-    many = len(curves) > MAX_LEGEND
-    shades = ScalarMappable(Normalize(1, len(curves)), "viridis")
-    for i, (site, (x, y)) in enumerate(curves.items()):
-        color, dash = (shades.to_rgba(i + 1), "-") if many else (PALETTE[i % len(PALETTE)], DASHES[i % 3])
-        label = "_hidden" if many else site  # matplotlib leaves a leading underscore out of the legend
-        ax.plot(x, y, color=color, linestyle=dash, linewidth=1.4, drawstyle=drawstyle, label=label)
-    if many:
-        bar = ax.figure.colorbar(shades, ax=ax, label="layer, in order of name")
-        bar.locator = MaxNLocator(integer=True, nbins=6)
-
-
-def _legend_beside(ax: Axes, num_sites: int) -> None:
-    """Right of the axes; above them where the colour scale has taken that side."""
-    loc, anchor = ("center left", (1.01, 0.5)) if num_sites <= MAX_LEGEND else ("lower right", (1.0, 1.0))
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False, fontsize=9, loc=loc, bbox_to_anchor=anchor)
 
 
 def _history(history: Mapping[str, Any], key: str, remedy: str) -> np.ndarray:
@@ -92,7 +61,7 @@ def _history(history: Mapping[str, Any], key: str, remedy: str) -> np.ndarray:
     return np.asarray(history[key], np.float64)
 
 
-def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: Figure | None = None) -> Figure:
+def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: FigureBase | None = None) -> FigureBase:
     """The loss, and beside it every test metric that was recorded, over training steps.
 
     ``losses``: (num_steps,), negative ELBO of the whole data set in nats; pale, single steps, and dark, medians of blocks of
@@ -105,15 +74,14 @@ def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: Figure |
     metrics = [k for k in history if k.startswith("eval/") and k != "eval/step" and np.size(history[k])]
     columns = min(1 + len(metrics), 3)
     rows = -(-(1 + len(metrics)) // columns)
-    fig = _figure(4.2 * columns, 3.3 * rows) if fig is None else fig
+    fig = figure(4.2 * columns, 3.3 * rows) if fig is None else fig
     axes = fig.subplots(rows, columns, squeeze=False).ravel()
     _loss_panel(axes[0], losses, np.asarray(history.get("prune/step", [])))
     for ax, key in zip(axes[1:], metrics, strict=False):
         name = key.removeprefix("eval/")
         ax.plot(history["eval/step"], history[key], color=PALETTE[0], marker="o", markersize=3.5)
-        _style(ax, "training step", {"nll": "nll (nats per row)", "ece": "ece (15 equal-width bins)"}.get(name, name))
-        ax.set_xlim(0, len(losses))
-        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        style(ax, "training step", {"nll": "nll (nats per row)", "ece": "ece (15 equal-width bins)"}.get(name, name))
+        over_steps(ax, len(losses))
     for ax in axes[1 + len(metrics) :]:
         ax.set_visible(False)
     return fig
@@ -126,12 +94,11 @@ def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
     thin = slice(None, None, max(1, len(losses) // MAX_CURVE_POINTS))
     ax.plot(step[thin], losses[thin], color="#B5CDE0", linewidth=0.7)
     ax.plot((np.arange(len(whole)) + 0.5) * block, np.median(whole, axis=1), color=PALETTE[0], linewidth=1.6)
-    _style(ax, "training step", "negative ELBO (nats)")
+    style(ax, "training step", "negative ELBO (nats)")
     kept = losses[np.isfinite(losses)]
     if kept.size and kept.min() > 0 and kept.max() > 20 * kept.min():
         ax.set_yscale("log")
-    ax.set_xlim(0, len(losses))
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    over_steps(ax, len(losses))
     if prune_steps.size:
         foot = ax.get_xaxis_transform()
         ax.plot(prune_steps, np.full(len(prune_steps), 0.015), "|", color=PALETTE[1], transform=foot, label="pruning step")
@@ -146,14 +113,14 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     remedy = "fit with a sparsifier to record it"
     step, density = _history(history, "prune/step", remedy), _history(history, "prune/density", remedy)
     prefix = "prune/density/"
-    sites = _sites([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
-    fig, ax = _single(ax)
+    sites = in_order([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
+    fig, ax = single(ax)
     ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
-    _legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
-    _style(ax, "training step", "pruned share")
+    legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
+    style(ax, "training step", "pruned share")
     ax.set_ylim(-0.02, 1.02)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _legend_beside(ax, len(sites))
+    in_percent(ax.yaxis)
+    legend_beside(ax, len(sites))
     return fig
 
 
@@ -163,7 +130,7 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     ``posterior``: {site: MeanField}; with ``mask``, {site: booleans}, dead weights count as exactly zero.
     Source: after Markovic et al. 2024, figure 3.
     """
-    size = {s: np.sort(np.abs(_alive_or_zero(posterior[s].loc, s, mask)).ravel()) for s in _sites(list(posterior))}
+    size = {s: np.sort(np.abs(_alive_or_zero(posterior[s].loc, s, mask)).ravel()) for s in in_order(list(posterior))}
     positive = [v[v > 0] for v in size.values() if (v > 0).any()]
     if not positive:
         raise ValueError("posterior has no weight whose mean differs from zero: is the mask empty, or the fit untrained?")
@@ -172,14 +139,14 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     left = max(left, right * SMALLEST_SHOWN)
     x = np.geomspace(left, right, MAX_CURVE_POINTS)
     curves = {site: (x, np.searchsorted(v, x, side="right") / len(v)) for site, v in size.items()}
-    fig, ax = _single(ax)
-    _legend_of_sites(ax, curves, drawstyle="steps-post")
+    fig, ax = single(ax)
+    legend_of_sites(ax, curves, drawstyle="steps-post")
     ax.set_xscale("log")
     ax.set_xlim(left, right)
-    _style(ax, _loc_label(posterior), "share of weights at or below")
+    style(ax, _loc_label(posterior), "share of weights at or below")
     ax.set_ylim(0, 1.02)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _legend_beside(ax, len(curves))
+    in_percent(ax.yaxis)
+    legend_beside(ax, len(curves))
     return fig
 
 
@@ -197,9 +164,9 @@ def first_layer_heatmap(
     loc_kernel: ArrayLike,
     mask: ArrayLike | None = None,
     image_shape: tuple[int, ...] | None = None,
-    fig: Figure | None = None,
+    fig: FigureBase | None = None,
     max_features: int = 64,
-) -> Figure:
+) -> FigureBase:
     """The first layer's posterior means as pictures, one tile a feature, strongest first; pruned weights are grey.
 
     ``loc_kernel``: (inputs, features) of a dense layer, whose inputs are the pixels of ``image_shape``, (height, width[,
@@ -216,10 +183,10 @@ def first_layer_heatmap(
     order = np.argsort(-np.nansum(values**2, axis=tuple(range(kernel.ndim - 1))), kind="stable")
     shown = values[..., order[:max_features]]
     peak = float(np.nanquantile(np.abs(shown), 0.995)) if np.isfinite(shown).any() else 0.0
-    scale = ScalarMappable(Normalize(-(peak or 1.0), peak or 1.0), SIGNED)
+    scale = signed(peak or 1.0)
     shape = tile_shape(shown.shape, image_shape)
     sheet = mosaic(scale.to_rgba(shown.ravel()).reshape(*shape, 4))
-    fig = _figure(6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0))) if fig is None else fig
+    fig = figure(6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0))) if fig is None else fig
     ax = fig.add_subplot()
     ax.imshow(sheet, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
@@ -232,7 +199,7 @@ def first_layer_heatmap(
     return fig
 
 
-def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: Figure | None = None) -> Figure:
+def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None = None) -> FigureBase:
     """How often the most probable class was right, given how sure the model was; below, how often it was that sure.
 
     ``probs``: (rows, classes); ``y``: (rows,) labels. The bins and the ECE of the title are those of `metrics.ece`.
@@ -240,7 +207,7 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: Figure | None = Non
     bins = top_label_bins(probs, y)
     num_bins = len(bins.count)
     centre, width = (np.arange(num_bins) + 0.5) / num_bins, 0.9 / num_bins
-    fig = _figure(4.6, 5.4) if fig is None else fig
+    fig = figure(4.6, 5.4) if fig is None else fig
     top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     top.bar(centre, np.nan_to_num(bins.observed), width, color=PALETTE[0], label="accuracy")
     top.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")
@@ -254,12 +221,12 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: Figure | None = Non
         clip_on=False,
         label="at the mean confidence",
     )
-    _style(top, "", "accuracy", f"ECE {ece(probs, y):.3f} (top label, {num_bins} equal-width bins)")
+    style(top, "", "accuracy", f"ECE {ece(probs, y):.3f} (top label, {num_bins} equal-width bins)")
     top.set(xlim=(0, 1), ylim=(0, 1.02))
     top.legend(frameon=False, fontsize=9, loc="upper left")
     foot.bar(centre, bins.count / bins.count.sum(), width, color=GREY)
-    _style(foot, "confidence", "share of rows")
-    foot.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    style(foot, "confidence", "share of rows")
+    in_percent(foot.yaxis, decimals=0)
     return fig
 
 
@@ -270,10 +237,10 @@ def density_per_layer(mask: Mask, ax: Axes | None = None) -> Figure:
     """
     if not mask:
         raise ValueError("mask is empty: there is no prunable tensor to show.")
-    sites = _sites(list(mask))
+    sites = in_order(list(mask))
     alive = [truth_values(mask[s], f"mask[{s!r}]") for s in sites]
     share = np.array([a.mean() for a in alive])
-    fig, ax = _single(ax, 6.4, 1.3 + 0.32 * len(sites))
+    fig, ax = single(ax, 6.4, 1.3 + 0.32 * len(sites))
     place = np.arange(len(sites))
     ax.barh(place, np.ones(len(sites)), color="#EFEFEF")
     ax.barh(place, share, color=PALETTE[0])
@@ -281,19 +248,22 @@ def density_per_layer(mask: Mask, ax: Axes | None = None) -> Figure:
         note = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": BLACK}
         ax.annotate(f"{s:.1%}", (1, i), (42, 0), ha="right", **note)
         ax.annotate(f"{int(a.sum()):,} of {a.size:,}", (1, i), (50, 0), **note)
-    _style(
+    style(
         ax, "alive share of the prunable weights", "", f"{sum(a.sum() for a in alive) / sum(a.size for a in alive):.2%} alive"
     )
     ax.set_yticks(place, sites)
     ax.set_ylim(len(sites) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.set_xlim(0, 1)
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(ax.xaxis)
     return fig
 
 
-def save(fig: Figure, path: str | os.PathLike[str]) -> None:
-    """Write ``fig`` to ``path`` as a PNG of 150 dots per inch, whole or not at all; ``OSError`` names path and remedy."""
+def save(fig: FigureBase, path: str | os.PathLike[str]) -> None:
+    """Write ``fig`` to ``path`` as a PNG of 150 dots per inch, whole or not at all; ``OSError`` names path and remedy.
+
+    A subfigure is written with the whole figure that it is a part of.
+    """
     buffer = BytesIO()
-    fig.savefig(buffer, format="png", dpi=150)
+    fig.get_figure(root=True).savefig(buffer, format="png", dpi=150)
     write_atomically(path, buffer.getvalue())

@@ -1,0 +1,86 @@
+"""The one look of all figures: colours, axes, legends of layers. What the figures show is in `bayesprune.report.plots`."""
+
+from typing import Any
+
+try:
+    from matplotlib import colormaps
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure, FigureBase
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+except ImportError as error:
+    raise ImportError('figures need matplotlib: pip install "bayesprune[plots]"') from error
+
+__all__ = ["Axes", "Figure", "FigureBase"]  # handed on, so that matplotlib is imported, and missed, in one place
+
+# Okabe and Ito's palette, told apart by colour-blind eyes; black is kept for totals
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
+BLACK, GREY = "#222222", "#999999"
+SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN stands for a pruned weight
+DASHES = ("-", "--", "-.")
+MAX_LEGEND = 8
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that belongs to no window."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def single(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
+    """The caller's axes and its figure, or new ones."""
+    if ax is None:
+        ax = figure(width, height).add_subplot()
+    return ax.get_figure(root=True), ax
+
+
+def style(ax: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
+    """The one look of all figures."""
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    ax.set_title(title, fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, color="#E6E6E6", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def in_percent(axis: Any, decimals: int | None = None) -> None:
+    """Shares as percentages."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals))
+
+
+def over_steps(ax: Axes, num_steps: int) -> None:
+    """Training steps along the foot, with few ticks: several panels stand side by side."""
+    ax.set_xlim(0, num_steps)
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
+def signed(peak: float) -> ScalarMappable:
+    """Colours for numbers from -peak to peak, white at 0, grey for NaN."""
+    return ScalarMappable(Normalize(-peak, peak), SIGNED)
+
+
+def in_order(names: list[str]) -> list[str]:
+    """Names with their numbers in order of size, so that layer 10 comes after layer 9."""
+    parts = {n: [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in n.replace("_", ".").split(".")] for n in names}
+    return sorted(names, key=parts.__getitem__)
+
+
+def legend_of_sites(ax: Axes, curves: dict[str, tuple[Any, Any]], drawstyle: str = "default") -> None:
+    """One curve a site: up to eight get a legend, more get a colour scale."""
+    many = len(curves) > MAX_LEGEND
+    shades = ScalarMappable(Normalize(1, len(curves)), "viridis")
+    for i, (site, (x, y)) in enumerate(curves.items()):
+        color, dash = (shades.to_rgba(i + 1), "-") if many else (PALETTE[i % len(PALETTE)], DASHES[i % 3])
+        label = "_hidden" if many else site  # matplotlib leaves a leading underscore out of the legend
+        ax.plot(x, y, color=color, linestyle=dash, linewidth=1.4, drawstyle=drawstyle, label=label)
+    if many:
+        bar = ax.figure.colorbar(shades, ax=ax, label="layer, in order of name")
+        bar.locator = MaxNLocator(integer=True, nbins=6)
+
+
+def legend_beside(ax: Axes, num_sites: int) -> None:
+    """Right of the axes; above them where the colour scale has taken that side."""
+    loc, anchor = ("center left", (1.01, 0.5)) if num_sites <= MAX_LEGEND else ("lower right", (1.0, 1.0))
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=9, loc=loc, bbox_to_anchor=anchor)

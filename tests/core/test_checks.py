@@ -1,0 +1,65 @@
+"""Checks of what concerns sites: one wording wherever a mask comes in."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.core.checks import check_mask, check_site
+
+SHAPES = {"Dense_0.kernel": (2, 3), "Dense_0.bias": (3,)}
+
+
+def test_a_good_mask_comes_back_boolean() -> None:
+    given = {"Dense_0.kernel": np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), "Dense_0.bias": [True, False, True]}
+    taken = check_mask(given, SHAPES)
+    assert {site: (alive.dtype, alive.shape) for site, alive in taken.items()} == {s: (bool, SHAPES[s]) for s in SHAPES}
+    np.testing.assert_array_equal(taken["Dense_0.kernel"], given["Dense_0.kernel"] != 0)
+    assert jax.jit(lambda m: check_mask(m, SHAPES))(taken).keys() == taken.keys()
+
+
+BAD = {
+    "site": ({"Dense_0.kernle": True}, "unknown site in mask 'Dense_0.kernle'. Did you mean 'Dense_0.kernel'"),
+    "shape": ({"Dense_0.kernel": np.ones(3, bool)}, "mask['Dense_0.kernel'] has shape (3,), its site (2, 3)"),
+    "one for all": ({"Dense_0.bias": True}, "has shape (), its site (3,): give one value for each weight"),
+    "probabilities": ({"Dense_0.bias": np.full(3, 0.2)}, "mask['Dense_0.bias'] must be boolean"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_mask_is_told(case: str) -> None:
+    mask, message = BAD[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_mask(mask, SHAPES)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3), (2, 1), (2, 3)])
+def test_what_may_be_spread_broadcasts(shape: tuple[int, ...]) -> None:
+    check_site("prior_scale", "Dense_0.kernel", np.ones(shape), SHAPES, spread=True)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2, 3), (6,)])
+def test_what_does_not_broadcast_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="prior_scale"):
+        check_site("prior_scale", "Dense_0.kernel", np.ones(shape), SHAPES, spread=True)
+
+
+def test_every_door_says_the_same(rng_key: jax.Array) -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
+    data = bp.Dataset(jnp.ones((4, 2)), jnp.array([0, 1, 0, 1]))
+    params = bp.fit_svi(rng_key, bnn, data, num_steps=1).params
+    doors = (
+        lambda mask: bp.fit_svi(rng_key, bnn, data, num_steps=1, mask=mask),
+        lambda mask: bp.bmr_prune(params, mask=mask),
+        lambda mask: bp.predict(rng_key, bnn, params, data.x, mask=mask),
+    )
+    for mask, _ in BAD.values():
+        told = []
+        for door in doors:
+            with pytest.raises(ValueError) as error:
+                door(mask)
+            told.append(str(error.value).split(" Did you mean")[0])  # the doors know more sites or fewer
+        assert len(set(told)) == 1

@@ -1,0 +1,26 @@
+"""The state before the first pruning."""
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.core.types import MeanField
+from bayesprune.prune.book import first_state
+
+POSTERIOR = {"w": MeanField(np.ones((2, 3)), np.ones((2, 3))), "v": MeanField(np.ones(2), np.ones(2))}
+
+
+def test_all_alive_with_standard_priors() -> None:
+    state = first_state(POSTERIOR)
+    assert {site: alive.shape for site, alive in state.mask.items()} == {"w": (2, 3), "v": (2,)}
+    assert all(bool(alive.all()) for alive in state.mask.values())
+    assert {site: float(scale) for site, scale in state.prior_scale.items()} == {"w": 1.0, "v": 1.0}
+    assert state.memory is POSTERIOR and state.step.dtype == np.int32 and int(state.step) == 0
+
+
+@pytest.mark.parametrize("name", ["BMR", "SNR", "Magnitude"])
+def test_methods_start_from_it(name: str) -> None:
+    own, shared = bp.methods.get(name)().init(jax.random.key(0), POSTERIOR), first_state(POSTERIOR)
+    assert jax.tree.structure(own) == jax.tree.structure(shared)
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (own, shared)), strict=True))
