@@ -5,9 +5,9 @@ Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own e
 """
 
 import importlib
-from types import ModuleType
+from typing import Any
 
-from bayesprune import data, methods, nets, priors, report
+from bayesprune import data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
 from bayesprune.infer.diverged import DivergedError
@@ -32,6 +32,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BNN",
+    "BayesianFeatureSelector",
+    "BayesianSparseClassifier",
+    "BayesianSparseRegressor",
     "Dataset",
     "DivergedError",
     "EarlyStop",
@@ -51,6 +54,7 @@ __all__ = [
     "cite",
     "data",
     "evaluate",
+    "features",
     "fit_replicates",
     "fit_svi",
     "likelihoods",
@@ -71,8 +75,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    # Matplotlib is an extra: the figures are imported when they are first asked for.
+def __getattr__(name: str) -> Any:
+    # Matplotlib and scikit-learn are extras: what needs them is imported when it is first asked for.
+    if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor"):
+        return getattr(importlib.import_module("bayesprune.estimators"), name)
     if name == "plots":
         return importlib.import_module("bayesprune.report.plots")
     raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")

@@ -1,6 +1,5 @@
 """The spike-and-slab distributions: densities, draws, divergences, and what NumPyro makes of them."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -99,9 +98,7 @@ def test_dead_weights_are_zero_and_leave_the_bound(rng_key) -> None:
 
 
 def test_numpyros_svi_takes_a_network_with_gates(rng_key) -> None:
-    bnn = bp.BNN(
-        bp.nets.MLP((4,), 1), prior=bp.priors.DiracSlab(), likelihood=bp.likelihoods.Normal(1.0), input_shape=(2,)
-    )
+    bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.DiracSlab(), likelihood=bp.likelihoods.Normal(1.0), input_shape=(2,))
     x = jnp.ones((5, 2))
     result = SVI(bnn.model, bnn.guide, numpyro.optim.Adam(1e-2), TraceMeanField_ELBO()).run(
         rng_key, 3, x, jnp.ones(5), progress_bar=False

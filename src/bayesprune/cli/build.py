@@ -18,7 +18,7 @@ from bayesprune.data import catalogue
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
 
-PRUNABLE = ("not_last", "everything", "kernels")
+PRUNABLE = ("prior", "not_last", "everything", "kernels")
 VALIDATION_SEED = 0
 
 
@@ -93,7 +93,7 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
         likelihood=likelihoods.Normal() if real else likelihoods.Categorical(),
         input_shape=data.train.x.shape[1:],
         posterior=settings.posterior.replace("-", "_"),
-        prunable=getattr(select, settings.prunable),
+        prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
     )
 
 

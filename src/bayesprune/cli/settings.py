@@ -37,8 +37,9 @@ class Settings:
     """Folder for all that is written; runs/DATASET-NET-METHOD if left out."""
     posterior: str = "mean_field"
     """mean_field (a Gaussian for each weight) or map (a point)."""
-    prunable: str = "not_last"
-    """Which weights may be pruned: not_last (every layer but the last), everything, or kernels (of every layer, no biases)."""
+    prunable: str = "prior"
+    """Which weights may be pruned: prior (as the prior's authors have it: every layer but the last, or all for spike and
+    slab), not_last, everything, or kernels (of every layer, no biases)."""
     estimator: str = "local"
     """Noise of the gradient: local (draw each layer's outputs, less noise) or weight (draw the weights)."""
     steps: int = 4000

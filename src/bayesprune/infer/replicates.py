@@ -31,7 +31,7 @@ from bayesprune.prune.read import write
 
 
 class Replicates(NamedTuple):
-    """Fits side by side. ``params``: as of `fit_svi`, with a leading axis of replications; ``losses``: (replications, steps)."""
+    """Fits side by side: ``params`` as of `fit_svi`, with a leading axis of replications; ``losses`` (replications, steps)."""
 
     params: dict[str, Any]
     losses: np.ndarray

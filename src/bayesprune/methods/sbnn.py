@@ -33,8 +33,8 @@ class SBNN:
         scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
 
     Counts by density are exact, ties included. The dead stay dead. `prune_to_tolerance` finds the density that a held-out loss
-    allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), read=bnn.read)`; as a sparsifier
-    of `fit_svi` it is read so anyway.
+    allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), read=bnn.read)`; as a
+    sparsifier of `fit_svi` it is read so anyway.
 
     Raises:
         TypeError: the posterior holds no inclusion probabilities.

@@ -21,12 +21,12 @@ BIBTEX = """@inproceedings{bai2020efficient,
 
 @dataclass(frozen=True)
 class SVBNN:
-    """Keep the weights that a `priors.DiracSlab` posterior includes with probability phi >= 1/2: the median probability model.
+    """Keep the weights that a `priors.DiracSlab` posterior includes with phi >= 1/2: the median probability model.
 
     Args:
         probability: the cut, in (0, 1).
-        density: instead of the cut, the fraction of the prunable weights that stays alive, those of largest phi: in (0, 1], or a
-            schedule, a function of the number of the pruning step (1, 2, ...).
+        density: instead of the cut, the fraction of the prunable weights that stay alive, by largest phi: in (0, 1], or
+            a schedule, a function of the number of the pruning step (1, 2, ...).
         scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
 
     Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, `prune_once(fit.params, SVBNN())`,

@@ -90,7 +90,7 @@ class BNN:
         if len(outputs) != 2:
             raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
         self.num_outputs = int(outputs[1])
-        chosen = prunable or getattr(prior, "prunable", select.not_last)
+        chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
         self.layout: Layout = make_layout(forward, params, rows, bayesian, chosen)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(

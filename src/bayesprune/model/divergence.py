@@ -13,7 +13,7 @@ from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergenc
 
 
 class Elementwise(NamedTuple):
-    """What lies below expansions, masks and ``to_event``: one distribution for each element, and the mask (None = all alive)."""
+    """What lies below expansions, masks and ``to_event``: a distribution of each element, and the mask (None = all alive)."""
 
     fn: Any
     mask: jax.Array | None

@@ -25,7 +25,8 @@ BIBTEX = """@article{saha2024bayesian,
 class GaussianSlab:
     """Every weight and bias comes from a wide Gaussian or from a narrow one; which, the posterior says in closed form.
 
-      z ~ Bernoulli(slab_probability),  w ~ N(0, slab_scale²) if z else N(0, spike_scale²);   q: w ~ N(loc, scale²), z ~ Bern(p*)
+      z ~ Bernoulli(slab_probability),   w ~ N(0, slab_scale²) if z else N(0, spike_scale²)
+      q: w ~ N(loc, scale²), z ~ Bernoulli(p*)
 
     The best p* for given loc and scale is (6.1), so it is put in and only loc and scale are trained, by the penalty (6.2).
     The model itself has z summed out: it is the mixture density, so that NUTS takes it too.

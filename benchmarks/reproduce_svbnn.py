@@ -1,0 +1,184 @@
+"""The simulations of the SVBNN paper (its Tables 1 and 2), every replication of a cell in one vectorised program.
+
+    python benchmarks/reproduce_svbnn.py run --out runs/svbnn                          # every cell that is not there yet
+    python benchmarks/reproduce_svbnn.py run --out runs/svbnn --only code_x svbnn      # one simulation, one method
+    python benchmarks/reproduce_svbnn.py table --out runs/svbnn                        # the table, from what is there
+
+Settings of the paper and its code: Adam 5e-3, batches of 512 (all 500 rows in simulation B), 7000 epochs, one draw a step,
+lambda_opt, noise of standard deviation 1 taken as known, 30 draws for a prediction, 10,000 test rows. Simulation II comes with
+the inputs of the code, U(-1, 1), and of the paper's text, N(0, 1). The rows beside it: VBNN, the same network with a Gaussian
+prior and no gates; magnitude, a MAP fit cut to the paper's share of weights and trained on. Test rows decide nothing.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import bayesprune as bp
+from bayesprune.prune.by_inclusion import expected_density
+from bayesprune.prune.choose import keep_density
+
+
+class Setting(NamedTuple):
+    """A simulation: how it is drawn, the network that learns it, and how long."""
+
+    draw: Any
+    hidden: tuple[int, ...]
+    activation: Any
+    batch_size: int | None
+    num_steps: int
+    magnitude_density: float
+
+
+def _simulated(name: str) -> Any:
+    return lambda seed: bp.data.simulate(name, seed=seed)
+
+
+def _taught(name: str) -> Any:
+    return lambda seed: bp.data.teacher_student(name, seed=seed)
+
+
+SETTINGS = {
+    "teacher_a": Setting(_taught("teacher_a"), (6, 6), nn.sigmoid, 512, 42_000, 0.3),
+    "teacher_b": Setting(_taught("teacher_b"), (6, 6), nn.tanh, None, 7_000, 0.05),
+    "code_x": Setting(_simulated("simulation_svbnn"), (7, 7, 7), nn.relu, 512, 42_000, 0.3),
+    "paper_x": Setting(_simulated("simulation_svbnn_normal"), (7, 7, 7), nn.relu, 512, 42_000, 0.3),
+}
+METHODS = ("svbnn", "vbnn", "magnitude")
+# Test RMSE, FPR, FNR (%), coverage (%), sparsity (%: share of weights left) as published.
+PUBLISHED = {
+    ("teacher_a", "svbnn"): "1.01 / - / - / 97.5 / 6.45",
+    ("teacher_a", "vbnn"): "1.00 / - / - / 91.4 / 100",
+    ("teacher_a", "magnitude"): "1.01 / - / - / - / 30 (AGP)",
+    ("teacher_b", "svbnn"): "1.00 / 0 / 0 / 96.4 / 2.15",
+    ("teacher_b", "vbnn"): "1.53 / 100 / 0 / 90.7 / 100",
+    ("teacher_b", "magnitude"): "1.02 / 16.9 / 0 / - / 5 (AGP)",
+    ("code_x", "svbnn"): "1.186 / 0 / 0 / - / 2.97 (one run of the released code)",
+    ("paper_x", "svbnn"): "1.21 / 0 / 16.0 / - / 2.97",
+    ("paper_x", "vbnn"): "1.99 / 100 / 0 / - / 100",
+    ("paper_x", "magnitude"): "1.58 / 82.7 / 1.33 / - / 30 (AGP)",
+}
+
+
+def build(setting: Setting, method: str, num_inputs: int, form: str) -> bp.BNN:
+    """The student network with the method's prior; every weight and bias is the method's own."""
+    slab = 1.3 if form == "optimal_code" else 2.0**0.5
+    prior = bp.priors.DiracSlab(form, slab_scale=slab) if method == "svbnn" else bp.priors.Gaussian(scale=slab)
+    start = bp.priors.DiracSlab(form, slab_scale=slab).family
+    return bp.BNN(
+        bp.nets.MLP(setting.hidden, 1, activation=setting.activation),
+        prior=prior,
+        likelihood=bp.likelihoods.Normal(1.0),
+        input_shape=(num_inputs,),
+        posterior=start if method != "magnitude" else bp.model.families.MapFamily(init_range=start.init_range),
+        prunable=bp.select.everything,
+    )
+
+
+def run(simulation: str, method: str, replications: int, folder: Path, steps: int) -> None:
+    """Train and judge all replications of one cell; writes result.json."""
+    setting = SETTINGS[simulation]
+    drawn = [setting.draw(seed) for seed in range(replications)]
+    train, test = (
+        bp.Dataset(*(np.stack([getattr(getattr(s, part), field) for s in drawn]) for field in ("x", "y")))
+        for part in ("train", "test")
+    )
+    relevant = np.stack([s.relevant for s in drawn])
+    form = "optimal" if simulation == "paper_x" else "optimal_code"
+    bnn = build(setting, method, train.x.shape[-1], form)
+    fit = {"num_steps": steps or setting.num_steps, "batch_size": setting.batch_size, "optimizer": optax.adam(5e-3)}
+    begin = time.perf_counter()
+    fits = bp.fit_replicates(jax.random.key(0), bnn, train, progress=False, **fit)
+    mask: dict[str, Any] = {}
+    if method == "magnitude":
+        locs = {site: jnp.abs(node.loc) for site, node in bnn.read(fits.params).items()}
+        mask = jax.vmap(lambda scores: keep_density(scores, setting.magnitude_density))(locs)
+        fits = bp.fit_replicates(jax.random.key(1), bnn, train, progress=False, mask=mask, **fit)
+    seconds = time.perf_counter() - begin
+    result = judge(bnn, fits, mask, train, test, relevant, 1 if method == "magnitude" else 30)
+    result |= {"simulation": simulation, "method": method, "steps": fit["num_steps"], "seconds": seconds}
+    bp.report.write_json(folder / "result.json", result)
+
+
+def judge(bnn: Any, fits: Any, mask: Any, train: Any, test: Any, relevant: np.ndarray, num_samples: int) -> dict[str, Any]:
+    """The figures of each replication, as lists."""
+    nodes = bnn.posterior(fits.params)
+    result: dict[str, Any] = {}
+    for part, data in (("train", train), ("test", test)):
+        draws = bp.predict_replicates(jax.random.key(2), bnn, fits.params, data.x, mask=mask, num_samples=num_samples)
+        result[f"{part}_rmse"] = [float(np.sqrt(np.mean((d.mean(0) - y) ** 2))) for d, y in zip(draws, data.y, strict=True)]
+    summaries = [bp.metrics.regression_summary(d[..., None], y, 1.0) for d, y in zip(draws, test.y, strict=True)]
+    result["coverage"] = [s["coverage"] for s in summaries] if num_samples > 1 else []
+    first = nodes["Dense_0.kernel"]
+    if isinstance(first, bp.SpikeSlab):
+        used = np.asarray(first.logit > 0).any(-1)
+        result["sparsity"] = np.asarray(jax.vmap(expected_density)(nodes)).tolist()
+        cut = [np.asarray(node.logit > 0).reshape(len(relevant), -1) for node in nodes.values()]
+        result["median_model_sparsity"] = np.concatenate(cut, 1).mean(1).tolist()
+    elif mask:
+        used = np.asarray(mask["Dense_0.kernel"]).any(-1)
+        result["sparsity"] = np.concatenate([np.asarray(m).reshape(len(relevant), -1) for m in mask.values()], 1).mean(1).tolist()
+    else:
+        used, result["sparsity"] = np.ones_like(relevant), [1.0] * len(relevant)
+    result["fpr"] = [bp.metrics.fpr(s, r) for s, r in zip(used, relevant, strict=True)]
+    result["fnr"] = [bp.metrics.fnr(s, r) for s, r in zip(used, relevant, strict=True)]
+    return result
+
+
+def table(out: Path) -> str:
+    """Markdown: mean and standard deviation over replications, beside the published figures."""
+    head = ["simulation", "method", "replications", "train RMSE", "test RMSE", "FPR %", "FNR %", "coverage %", "weights left %"]
+    lines = [
+        f"| {' | '.join([*head, 'published: test RMSE / FPR / FNR / coverage / left', 's per replication'])} |",
+        f"|{' --- |' * (len(head) + 2)}",
+    ]
+    for simulation in SETTINGS:
+        for method in METHODS:
+            path = out / f"{simulation}-{method}" / "result.json"
+            if not path.exists():
+                continue
+            r = json.loads(path.read_text())
+            count = len(r["test_rmse"])
+            cells = [_spread(r["train_rmse"], 1, 3), _spread(r["test_rmse"], 1, 3)]
+            cells += [_spread(r[name], 100, 1) for name in ("fpr", "fnr", "coverage", "sparsity")]
+            beside = PUBLISHED.get((simulation, method), "-")
+            lines.append(
+                f"| {simulation} | {method} | {count} | {' | '.join(cells)} | {beside} | {r['seconds'] / count:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def _spread(values: list[float], factor: float, digits: int) -> str:
+    known = [v for v in values if v is not None and np.isfinite(v)]
+    if not known:
+        return "-"
+    return f"{factor * np.mean(known):.{digits}f} ± {factor * np.std(known, ddof=1):.{digits}f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "table"))
+    parser.add_argument("--out", type=Path, default=Path("runs/svbnn"))
+    parser.add_argument("--replications", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=0, help="0: the setting's own")
+    parser.add_argument("--only", nargs=2, metavar=("SIMULATION", "METHOD"))
+    arguments = parser.parse_args()
+    if arguments.action == "run":
+        chosen = [tuple(arguments.only)] if arguments.only else [(s, m) for s in SETTINGS for m in METHODS]
+        for simulation, method in chosen:
+            folder = arguments.out / f"{simulation}-{method}"
+            if not (folder / "result.json").exists():
+                run(simulation, method, arguments.replications, folder, arguments.steps)
+    print(table(arguments.out))
+
+
+if __name__ == "__main__":
+    main()

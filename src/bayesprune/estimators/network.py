@@ -1,0 +1,101 @@
+"""From an estimator's settings to the network and optimiser they mean: the same objects for the same settings.
+
+`fit_svi` and `predict` compile once for each network object and each optimiser object. Built through a cache, a clone of an
+estimator, or the next candidate of a grid search, finds what the one before has compiled.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import optax
+
+from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.model import select
+from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods import Likelihood
+from bayesprune.nets import MLP
+from bayesprune.priors import DiracSlab, Flat, GaussianSlab
+
+PRIORS: dict[str, Any] = {"dirac_slab": DiracSlab(), "gaussian_slab": GaussianSlab(), "flat": Flat()}
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "elu": jax.nn.elu,
+    "gelu": jax.nn.gelu,
+    "relu": jax.nn.relu,
+    "sigmoid": jax.nn.sigmoid,
+    "swish": jax.nn.swish,
+    "tanh": jax.numpy.tanh,
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a network is made of: plain, comparable and picklable, where a `BNN` is none of the three."""
+
+    hidden: tuple[int, ...]
+    activation: str | Callable[[Any], Any]
+    prior: Any
+    likelihood: Likelihood
+    num_inputs: int
+    num_outputs: int
+
+
+@functools.lru_cache(maxsize=64)
+def build(network: Network) -> BNN:
+    """The `BNN` of a description; the same object for the same description."""
+    activation = ACTIVATIONS[network.activation] if isinstance(network.activation, str) else network.activation
+    return BNN(
+        MLP(network.hidden, network.num_outputs, activation=activation),
+        prior=network.prior,
+        likelihood=network.likelihood,
+        input_shape=(network.num_inputs,),
+        # Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune.
+        prunable=None if network.hidden else select.everything,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def optimizer(learning_rate: float) -> optax.GradientTransformation:
+    """AdaBelief; the same object for the same rate."""
+    return optax.adabelief(learning_rate)
+
+
+def read_hidden(hidden: Any) -> tuple[int, ...]:
+    """Widths as a tuple; a bare number is one layer, an empty sequence a linear model."""
+    try:
+        widths = tuple(hidden)
+    except TypeError:
+        widths = (hidden,)
+    for width in widths:
+        check_integer(width, "hidden")
+    return tuple(int(width) for width in widths)
+
+
+def read_activation(activation: Any) -> str | Callable[[Any], Any]:
+    """A known name, or a function."""
+    if callable(activation):
+        return activation
+    if activation not in ACTIVATIONS:
+        raise unknown_name("activation", str(activation), ACTIVATIONS, "Or give a JAX function.")
+    return activation
+
+
+def read_prior(prior: Any) -> Any:
+    """The prior of a name, with its own defaults; or a prior object."""
+    if isinstance(prior, str):
+        if prior not in PRIORS:
+            raise unknown_name("prior", prior, PRIORS, "Or give an object of bayesprune.priors.")
+        return PRIORS[prior]
+    if not (hasattr(prior, "model") and hasattr(prior, "guide")) or isinstance(prior, type):
+        raise TypeError(f"prior must be one of {', '.join(PRIORS)}, or an object of bayesprune.priors; got {prior!r}.")
+    return prior
+
+
+def read_rate(learning_rate: Any) -> float:
+    """A positive number."""
+    if isinstance(learning_rate, str) or learning_rate is None:
+        raise TypeError(f"learning_rate must be a positive number, got {learning_rate!r}.")
+    check_positive(learning_rate, "learning_rate")
+    return float(learning_rate)

@@ -1,0 +1,102 @@
+"""Fits side by side are the fits one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import bayesprune as bp
+from bayesprune.infer.replicates import _compiled
+
+ROWS, REPLICATES = 40, 3
+OPTIMIZER = optax.adam(1e-2)
+
+
+@pytest.fixture(scope="module")
+def bnn() -> bp.BNN:
+    return bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.DiracSlab(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
+
+
+@pytest.fixture(scope="module")
+def data() -> bp.Dataset:
+    x = np.random.default_rng(0).normal(size=(REPLICATES, ROWS, 3)).astype(np.float32)
+    return bp.Dataset(x, x[..., 0] - x[..., 2])
+
+
+def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
+    """Two epochs and a bit, so that every replication shuffles anew; equal but for the order of sums."""
+    settings = {"num_steps": 11, "batch_size": 16, "optimizer": OPTIMIZER, "progress": False}
+    fits = bp.fit_replicates(rng_key, bnn, data, **settings)
+    for r, key in enumerate(jax.random.split(rng_key, REPLICATES)):
+        alone = bp.fit_svi(key, bnn, bp.Dataset(data.x[r], data.y[r]), **settings)
+        np.testing.assert_allclose(fits.losses[r], alone.losses, rtol=1e-4)
+        for name, value in alone.params.items():
+            np.testing.assert_allclose(fits.params[name][r], value, rtol=1e-3, atol=1e-5)
+
+
+def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
+    for num_steps in (1, 7, 501):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)
+    assert _compiled.cache_info().currsize >= 1
+    assert all(run._cache_size() == 1 for _, run, _ in [_latest(bnn, data)])
+
+
+def _latest(bnn, data):
+    """The functions that the fits above have used, found again by an equal recipe."""
+    from bayesprune.core.schedules import Constant
+    from bayesprune.infer.compiled import Recipe
+    from bayesprune.infer.estimators import make_elbo
+    from bayesprune.infer.result import KeepAll
+    from bayesprune.infer.sites import Example
+    from bayesprune.infer.start import reader
+
+    keywords = (("train", True), ("num_rows", ROWS))
+    recipe = Recipe(bnn, make_elbo("weight", 1), OPTIMIZER, KeepAll(), Constant(1.0), reader(bnn), 16, keywords, None)
+    return _compiled(recipe, Example.of(bp.Dataset(jnp.asarray(data.x[0]), jnp.asarray(data.y[0]))))
+
+
+def test_predictions_are_those_of_each_network(bnn, data, rng_key) -> None:
+    """At scale 0 and inclusion 1 every draw is the same network: its outputs by hand."""
+    fits = bp.fit_replicates(rng_key, bnn, data, num_steps=3, optimizer=OPTIMIZER, progress=False)
+    sure = {n: jnp.zeros_like(v) if n.endswith("auto_scale") else v for n, v in fits.params.items()}
+    sure |= {n: jnp.full_like(v, 100.0) for n, v in sure.items() if n.endswith("logit")}
+    draws = bp.predict_replicates(rng_key, bnn, sure, data.x, num_samples=2)
+    assert draws.shape == (REPLICATES, 2, ROWS)
+    unit = bnn.prior.slab_scale
+    for r in range(REPLICATES):
+        kernel, bias, out, last = (
+            unit * np.asarray(sure[f"Dense_{layer}.{kind}_auto_loc"][r]) for layer in (0, 1) for kind in ("kernel", "bias")
+        )
+        hidden = data.x[r] @ kernel + bias
+        expected = (hidden / (1 + np.exp(-hidden))) @ out + last
+        np.testing.assert_allclose(draws[r], np.stack([expected[:, 0]] * 2), rtol=1e-4, atol=1e-5)
+
+
+def test_dead_weights_stay_zero(bnn, data, rng_key) -> None:
+    mask = {"Dense_0.kernel": np.zeros((REPLICATES, 3, 4), bool)}
+    fits = bp.fit_replicates(rng_key, bnn, data, num_steps=3, optimizer=OPTIMIZER, mask=mask, progress=False)
+    assert not np.asarray(fits.params["Dense_0.kernel_auto_loc"]).any()
+    draws = bp.predict_replicates(rng_key, bnn, fits.params, data.x, mask=mask, num_samples=1)
+    assert np.ptp(draws, axis=2).max() < 1e-5  # no input reaches an output
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.zeros((3, 3)), np.zeros(3), "shapes .replications, rows"),
+        (np.zeros((2, 5, 4)), np.zeros((2, 5)), "input_shape"),
+        (np.zeros((2, 5, 3)), np.zeros((2, 4)), "as many rows"),
+        (np.full((2, 5, 3), np.nan), np.zeros((2, 5)), "NaN"),
+    ],
+)
+def test_bad_data_are_named(bnn, rng_key, x, y, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        bp.fit_replicates(rng_key, bnn, bp.Dataset(x, y), num_steps=2, progress=False)
+
+
+def test_a_loss_that_breaks_names_its_replication(bnn, data, rng_key) -> None:
+    y = np.array(data.y)
+    y[1] = 1e30
+    with pytest.raises(bp.DivergedError, match=r"replication\(s\) \[1\]"):
+        bp.fit_replicates(rng_key, bnn, bp.Dataset(data.x, y), num_steps=3, optimizer=OPTIMIZER, progress=False)
