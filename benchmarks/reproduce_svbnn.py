@@ -125,7 +125,9 @@ def judge(bnn: Any, fits: Any, mask: Any, train: Any, test: Any, relevant: np.nd
         result["median_model_sparsity"] = np.concatenate(cut, 1).mean(1).tolist()
     elif mask:
         used = np.asarray(mask["Dense_0.kernel"]).any(-1)
-        result["sparsity"] = np.concatenate([np.asarray(m).reshape(len(relevant), -1) for m in mask.values()], 1).mean(1).tolist()
+        result["sparsity"] = (
+            np.concatenate([np.asarray(m).reshape(len(relevant), -1) for m in mask.values()], 1).mean(1).tolist()
+        )
     else:
         used, result["sparsity"] = np.ones_like(relevant), [1.0] * len(relevant)
     result["fpr"] = [bp.metrics.fpr(s, r) for s, r in zip(used, relevant, strict=True)]
@@ -150,9 +152,7 @@ def table(out: Path) -> str:
             cells = [_spread(r["train_rmse"], 1, 3), _spread(r["test_rmse"], 1, 3)]
             cells += [_spread(r[name], 100, 1) for name in ("fpr", "fnr", "coverage", "sparsity")]
             beside = PUBLISHED.get((simulation, method), "-")
-            lines.append(
-                f"| {simulation} | {method} | {count} | {' | '.join(cells)} | {beside} | {r['seconds'] / count:.0f} |"
-            )
+            lines.append(f"| {simulation} | {method} | {count} | {' | '.join(cells)} | {beside} | {r['seconds'] / count:.0f} |")
     return "\n".join(lines)
 
 

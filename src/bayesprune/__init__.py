@@ -25,6 +25,7 @@ from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
 from bayesprune.prune import scores
 from bayesprune.prune.once import prune_once
+from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 
@@ -68,6 +69,7 @@ __all__ = [
     "predict_replicates",
     "priors",
     "prune_once",
+    "prune_to_tolerance",
     "report",
     "schedules",
     "scores",

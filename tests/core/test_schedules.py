@@ -1,6 +1,7 @@
 """Schedules: their stated values, in and out of jit, and what they refuse."""
 
 import math
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -67,3 +68,12 @@ def test_geometric_cuts_a_share_of_the_rest_until_the_floor() -> None:
 def test_bad_knobs_are_refused_by_name(make: object, name: str) -> None:
     with pytest.raises(ValueError, match=name):
         make()
+
+
+@pytest.mark.parametrize("num_batches", [1, 2, 7, 469])
+def test_halving_spends_one_penalty_an_epoch_and_halves_it_from_batch_to_batch(num_batches: int) -> None:
+    """r_i = 2^(M - i)/(2^M - 1) in whole numbers, M = 469 among them, where floats overflow."""
+    weights = np.asarray(schedules.Halving(num_batches)(np.arange(num_batches)))
+    exact = [Fraction(2 ** (num_batches - i), 2**num_batches - 1) for i in range(1, num_batches + 1)]
+    assert sum(exact) == 1
+    np.testing.assert_allclose(weights / num_batches, np.array([float(r) for r in exact]), rtol=1e-5, atol=1e-37)

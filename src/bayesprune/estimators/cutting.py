@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float32
 
@@ -87,13 +88,15 @@ def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any]) -> Inputs:
     ``used`` is of the network as it was cut.
     """
     nodes = bnn.read(params)
-    gated = is_gated(nodes)
-    within: Any = True if gated else mask
+    found = _statistics(list(nodes.values()), [mask[site] for site in nodes])
+    return Inputs(is_gated(nodes), *(np.asarray(value) for value in found))
+
+
+# In one program: alone, each of the small operations would be compiled anew for every shape of X. Sequences, because
+# `jax.jit` would sort a dict by its names.
+@jax.jit
+def _statistics(nodes: list[Any], alive: list[Any]) -> tuple[Any, ...]:
+    within: Any = True if all(isinstance(node, SpikeSlab) for node in nodes) else alive
     importance = features.importance(nodes, within)
-    return Inputs(
-        gated=gated,
-        inclusion=np.asarray(features.inclusion_probabilities(nodes, within)),
-        importance=np.asarray(importance.scaled),
-        log_importance=np.asarray(importance.log_raw),
-        used=np.asarray(features.selected(nodes, "median", mask=mask)),
-    )
+    inclusion = features.inclusion_probabilities(nodes, within)
+    return inclusion, importance.scaled, importance.log_raw, features.selected(nodes, "median", mask=alive)

@@ -105,7 +105,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             return BayesianSparseRegressor() if real else BayesianSparseClassifier()
         if not isinstance(self.estimator, SparseNetwork):
             raise TypeError(
-                "estimator must be an object of BayesianSparseRegressor or BayesianSparseClassifier, or None to have one chosen; "
+                "estimator must be an object of BayesianSparseRegressor or BayesianSparseClassifier, or None; "
                 f"got {self.estimator!r}."
             )
         return self.estimator

@@ -25,12 +25,12 @@ class SVBNN:
 
     Args:
         probability: the cut, in (0, 1).
-        density: instead of the cut, the fraction of the prunable weights that stay alive, by largest phi: in (0, 1], or
-            a schedule, a function of the number of the pruning step (1, 2, ...).
+        density: instead of the cut, the fraction of the prunable weights that stays alive, by largest phi: in (0, 1], or a
+            schedule, a function of the number of the pruning step (1, 2, ...).
         scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
 
-    Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, `prune_once(fit.params, SVBNN())`,
-    or on the way, as a sparsifier of `fit_svi`. What the fit itself calls its sparsity, the mean of phi, is
+    Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, as `prune_once(fit.params,
+    SVBNN())`, or on the way, as a sparsifier of `fit_svi`. What the fit itself calls its sparsity, the mean of phi, is
     `by_inclusion.expected_density`.
 
     Raises:
