@@ -109,7 +109,8 @@ def test_a_point_has_no_gate(rng_key) -> None:
 def test_svbnn_prunes_on_the_way_and_afterwards(rng_key) -> None:
     bnn = network(bp.priors.DiracSlab(log_inclusion=-3.0, init_inclusion=0.6))
     settings = {"num_steps": 200, "optimizer": optax.adam(0.1), "progress": False}
-    fit = bp.fit_svi(rng_key, bnn, DATA, sparsifier=bp.methods.SVBNN(), every=100, **settings)
+    strong = bp.Dataset(X, 10 * X[:, 0])
+    fit = bp.fit_svi(rng_key, bnn, strong, sparsifier=bp.methods.SVBNN(), every=100, **settings)
     assert 0 < fit.history["prune/density"][-1] < 1
     once = bp.prune_once(fit.params, bp.methods.SVBNN(), mask=fit.mask)
     for site, node in bnn.read(fit.params).items():
