@@ -61,12 +61,12 @@ def _slab(log_slab: float, log_spike: float) -> bp.priors.GaussianSlab:
 WIDE = (0.0, 0.5, 0.75, 0.95, 0.98)
 CONV = (0.0, 0.96, 0.97, 0.98, 0.985, 0.99, 0.992, 0.995, 0.997)
 CELLS = {
-    "lenet300": Cell(_mlp(300, 100), _slab(-1.0, -5.0), bp.methods.SBNN, 30, (0.0, 0.9, 0.95, 0.98), {0.0: 1.6, 0.95: 1.94}),
+    "lenet300": Cell(_mlp(300, 100), _slab(-1.0, -5.0), bp.methods.SBNN, 20, (0.0, 0.9, 0.95, 0.98), {0.0: 1.6, 0.95: 1.94}),
     "lenet5_set1": Cell(
         CaffeLeNet5,
         _slab(0.0, -5.0),
         bp.methods.SBNN,
-        8,
+        6,
         CONV,
         {0.0: 0.70, 0.96: 0.69, 0.97: 0.87, 0.98: 1.56, 0.985: 2.64, 0.99: 4.46, 0.992: 9.99, 0.995: 24.93, 0.997: 63.82},
     ),
@@ -74,7 +74,7 @@ CELLS = {
         CaffeLeNet5,
         _slab(-1.0, -3.0),
         bp.methods.SBNN,
-        8,
+        6,
         CONV,
         {0.0: 1.03, 0.96: 1.01, 0.97: 1.01, 0.98: 1.01, 0.985: 1.00, 0.99: 1.03, 0.992: 1.06, 0.995: 1.30, 0.997: 1.78},
     ),
@@ -82,7 +82,7 @@ CELLS = {
         _mlp(1200, 1200),
         bp.priors.GaussianSlab(0.007, 0.375, 0.5),
         bp.methods.SBNN,
-        10,
+        6,
         WIDE,
         {0.0: 1.58, 0.5: 1.57, 0.75: 1.52, 0.95: 1.54, 0.98: 1.61},
     ),
@@ -90,11 +90,11 @@ CELLS = {
         _mlp(1200, 1200),
         bp.priors.Gaussian(0.375),
         bp.methods.SNR,
-        10,
+        6,
         WIDE,
         {0.0: 1.24, 0.5: 1.24, 0.75: 1.24, 0.95: 1.29, 0.98: 1.39},
     ),
-    "mlp512_svbnn": Cell(_mlp(512, 512), bp.priors.DiracSlab("optimal"), bp.methods.SVBNN, 20, (0.0, 0.9, 0.95, 0.98), {}),
+    "mlp512_svbnn": Cell(_mlp(512, 512), bp.priors.DiracSlab("optimal"), bp.methods.SVBNN, 12, (0.0, 0.9, 0.95, 0.98), {}),
 }
 
 
