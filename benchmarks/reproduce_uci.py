@@ -48,24 +48,25 @@ DRAWS = 50
 class Setting:
     """How one set is fitted. ``warm``: share of the steps over which the penalty's weight rises to 1."""
 
-    steps: int = 8000
+    steps: int = 6000
     batch: int = 100
     rate: float = 1e-2
-    refit: int = 2000
+    refit: int = 1000
     warm: float = 0.3
-    init_scale: float = 0.02
-    log_slab: float = 1.0
-    log_spike: float = -6.0
+    init_scale: float = 0.05
+    log_slab: float = 0.0
+    log_spike: float = -2.0
     noise: str = "vague"
     estimator: str = "local"
 
 
+LARGE = Setting(steps=8000, batch=200)
 SETTINGS = {
     "boston_housing": Setting(),
     "concrete": Setting(),
-    "naval_propulsion_plant": Setting(),
-    "power_plant": Setting(),
-    "protein_tertiary_structure": Setting(),
+    "naval_propulsion_plant": LARGE,
+    "power_plant": LARGE,
+    "protein_tertiary_structure": LARGE,
     "wine_quality_red": Setting(),
     "yacht": Setting(),
 }

@@ -23,17 +23,18 @@ CHUNK, LARGEST = 125, 8_000
 class SparseNetwork(BaseEstimator):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
     def __init__(
         self,
         hidden: Any = (50,),
         *,
         prior: Any = "dirac_slab",
         method: Any = "auto",
-        density: float | None = None,
-        num_steps: int = 3000,
-        batch_size: int | None = 128,
-        learning_rate: float = 1e-2,
-        num_samples: int = 100,
+        density: Any = None,
+        num_steps: Any = 3000,
+        batch_size: Any = 128,
+        learning_rate: Any = 1e-2,
+        num_samples: Any = 100,
         activation: Any = "swish",
         random_state: Any = None,
     ) -> None:

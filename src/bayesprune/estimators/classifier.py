@@ -46,7 +46,8 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
         """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""

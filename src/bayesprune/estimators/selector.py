@@ -1,6 +1,5 @@
 """A selector of inputs for scikit-learn pipelines."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -58,17 +57,18 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     Source: Barbieri & Berger (2004); Newton et al. (2004); Saha, Liu & Liang (2024), Algorithm 2; Barber & Candès (2015).
     """
 
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
     def __init__(
         self,
         estimator: Any = None,
         *,
-        rule: str = "median",
-        level: float = 0.1,
-        fraction: float = 0.2,
-        fractions: Sequence[float] = (0.05, 0.1, 0.2, 0.5, 1.0),
-        cv: int = 5,
-        cv_rule: str = "min",
-        shrinkage: float = 0.0,
+        rule: Any = "median",
+        level: Any = 0.1,
+        fraction: Any = 0.2,
+        fractions: Any = (0.05, 0.1, 0.2, 0.5, 1.0),
+        cv: Any = 5,
+        cv_rule: Any = "min",
+        shrinkage: Any = 0.0,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator

@@ -116,8 +116,8 @@ def inclusion(posterior: PyTree) -> PyTree:
 def _log_odds(node: PyTree) -> Array:
     if not isinstance(node, SpikeSlab):
         raise TypeError(
-            f"a {type(node).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab (whose "
-            "probabilities are read by bnn.read(params)), or prune to a density by another score."
+            f"a {type(node).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab "
+            "(--prior dirac-slab or gaussian-slab) and read the fit by bnn.read(params), or prune by another method."
         )
     return jnp.asarray(node.logit)
 
