@@ -2,6 +2,7 @@
 
 import math
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +123,12 @@ def test_a_sparsifier_that_needs_inclusion_is_refused_before_training(rng_key) -
         bp.fit_svi(rng_key, network(bp.priors.Flat()), DATA, num_steps=10, sparsifier=bp.methods.SVBNN(), every=5)
 
 
+@pytest.mark.parametrize("prior", [bp.priors.DiracSlab(), bp.priors.GaussianSlab()])
+def test_gaussian_evidence_is_not_asked_of_a_spike_and_slab(prior, rng_key) -> None:
+    with pytest.raises(TypeError, match=r"with methods\.SVBNN or methods\.SBNN"):
+        bp.fit_svi(rng_key, network(prior), DATA, num_steps=10, sparsifier=bp.methods.BMR(), every=5)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -146,3 +153,28 @@ def test_expected_density_counts_the_dead_as_zero() -> None:
     mask = {"w": jnp.array([True, False, True, False])}
     assert float(expected_density({"w": node}, mask)) == pytest.approx((0.5 + 1.0) / 4)
     assert float(jax.jit(expected_density)({"w": node})) == pytest.approx(0.75)
+
+
+class TinyConv(nn.Module):
+    """One convolution and one dense layer."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = jnp.tanh(nn.Conv(2, (3, 3))(x))
+        return nn.Dense(3)(x.reshape((x.shape[0], -1)))
+
+
+@pytest.mark.parametrize("estimator", ["weight", "local"])
+@pytest.mark.parametrize("prior", [bp.priors.DiracSlab(), bp.priors.GaussianSlab()])
+def test_convolutions_have_gates_too(prior, estimator: str, rng_key) -> None:
+    images = np.random.default_rng(0).normal(size=(12, 6, 6, 1)).astype(np.float32)
+    data = bp.Dataset(images, np.arange(12, dtype=np.int32) % 3)
+    likelihood = bp.likelihoods.Categorical()
+    bnn = bp.BNN(TinyConv(), prior=prior, likelihood=likelihood, input_shape=(6, 6, 1))
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=20, optimizer=OPTIMIZER, estimator=estimator, progress=False)
+    nodes = bnn.read(fit.params)
+    assert nodes["Conv_0.kernel"].logit.shape == (3, 3, 1, 2)
+    assert np.isfinite(fit.losses).all() and fit.losses[-5:].mean() < fit.losses[:5].mean()
+    pruned = bp.prune_once(fit.params, bp.methods.SBNN(density=0.5), read=bnn.read)
+    probs = bp.predict(rng_key, bnn, pruned.params, images, mask=pruned.mask, num_samples=3)
+    np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-5)

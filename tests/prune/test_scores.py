@@ -41,7 +41,9 @@ ORACLES = {
 
 @pytest.mark.parametrize("score", ALL)
 def test_score_against_quantiles_of_the_posterior(score: object) -> None:
-    got = score({"a": MeanField(LOC, SCALE), "b": SpikeSlab(LOC, SCALE, LOC)})
+    # The evidence is that of a Gaussian prior, which a spike and slab is not.
+    other = MeanField(LOC, SCALE) if score is scores.evidence else SpikeSlab(LOC, SCALE, LOC)
+    got = score({"a": MeanField(LOC, SCALE), "b": other})
     expected = ORACLES[score](draws_of_abs())
     for leaf in (got["a"], got["b"]):
         np.testing.assert_allclose(leaf, expected, rtol=2e-3, atol=2e-3)
@@ -80,3 +82,17 @@ def test_scores_trace() -> None:
     posterior = {"a": MeanField(jnp.asarray(LOC), jnp.asarray(SCALE))}
     for score in ALL:
         np.testing.assert_allclose(jax.jit(score)(posterior)["a"], score(posterior)["a"], rtol=1e-4, atol=1e-5)
+
+
+def test_second_moment_and_inclusion_read_what_they_say() -> None:
+    node = SpikeSlab(LOC, SCALE, LOC)
+    np.testing.assert_allclose(scores.second_moment({"a": node})["a"], np.log(LOC**2 + SCALE**2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(scores.inclusion({"a": node})["a"], np.asarray(LOC, np.float32))
+    assert np.isfinite(scores.second_moment(MeanField(jnp.asarray([1e-30]), jnp.asarray([1e-30])))).all()
+
+
+def test_scores_refuse_the_wrong_kind_of_posterior() -> None:
+    with pytest.raises(TypeError, match="no inclusion probabilities"):
+        scores.inclusion(MeanField(LOC, SCALE))
+    with pytest.raises(TypeError, match="that of a Gaussian prior"):
+        scores.evidence({"a": SpikeSlab(LOC, SCALE, LOC)})

@@ -13,7 +13,7 @@ from bayesprune.cli import knobs
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.types import Dataset, Evidence, SpikeSlab
+from bayesprune.core.types import Dataset, Evidence, MeanField, SpikeSlab
 from bayesprune.data import catalogue
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -116,8 +116,9 @@ def _reads_scale(method: Any) -> bool:
     loc = jnp.linspace(-0.3, 0.29, 24).reshape(4, 6)
     key, masks = jax.random.key(0), []
     for scale in (jnp.zeros_like(loc), jnp.full_like(loc, 0.5), 0.1 + 5 * loc**2):
-        # Shown inclusion probabilities that do not differ: a method that reads them asks for a prior, not for a spread.
-        posterior = {"Dense_0.kernel": SpikeSlab(loc, scale, loc)}
+        # Inclusion probabilities do not differ here: a method that reads them asks for a prior, not for a spread.
+        gated = getattr(method, "reads", MeanField) is SpikeSlab
+        posterior = {"Dense_0.kernel": SpikeSlab(loc, scale, loc) if gated else MeanField(loc, scale)}
         state = method.init(key, posterior)
         state, _ = method.step(key, Evidence(posterior, {"Dense_0.kernel": loc}), state)
         masks.append(np.asarray(state.mask["Dense_0.kernel"]))

@@ -74,6 +74,8 @@ class BMR:
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive; priors N(0, 1); the memory is the posterior last seen."""
+        # A posterior that has no such evidence is refused now, not when the first pruning is due; nothing is computed.
+        jax.eval_shape(scores.evidence, posterior)
         return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:

@@ -126,6 +126,7 @@ def evidence(posterior: PyTree, prior_scale: PyTree = 1.0) -> PyTree:
     """-dF0, the log evidence lost by removing the weight, the negative of (2.5), in nats: above 0 the data want it.
 
     ``prior_scale``: one standard deviation, or a tree with one (scalar or array) per node, in the posterior's coordinates.
+    Raises `TypeError` for a `SpikeSlab`, whose prior is no Gaussian.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(evidence(MeanField(jnp.array([0.0]), jnp.array([0.5]))))
@@ -133,5 +134,10 @@ def evidence(posterior: PyTree, prior_scale: PyTree = 1.0) -> PyTree:
 
     Source: Marković et al. 2024, section II-G.
     """
+    if any(isinstance(node, SpikeSlab) for node in trees.flatten(posterior).values()):
+        raise TypeError(
+            "the evidence of (2.5) is that of a Gaussian prior, and this posterior is of a spike and slab: prune it by its "
+            "inclusion probabilities, with methods.SVBNN or methods.SBNN."
+        )
     widths = trees.broadcast(prior_scale, posterior)
     return trees.map_nodes(lambda q, s: -gaussian.log_evidence_gain_of_removal(q.loc, q.scale, s), posterior, widths)
