@@ -7,7 +7,8 @@
 Settings of the paper and its code: Adam 5e-3, batches of 512 (all 500 rows in simulation B), 7000 epochs, one draw a step,
 lambda_opt, noise of standard deviation 1 taken as known, 30 draws for a prediction, 10,000 test rows. Simulation II comes with
 the inputs of the code, U(-1, 1), and of the paper's text, N(0, 1). The rows beside it: VBNN, the same network with a Gaussian
-prior and no gates; magnitude, a MAP fit cut to the paper's share of weights and trained on. Test rows decide nothing.
+prior and no gates; magnitude, a MAP fit cut along the cubic schedule to the share that the paper found best for it (its AGP).
+Oracle: a MAP fit, rate decayed from 1e-2 by a cosine, that is given the relevant inputs alone. Test rows decide nothing.
 """
 
 import argparse
@@ -24,7 +25,6 @@ import optax
 
 import bayesprune as bp
 from bayesprune.prune.by_inclusion import expected_density
-from bayesprune.prune.choose import keep_density
 
 
 class Setting(NamedTuple):
@@ -52,7 +52,8 @@ SETTINGS = {
     "code_x": Setting(_simulated("simulation_svbnn"), (7, 7, 7), nn.relu, 512, 42_000, 0.3),
     "paper_x": Setting(_simulated("simulation_svbnn_normal"), (7, 7, 7), nn.relu, 512, 42_000, 0.3),
 }
-METHODS = ("svbnn", "vbnn", "magnitude")
+POINTS = ("magnitude", "oracle")
+METHODS = ("svbnn", "vbnn", "magnitude", "oracle")
 # Test RMSE, FPR, FNR (%), coverage (%), sparsity (%: share of weights left) as published.
 PUBLISHED = {
     ("teacher_a", "svbnn"): "1.01 / - / - / 97.5 / 6.45",
@@ -78,7 +79,7 @@ def build(setting: Setting, method: str, num_inputs: int, form: str) -> bp.BNN:
         prior=prior,
         likelihood=bp.likelihoods.Normal(1.0),
         input_shape=(num_inputs,),
-        posterior=start if method != "magnitude" else bp.model.families.MapFamily(init_range=start.init_range),
+        posterior=bp.model.families.MapFamily(start.init_range) if method in POINTS else start,
         prunable=bp.select.everything,
     )
 
@@ -92,28 +93,52 @@ def run(simulation: str, method: str, replications: int, folder: Path, steps: in
         for part in ("train", "test")
     )
     relevant = np.stack([s.relevant for s in drawn])
+    if method == "oracle":
+        train, test = (bp.Dataset(d.x[..., relevant[0]], d.y) for d in (train, test))
     form = "optimal" if simulation == "paper_x" else "optimal_code"
     bnn = build(setting, method, train.x.shape[-1], form)
     fit = {"num_steps": steps or setting.num_steps, "batch_size": setting.batch_size, "optimizer": optax.adam(5e-3)}
     begin = time.perf_counter()
-    fits = bp.fit_replicates(jax.random.key(0), bnn, train, progress=False, **fit)
+    if method == "oracle":
+        fit["optimizer"] = optax.adam(optax.cosine_decay_schedule(1e-2, fit["num_steps"]))
     mask: dict[str, Any] = {}
     if method == "magnitude":
-        locs = {site: jnp.abs(node.loc) for site, node in bnn.read(fits.params).items()}
-        mask = jax.vmap(lambda scores: keep_density(scores, setting.magnitude_density))(locs)
-        fits = bp.fit_replicates(jax.random.key(1), bnn, train, progress=False, mask=mask, **fit)
+        params, mask = gradual_magnitude(setting, bnn, train, fit)
+    else:
+        params, _ = bp.fit_replicates(jax.random.key(0), bnn, train, progress=False, **fit)
     seconds = time.perf_counter() - begin
-    result = judge(bnn, fits, mask, train, test, relevant, 1 if method == "magnitude" else 30)
+    result = judge(bnn, params, mask, train, test, relevant, 1 if method in POINTS else 30)
     result |= {"simulation": simulation, "method": method, "steps": fit["num_steps"], "seconds": seconds}
     bp.report.write_json(folder / "result.json", result)
 
 
-def judge(bnn: Any, fits: Any, mask: Any, train: Any, test: Any, relevant: np.ndarray, num_samples: int) -> dict[str, Any]:
+def gradual_magnitude(setting: Setting, bnn: bp.BNN, train: bp.Dataset, fit: dict[str, Any]) -> tuple[Any, Any]:
+    """Replications one by one (they prune on the way): cut every twentieth of the training along the cubic, then train on."""
+    cubic = bp.schedules.Cubic(setting.magnitude_density, begin=3, end=14)
+    every = max(1, fit["num_steps"] // 20)
+    results = [
+        bp.fit_svi(
+            key,
+            bnn,
+            bp.Dataset(x, y),
+            sparsifier=bp.methods.Magnitude(density=cubic),
+            every=every,
+            progress=False,
+            **fit,
+        )
+        for key, x, y in zip(jax.random.split(jax.random.key(0), len(train.y)), train.x, train.y, strict=True)
+    ]
+    stack = lambda *leaves: jnp.stack(leaves)  # noqa: E731
+    params, mask = (jax.tree.map(stack, *[getattr(r, name) for r in results]) for name in ("params", "mask"))
+    return params, mask
+
+
+def judge(bnn: Any, params: Any, mask: Any, train: Any, test: Any, relevant: np.ndarray, num_samples: int) -> dict[str, Any]:
     """The figures of each replication, as lists."""
-    nodes = bnn.posterior(fits.params)
+    nodes = bnn.posterior(params)
     result: dict[str, Any] = {}
     for part, data in (("train", train), ("test", test)):
-        draws = bp.predict_replicates(jax.random.key(2), bnn, fits.params, data.x, mask=mask, num_samples=num_samples)
+        draws = bp.predict_replicates(jax.random.key(2), bnn, params, data.x, mask=mask, num_samples=num_samples)
         result[f"{part}_rmse"] = [float(np.sqrt(np.mean((d.mean(0) - y) ** 2))) for d, y in zip(draws, data.y, strict=True)]
     summaries = [bp.metrics.regression_summary(d[..., None], y, 1.0) for d, y in zip(draws, test.y, strict=True)]
     result["coverage"] = [s["coverage"] for s in summaries] if num_samples > 1 else []
@@ -130,6 +155,8 @@ def judge(bnn: Any, fits: Any, mask: Any, train: Any, test: Any, relevant: np.nd
         )
     else:
         used, result["sparsity"] = np.ones_like(relevant), [1.0] * len(relevant)
+    if first.loc.shape[1] < relevant.shape[1]:  # the oracle was told what is relevant: that is no selection
+        return result | {"fpr": [], "fnr": []}
     result["fpr"] = [bp.metrics.fpr(s, r) for s, r in zip(used, relevant, strict=True)]
     result["fnr"] = [bp.metrics.fnr(s, r) for s, r in zip(used, relevant, strict=True)]
     return result
