@@ -10,6 +10,7 @@ Importance is (6.3). All data sets of one shape are fitted side by side, and so 
 """
 
 import argparse
+import dataclasses
 import json
 import time
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import bayesprune as bp
 from bayesprune.model.families import MeanFieldFamily
 
 ALPHAS = tuple(range(1, 11))
-SHARES = tuple(round(0.1 * i, 1) for i in range(1, 11))
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 ACTIVE = (0.1, 0.3, 0.5, 0.7, 0.9)
 FUNCTIONS = ("linear", "nonlinear")
 
@@ -40,7 +41,7 @@ class Setting:
     spike_scale: float = 0.05
     slab_scale: float = 1.0
     init_scale: float = 0.02
-    folds: int = 5
+    folds: int = 3
 
 
 def fit(seed: int, x: np.ndarray, y: np.ndarray, setting: Setting) -> tuple[bp.BNN, dict[str, Any]]:
@@ -100,9 +101,10 @@ def linear_rmse(data: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def influence(seed: int, setting: Setting) -> dict[str, Any]:
-    """Experiment 1: psi of two inputs as one takes over from the other."""
+    """Experiment 1: psi of two inputs as one takes over from the other, with a spike wide enough for p* to be graded."""
+    setting = dataclasses.replace(setting, spike_scale=0.3)
     alphas = np.round(np.arange(0, 1.0001, 0.05), 2)
-    made = [bp.data.saha_1(seed=seed + r, alpha=float(a)) for r in range(3) for a in alphas]
+    made = [bp.data.saha_1(seed=seed, alpha=float(a)) for a in alphas]
     data = together(made)
     _, log_psi = importance(*fit(seed, data["x"], data["y"], setting))
     psi, share = np.exp(log_psi), np.array([bp.data.saha_influence(one) for one in made])
@@ -118,7 +120,7 @@ def influence(seed: int, setting: Setting) -> dict[str, Any]:
 
 def graded(seed: int, setting: Setting, num_features: int = 100) -> dict[str, Any]:
     """Experiment 2: importance against effect size where every input matters."""
-    cells = [(function, alpha, r) for function in FUNCTIONS for alpha in ALPHAS for r in range(2)]
+    cells = [(function, alpha, r) for function in FUNCTIONS for alpha in ALPHAS for r in range(2 if num_features > 50 else 1)]
     made = [
         bp.data.saha_2(seed=seed + 100 * r + alpha, alpha=float(alpha), num_features=num_features, function=function)
         for function, alpha, r in cells
@@ -128,7 +130,13 @@ def graded(seed: int, setting: Setting, num_features: int = 100) -> dict[str, An
     scaled, _ = importance(bnn, params)
     correlations = [np.corrcoef(phi, one.weights)[0, 1] for phi, one in zip(scaled, made, strict=True)]
     rmse = test_rmse(bnn, params, data["test_x"], data["test_y"])
-    return {"cells": cells, "correlations": correlations, "scaled": np.round(scaled, 4), "test_rmse": rmse}
+    return {
+        "cells": cells,
+        "num_features": num_features,
+        "correlations": correlations,
+        "scaled": np.round(scaled, 4),
+        "test_rmse": rmse,
+    }
 
 
 def selection(seed: int, setting: Setting, alphas: tuple[float, ...], num_features: int) -> dict[str, Any]:
@@ -164,6 +172,7 @@ def _judged(
 
 def threshold(seed: int, setting: Setting) -> dict[str, Any]:
     """Experiment 3, the share of inputs by cross-validation: `features.choose_fraction` for all data sets at once."""
+    setting = dataclasses.replace(setting, steps=1000)
     made = [bp.data.saha_3(seed=seed + i, active=active) for i, active in enumerate(ACTIVE)]
     data = together(made)
     folds = _folds(len(data["y"][0]), setting.folds)
@@ -206,6 +215,7 @@ def _chosen(losses: np.ndarray, rule: str) -> float:
 EXPERIMENTS = {
     "influence": influence,
     "graded": graded,
+    "graded-wide": lambda seed, setting: graded(seed, dataclasses.replace(setting, spike_scale=0.3), 20),
     "selection-alpha": lambda seed, setting: selection(seed, setting, ALPHAS[::2], 100),
     **{f"selection-{d}": lambda seed, setting, d=d: selection(seed, setting, (2,), d) for d in (20, 50, 200)},
     "threshold": threshold,
@@ -224,12 +234,12 @@ def table(out: Path) -> str:
         words = ", ".join(f"{value:+.3f}" for value in r["correlations"])
         relative = ", ".join(f"{value:+.3f}" for value in r["correlations_relative"])
         lines.append(f"| 1 | correlation of I with psi_1, psi_2 (with psi_j / sum) | {words} ({relative}) | almost linear |")
-    if "graded" in found:
-        r = found["graded"]
-        for function in FUNCTIONS:
+    for name, what in (("graded", "D = 100, spike .05"), ("graded-wide", "D = 20, spike .3")):
+        r = found.get(name)
+        for function in FUNCTIONS if r else ():
             of = [c for cell, c in zip(r["cells"], r["correlations"], strict=True) if cell[0] == function]
             figures = f"{np.mean(of):.3f} ({min(of):.3f} to {max(of):.3f}, {len(of)} sets)"
-            lines.append(f"| 2 | correlation of importance with effect, {function} | {figures} | .90 to .95 |")
+            lines.append(f"| 2 | correlation of importance with effect, {function}, {what} | {figures} | .90 to .95 |")
     for name in (n for n in EXPERIMENTS if n.startswith("selection") and n in found):
         r = found[name]
         alphas = sorted({cell[0] for cell in r["cells"]})
@@ -255,7 +265,7 @@ def draw(out: Path) -> None:
     """importance.png: experiments 1 and 2; share.png: detected against true share."""
     found = {name: json.loads((out / f"{name}.json").read_text()) for name in EXPERIMENTS if (out / f"{name}.json").exists()}
     plots = bp.plots
-    if {"influence", "graded"} <= found.keys():
+    if {"influence", "graded-wide"} <= found.keys():
         fig = plots.figure(9.0, 3.6)
         left, right = fig.subplots(1, 2)
         r = found["influence"]
@@ -263,7 +273,7 @@ def draw(out: Path) -> None:
             left.plot(r["influence"], np.array(r["psi"])[:, j], "o", markersize=4, color=colour, label=f"$\\psi_{j + 1}$")
         left.legend(frameon=False)
         plots.style(left, "influence I of the second input", "importance")
-        r = found["graded"]
+        r = found["graded-wide"]
         for function, colour, shift in zip(FUNCTIONS, plots.PALETTE, (-0.12, 0.12), strict=False):
             of = [(cell[1] + shift, c) for cell, c in zip(r["cells"], r["correlations"], strict=True) if cell[0] == function]
             right.plot(*zip(*of, strict=True), "o", markersize=4, color=colour, label=function)

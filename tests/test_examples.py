@@ -79,3 +79,16 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     for pruned, rival in (("BMR, once", "magnitude, once"), ("BMR, on the way", "magnitude, to as many alive")):
         alive = [names["count"](names["rows"][name][1]) for name in (pruned, rival)]
         assert alive[0] == pytest.approx(alive[1], abs=1)
+
+
+def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    names = runpy.run_path(str(ROOT / "examples" / "02_feature_selection.py"))
+    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in names["figures"]}
+    assert all(path.read_bytes().startswith(PNG) for path in tmp_path.glob("*.png"))
+    table = capsys.readouterr().out
+    assert all(re.search(rf"^{re.escape(name)} .*\d", table, re.M) for name in (*names["selections"], *names["rows"]))
+    told = [names["selections"][name].sum() for name in ("sparse network: five by paths", "dense network: five by size")]
+    assert told == [5, 5]
+    assert names["rows"]["sparse network, pruned"][1] == sum(int(alive.sum()) for alive in names["pruned"].mask.values())

@@ -89,7 +89,7 @@ class SparseNetwork(BaseEstimator):
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
 
     def _streamed(self, draw: Any, x: Any) -> list[Any]:
-        """``draw(rng_key, bnn, params, x, mask=, num_samples=)`` for blocks of rows, cut to them; the same draws for all.
+        """``draw`` (`predict` or `predict_draws`) for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """

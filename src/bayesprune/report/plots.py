@@ -14,6 +14,7 @@ import numpy as np
 from bayesprune.report.atomic import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
+from bayesprune.report.plots_selection import inclusion_map, selection_roc
 from bayesprune.report.plots_style import (
     BLACK,
     GREY,
@@ -44,10 +45,12 @@ __all__ = [
     "SIGNED",
     "density_per_layer",
     "first_layer_heatmap",
+    "inclusion_map",
     "loc_cdf",
     "pruned_share",
     "reliability_diagram",
     "save",
+    "selection_roc",
     "training_curves",
 ]
 
