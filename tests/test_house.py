@@ -111,10 +111,12 @@ def siblings(sources: Sources) -> list[str]:
 
 
 def misplaced_libraries(sources: Sources) -> list[str]:
-    """NumPyro outside the rooms that speak it, matplotlib outside the files that draw."""
+    """NumPyro outside the rooms that speak it, matplotlib outside the files that draw, scikit-learn outside its own face."""
     numpyro = [(m, n) for m, n in imports_by_module(sources, "numpyro") if room(m) not in NUMPYRO_ROOMS]
     matplotlib = [(m, n) for m, n in imports_by_module(sources, "matplotlib") if not m.startswith(f"{PACKAGE}.report.plots")]
-    return [f"{module} imports {name}" for module, name in numpyro + matplotlib]
+    face = (f"{PACKAGE}.estimators", f"{PACKAGE}.data.embedded")
+    sklearn = [(m, n) for m, n in imports_by_module(sources, "sklearn") if not m.startswith(face)]
+    return [f"{module} imports {name}" for module, name in numpyro + matplotlib + sklearn]
 
 
 def shapeless_files(sources: Sources) -> list[str]:
@@ -151,6 +153,7 @@ LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (siblings, {"bayesprune.methods.ssvi": "from .bmr import BMR"}),
     (siblings, {"bayesprune.priors.horseshoe": "from bayesprune.priors import Flat"}),
     (misplaced_libraries, {"bayesprune.methods.bmr": "import numpyro.distributions as dist"}),
+    (misplaced_libraries, {"bayesprune.features.paths": "from sklearn.base import clone"}),
     (misplaced_libraries, {"bayesprune.report.metrics": "def f():\n    from matplotlib import pyplot"}),
     (shapeless_files, {"bayesprune.core.trees": "x = 1\n" * 301}),
     (shapeless_files, {"bayesprune.core.utils": ""}),
@@ -178,6 +181,7 @@ def test_what_is_allowed_passes() -> None:
         "bayesprune.cli.run": "import bayesprune\nprint('done')",
         "bayesprune.report.plots": "import matplotlib",
         "bayesprune.report.plots_style": "import matplotlib",
+        "bayesprune.estimators.base": "import sklearn.base",
     }
     assert [found for law in {law for law, _ in LAWS_AND_BREACHES} for found in law(allowed)] == []
 
