@@ -60,8 +60,9 @@ def inverse_cdf(
               0                                       for a <= u <= a + 1 - phi
               loc + scale Phi^-1((u - 1 + phi)/phi)   for u > a + 1 - phi
 
-    F^-1 is continuous in u and in the parameters, so that its derivative is an unbiased gradient. ``uniform``: u ~ U(0, 1);
-    ``scale`` > 0. Returns weights.
+    F^-1 is continuous in u and in the parameters, so that its derivative is an unbiased gradient. Unbiased is not useful: where
+    the slab keeps clear of zero (|loc| above three scales), the slope in the logit sits in draws that hardly ever come, large
+    when they do, and training sees almost none of it. ``uniform``: u ~ U(0, 1); ``scale`` > 0. Returns weights.
 
     >>> print(inverse_cdf(0.0, 1.0, 0.0, jnp.array([0.25, 0.5, 0.75])))  # phi = 1/2: zero between the quartiles
     [0. 0. 0.]

@@ -35,8 +35,8 @@ class DiracSlab:
         log_inclusion: log lam, a negative number; or "optimal", the rate of (5.3) for the network and the rows it is fitted to;
             or "optimal_code", the same with the last term of the authors' program.
         slab_scale: standard deviation of the slab in the weights' units: sqrt 2 in the paper, 1.3 in its code.
-        gate: how gradients reach phi: "hard" (0 or 1 forward, relaxed backward: the paper's), "inverse_cdf" (exact), or
-            "relaxed" (soft both ways; biased).
+        gate: how gradients reach phi: "hard" (0 or 1 forward, relaxed backward: the paper's), "inverse_cdf" (unbiased,
+            but of a variance that lets most weights die: for small models), or "relaxed" (soft both ways; biased).
         init_inclusion: phi at the start.
         num_rows: rows of the data set for "optimal"; 0 takes those that the model is given, which `fit_svi` does right.
 
