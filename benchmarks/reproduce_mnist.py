@@ -8,8 +8,8 @@ Each cell trains once and is then cut to several shares without any training aft
 by Backprop by signal to noise, SVBNN by phi. Batches of 128, Adam with a cosine from 3e-3, the whole divergence at every step,
 local reparameterisation (convolutional nets: sampled weights). The papers train 300 epochs, here they are few (the table names
 them). Pixels are divided by 126. Priors are the papers', which chose them on the test set. The start (0.4 times He's weights,
-scale 0.003) and the learning rate were chosen by LeNet-300-100 on 10,000 images held back from training: a weight that starts in
-the slab and is not needed stays there, wide, and ranks high. A killed run goes on.
+scale 0.003) and the learning rate were chosen by LeNet-300-100 on 10,000 images held back from training: a weight that starts
+in the slab and is not needed stays there, wide, and ranks high. A killed run goes on.
 """
 
 import argparse
