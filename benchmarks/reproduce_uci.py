@@ -25,13 +25,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import optax
 
 import bayesprune as bp
 from bayesprune.infer import replicates
-from bayesprune.infer.compiled import CHUNK, Recipe
+from bayesprune.infer.compiled import CHUNK, Compiled, Recipe
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, find_sites
@@ -82,12 +80,8 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class VagueNoise(bp.likelihoods.Normal):
-    """Normal noise with precision ~ Gamma(1, 0.001): the house's Gamma(6, 6) keeps its scale above sqrt(12 / (rows + 10))."""
-
-    def noise_scale(self) -> Any:
-        return numpyro.sample("noise_precision", dist.Gamma(1.0, 1e-3)) ** -0.5
+# Gamma(6, 6), the house's prior of the noise's precision, keeps its scale above sqrt(12 / (rows + 10)); this one does not.
+VAGUE_NOISE = bp.likelihoods.Normal(noise_shape=1.0, noise_rate=1e-3)
 
 
 def build(setting: Setting, num_inputs: int) -> bp.BNN:
@@ -96,7 +90,7 @@ def build(setting: Setting, num_inputs: int) -> bp.BNN:
     return bp.BNN(
         bp.nets.MLP(hidden=(50,), num_outputs=1, activation=nn.relu),
         prior=bp.priors.GaussianSlab(spike_scale=math.exp(setting.log_spike), slab_scale=slab),
-        likelihood=VagueNoise() if setting.noise == "vague" else bp.likelihoods.Normal(),
+        likelihood=VAGUE_NOISE if setting.noise == "vague" else bp.likelihoods.Normal(),
         input_shape=(num_inputs,),
         posterior=MeanFieldFamily(init_scale=setting.init_scale / slab, init_loc="he", unit=slab),
     )
@@ -143,6 +137,7 @@ def refit(
     init, run, constrain = replicates._compiled(how, example)
     carry = init(jax.random.split(key, len(data.x)), data)
     sites = find_sites(how.program, example.abstract())
+    sites = Compiled(None, None, None, sites.constrain, sites.unconstrain)
     begin = jax.vmap(lambda fresh, given: start_params(carry._replace(params=fresh, mutable={}), given, sites).params)
     first = jnp.asarray(setting.steps - setting.refit, jnp.int32)
     moved = lambda s: s._replace(count=jnp.full_like(s.count, first)) if isinstance(s, optax.ScaleByScheduleState) else s  # noqa: E731

@@ -169,3 +169,16 @@ def test_map_fits_and_is_pruned_by_magnitude(rng_key) -> None:
     assert float(fit.history["prune/density"][-1]) == pytest.approx(0.7, abs=0.01)
     probs = bp.predict(rng_key, bnn, fit.params, data.x, mask=fit.mask, num_samples=1)
     assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize("sites", ["all", "loc"])
+def test_parameters_to_start_from_stay_the_callers(rng_key, sites) -> None:
+    """The loop takes its own arrays' memory over, never that of what it was given."""
+    data, _ = programs.line(rows=64)
+    program = programs.linear_program(2.0)
+    first = bp.fit_svi(rng_key, program, data, num_steps=2)
+    given = {n: v for n, v in first.params.items() if sites == "all" or n.endswith("loc")}
+    before = {name: np.array(value) for name, value in given.items()}
+    bp.fit_svi(rng_key, program, data, num_steps=3, init_params=given)
+    for name, value in given.items():
+        np.testing.assert_array_equal(value, before[name])

@@ -100,3 +100,12 @@ def test_targets_of_another_kind_are_refused(case) -> None:
 def test_noise_that_is_none_is_refused(scale) -> None:
     with pytest.raises(ValueError, match="scale must be positive"):
         bp.likelihoods.Normal(scale)
+
+
+def test_the_prior_of_the_noise_can_be_chosen() -> None:
+    """Log density of the precision under Gamma(shape, rate), against SciPy."""
+    site = trace(seed(bp.likelihoods.Normal(noise_shape=2.0, noise_rate=0.5).noise_scale, 0)).get_trace()["noise_precision"]
+    expected = scipy.stats.gamma.logpdf(float(site["value"]), 2.0, scale=2.0)
+    np.testing.assert_allclose(site["fn"].log_prob(site["value"]), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="noise_rate must be positive"):
+        bp.likelihoods.Normal(noise_rate=0.0)

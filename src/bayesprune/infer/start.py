@@ -57,7 +57,8 @@ def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compile
         elif not isinstance(value, dict):
             new = jnp.asarray(value, params[name].dtype)
             params[name] = jnp.where(new == 0, params[name], new) if name.endswith("_scale") else new
-    return carry._replace(params=loop.unconstrain(params), mutable=mutable)
+    # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
+    return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
 
 
 def start_mask(

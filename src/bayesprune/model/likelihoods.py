@@ -9,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
+from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 
 
@@ -76,15 +77,22 @@ class Bernoulli:
 class Normal:
     """Real targets: y ~ N(f, scale²), f of shape (rows, 1) with y (rows,), or both (rows, outputs).
 
-    ``scale`` is the noise's standard deviation in the units of y. None (the default) learns it: precision scale^-2 ~
-    Gamma(6, 6), as in Hernández-Lobato & Adams (2015), for standardised targets.
+    Args:
+        scale: the noise's standard deviation in the units of y; None learns it.
+        noise_shape, noise_rate: of the learned noise's precision, scale^-2 ~ Gamma(noise_shape, noise_rate); (6, 6) is that of
+            Hernández-Lobato & Adams (2015), for standardised targets. It keeps the scale above about sqrt(12 / rows): where
+            the noise may be far below one tenth of the target's spread, give a vaguer one, such as (1, 1e-3).
     """
 
     scale: float | None = None
+    noise_shape: float = 6.0
+    noise_rate: float = 6.0
 
     def __post_init__(self) -> None:
         if self.scale is not None and not self.scale > 0:
             raise ValueError(f"scale must be positive (the noise's standard deviation), or None to learn it; got {self.scale}.")
+        check_positive(self.noise_shape, "noise_shape")
+        check_positive(self.noise_rate, "noise_rate")
 
     def observe(self, outputs: Any, y: Any) -> Any:
         return _observe(dist.Normal(_squeeze(outputs), self.noise_scale()), y)
@@ -93,7 +101,7 @@ class Normal:
         """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
         if self.scale is not None:
             return self.scale
-        return numpyro.sample("noise_precision", dist.Gamma(6.0, 6.0)) ** -0.5
+        return numpyro.sample("noise_precision", dist.Gamma(self.noise_shape, self.noise_rate)) ** -0.5
 
     def guide(self, family: Family) -> None:
         if self.scale is None:
