@@ -74,7 +74,7 @@ def optimal_log_inclusion(
         ValueError: a count below 1 (``num_hidden``: below 0), or an unknown form.
 
     >>> round(optimal_log_inclusion(1527, 3, 7, 3000, 200), 4)
-    -8.7748
+    -8.7747
 
     Source: Bai, Song & Cheng 2020, section 4.
     """

@@ -45,7 +45,8 @@ def hard_gate(
     """
     soft = relaxed_gate(logit, logistic_noise, temperature)
     hard = (jnp.asarray(logit) + logistic_noise > 0).astype(soft.dtype)
-    return hard + soft - jax.lax.stop_gradient(soft)
+    # The brackets make the sum exact: a gate of 0.99999994 would be neither open nor shut.
+    return hard + (soft - jax.lax.stop_gradient(soft))
 
 
 def inverse_cdf(
@@ -73,8 +74,9 @@ def inverse_cdf(
     phi, dead = sigmoid(jnp.asarray(logit)), sigmoid(-jnp.asarray(logit))
     below = phi * ndtr(-loc / scale)
     left, right = u < below, u > below + dead
-    # A quantile's slope is infinite at 0 and 1: what is not used stands at the median, so that no NaN gets out of it.
-    mass = jnp.where(left, u, jnp.where(right, u - dead, 0.5 * phi))
-    tiny = jnp.finfo(mass.dtype).tiny
-    share = jnp.clip(mass / jnp.maximum(phi, tiny), jnp.finfo(mass.dtype).eps, 1.0 - jnp.finfo(mass.dtype).epsneg)
-    return jnp.where(left | right, loc + scale * ndtri(share), 0.0)
+    drawn = left | right
+    # A quantile's slope is infinite at 0 and 1, and phi may underflow to 0: what is not drawn stands at the median of phi = 1.
+    mass = jnp.where(drawn, jnp.where(left, u, u - dead), 0.5)
+    share = mass / jnp.where(drawn, phi, 1.0)
+    share = jnp.clip(share, jnp.finfo(share.dtype).eps, 1.0 - jnp.finfo(share.dtype).epsneg)
+    return jnp.where(drawn, loc + scale * ndtri(share), 0.0)
