@@ -54,6 +54,7 @@ def test_seeds_and_their_absence():
     np.testing.assert_array_equal(one.estimator_.losses_, same.estimator_.losses_)
 
 
+@pytest.mark.slow
 def test_it_goes_into_pipelines_and_grids():
     x, y = linear_rows()
     pipeline = make_pipeline(selector(rule="fraction"), bp.BayesianSparseRegressor(**LINEAR))
