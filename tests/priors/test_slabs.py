@@ -166,7 +166,8 @@ class TinyConv(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("prior", "estimator"), [(bp.priors.DiracSlab(), "local"), (bp.priors.DiracSlab(), "weight"), (bp.priors.GaussianSlab(), "local")]
+    ("prior", "estimator"),
+    [(bp.priors.DiracSlab(), "local"), (bp.priors.DiracSlab(), "weight"), (bp.priors.GaussianSlab(), "local")],
 )
 def test_convolutions_have_gates_too(prior, estimator: str, rng_key) -> None:
     images = np.random.default_rng(0).normal(size=(12, 6, 6, 1)).astype(np.float32)

@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 
 import jax
 
-from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState, SpikeSlab
 from bayesprune.prune import by_inclusion
-from bayesprune.prune.choose import SCOPES
 
 BIBTEX = """@inproceedings{bai2020efficient,
   title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
@@ -53,11 +51,7 @@ class SVBNN:
     reads: ClassVar[type] = SpikeSlab
 
     def __post_init__(self) -> None:
-        by_inclusion.check(self.probability)
-        if self.density is not None and not callable(self.density):
-            check_density(self.density)
-        if self.scope not in SCOPES:
-            raise unknown_name("scope", self.scope, SCOPES)
+        by_inclusion.check(self.probability, self.density, self.scope)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
