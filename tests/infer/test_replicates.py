@@ -100,3 +100,15 @@ def test_a_loss_that_breaks_names_its_replication(bnn, data, rng_key) -> None:
     y[1] = 1e30
     with pytest.raises(bp.DivergedError, match=r"replication\(s\) \[1\]"):
         bp.fit_replicates(rng_key, bnn, bp.Dataset(data.x, y), num_steps=3, optimizer=OPTIMIZER, progress=False)
+
+
+def test_a_mask_of_another_network_is_refused(bnn, data, rng_key) -> None:
+    """As one fit refuses it: a name that is not known would prune nothing, without a word."""
+    for mask, message in (
+        ({"Dense_0.kernels": np.ones((REPLICATES, 3, 4), bool)}, "Dense_0.kernel"),
+        ({"Dense_0.kernel": np.ones((3, 4), bool)}, "its site"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bp.fit_replicates(rng_key, bnn, data, num_steps=1, mask=mask, progress=False)
+        with pytest.raises(ValueError, match=message):
+            bp.predict_replicates(rng_key, bnn, {}, data.x, mask=mask, num_samples=1)

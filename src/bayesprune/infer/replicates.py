@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from numpyro.infer import ELBO
 
-from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.checks import check_integer, check_key, check_mask
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
@@ -90,7 +90,7 @@ def fit_replicates(
         None,
     )
     init, run, constrain = _compiled(recipe, Example.of(Dataset(data.x[0], data.y[0])))
-    mask = {site: jnp.asarray(alive, bool) for site, alive in (mask or {}).items()}
+    mask = _check_masks(bnn, mask, data.x.shape[0])
     carry = init(keys, data)
     losses = []
     with make_progress(num_steps, progress, initial=0) as bar:
@@ -119,7 +119,7 @@ def predict_replicates(
     network is drawn for all rows; the mean over axis 1 is what `predict` gives.
 
     Raises:
-        ValueError: ``x`` has rows of another shape than the network's inputs.
+        ValueError: ``x`` has rows of another shape than the network's inputs; ``mask`` is not this network's.
     """
     check_bnn(bnn)
     check_integer(num_samples, "num_samples")
@@ -127,8 +127,9 @@ def predict_replicates(
     if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape:
         raise ValueError(f"x must have shape (replications, rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}.")
     keys = jax.random.split(check_key(rng_key), x.shape[0])
+    mask = _check_masks(bnn, mask, x.shape[0])
     draw = _predictor(bnn)
-    columns = [draw(keys, params, mask or {}, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
+    columns = [draw(keys, params, mask, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
     return np.stack([np.asarray(column) for column in columns], axis=1)
 
 
@@ -137,6 +138,11 @@ def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | 
     check_integer(num_steps, "num_steps")
     data = door.check_replicated(bnn, data)
     return jax.random.split(check_key(rng_key), data.x.shape[0]), data, door.check_batch(batch_size, data.x.shape[1])
+
+
+def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:
+    """What `check_mask` asks of one network, of each replication's."""
+    return check_mask(mask or {}, {str(s.path): (replications, *s.shape) for s in bnn.layout if s.bayesian})
 
 
 def _diverged(first: int, losses: np.ndarray, params: dict[str, Any]) -> None:

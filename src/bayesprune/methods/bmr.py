@@ -11,9 +11,8 @@ from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Info, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.prune import scores
-from bayesprune.prune.book import first_state, make_info
+from bayesprune.prune.book import first_state, take_step
 from bayesprune.prune.once import prune_once
-from bayesprune.prune.readiness import readiness
 
 BIBTEX = """@article{markovic2024bayesian,
   title={Bayesian Sparsification for Deep Neural Networks With {B}ayesian Model Reduction},
@@ -86,8 +85,7 @@ class BMR:
         for sites in self._groups(posterior):
             zeta = self._log_odds([gain[site] for site in sites], [state.mask[site] for site in sites])
             alive |= {site: state.mask[site] & (gain[site] <= zeta) for site in sites}
-        new = state._replace(mask=alive, memory=posterior, step=state.step + 1)
-        return new, make_info(state.mask, new, readiness(posterior, state.memory, state.mask), gain)
+        return take_step(state, alive, posterior, gain)
 
     def _log_odds(self, gains: list[jax.Array], alive: list[jax.Array]) -> jax.Array:
         """zeta of one group."""

@@ -5,6 +5,7 @@ from jaxtyping import Array
 
 from bayesprune.core import masks, trees
 from bayesprune.core.types import Info, PyTree, SparseState
+from bayesprune.prune.readiness import readiness
 
 
 def first_state(posterior: PyTree) -> SparseState:
@@ -13,7 +14,15 @@ def first_state(posterior: PyTree) -> SparseState:
     return SparseState(masks.full_like(posterior), ones, posterior, jnp.zeros((), jnp.int32))
 
 
-def make_info(old: PyTree, state: SparseState, readiness: Array, evidence_gain: PyTree | None = None) -> Info:
+def take_step(
+    state: SparseState, alive: PyTree, posterior: PyTree, evidence_gain: PyTree | None = None
+) -> tuple[SparseState, Info]:
+    """The state after a step that leaves ``alive``, which remembers ``posterior``, and the record of it; see `make_info`."""
+    new = state._replace(mask=alive, memory=posterior, step=state.step + 1)
+    return new, make_info(state.mask, new, readiness(posterior, state.memory, state.mask), evidence_gain)
+
+
+def make_info(old: PyTree, state: SparseState, settled: Array, evidence_gain: PyTree | None = None) -> Info:
     """What happened between the mask ``old`` and ``state.mask``; ``evidence_gain``: dF0 of every weight in nats, if known."""
     new = state.mask
     pruned = _minus(old, new)
@@ -28,7 +37,7 @@ def make_info(old: PyTree, state: SparseState, readiness: Array, evidence_gain: 
         num_pruned=masks.count(pruned),
         num_grown=masks.count(_minus(new, old)),
         evidence_gained=gained,
-        readiness=readiness,
+        readiness=settled,
     )
 
 

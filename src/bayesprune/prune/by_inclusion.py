@@ -10,9 +10,8 @@ from bayesprune.core import trees
 from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 from bayesprune.prune import scores, to_density
-from bayesprune.prune.book import first_state, make_info
+from bayesprune.prune.book import first_state, take_step
 from bayesprune.prune.choose import SCOPES, threshold
-from bayesprune.prune.readiness import readiness
 
 
 def cut(
@@ -23,8 +22,7 @@ def cut(
         return to_density.cut(scores.inclusion, density, scope, evidence, state)
     odds = jnp.log(probability) - jnp.log1p(-probability)
     alive = threshold(scores.inclusion(evidence.posterior), odds, within=state.mask)
-    new = state._replace(mask=alive, memory=evidence.posterior, step=state.step + 1)
-    return new, make_info(state.mask, new, readiness(evidence.posterior, state.memory, state.mask))
+    return take_step(state, alive, evidence.posterior)
 
 
 def expected_density(posterior: PyTree, mask: PyTree = True) -> jax.Array:
