@@ -60,6 +60,19 @@ class Evidence(NamedTuple):
     gradient: PyTree
 
 
+class Look(NamedTuple):
+    """How the gradient that a sparsifier is shown is to be taken; what it does not name is as `Evidence` has it.
+
+    ``at_mean``: at w = loc, in place of one draw of the posterior. ``num_draws``: the mean of its absolute value over so many
+    draws, each of a minibatch of its own (1: the gradient itself). ``divergence``: of the whole loss for weights that are
+    alive, in place of the likelihood's part alone.
+    """
+
+    at_mean: bool = False
+    num_draws: int = 1
+    divergence: bool = False
+
+
 class SparseState(NamedTuple):
     """What a sparsifier carries from step to step.
 
@@ -104,7 +117,10 @@ class Pruned(NamedTuple):
 class Sparsifier(Protocol):
     """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again.
 
-    One that needs more of a posterior than a mean and a spread says so in a class attribute, ``reads = SpikeSlab``.
+    One that needs more of a posterior than a mean and a spread says so in a class attribute, ``reads = SpikeSlab``. One that
+    wakes weights may have a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, which says how those start; an
+    attribute ``look``, a `Look`, says which gradient it wants; ``keeps_counts``, True where each array has the same number
+    of alive weights throughout; ``points_too``, True where it can rank a posterior without spread.
     """
 
     def __hash__(self) -> int: ...

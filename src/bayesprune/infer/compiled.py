@@ -1,5 +1,6 @@
 """The compiled training loop: many steps in one program, one compilation for warm-up, pruning and regrowth alike."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,19 +12,32 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
-from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState, SpikeSlab
+from bayesprune.core.types import Dataset, Evidence, Info, Look, MeanField, SparseState, SpikeSlab
 from bayesprune.infer import batches as batching
 from bayesprune.infer.sites import Example, Sites, find_sites
+from bayesprune.infer.storage import MASKED, Storage
+from bayesprune.model import noise
+from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, probed, scaled
+from bayesprune.prune.read import stems, write_nodes
 
 # The longest run of steps inside one call: the size of the buffer of losses.
 CHUNK = 500
-# Folded into the key of a step for its pruning; far from the numbers of particles, which count up from 0.
+# Folded into the key of a step for its pruning, its augmentation; far from the numbers of particles, which count up from 0.
 _PRUNING = 2**31
+_AUGMENTING = 2**31 + 1
+
+
+def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
+    """The augmentation that changes nothing."""
+    return x
 
 
 class Carry(NamedTuple):
-    """All that changes from step to step. ``params`` are unconstrained; ``rng_key`` never changes, steps fold themselves in."""
+    """All that changes from step to step.
+
+    ``params`` are unconstrained, and as the storage keeps them; ``rng_key`` never changes, steps fold themselves in.
+    """
 
     params: dict[str, Any]
     opt_state: Any
@@ -46,11 +60,13 @@ class Recipe:
     batch_size: int
     keywords: tuple[tuple[str, Any], ...]
     mesh: jax.sharding.Mesh | None
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is
+    storage: Storage = MASKED
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The functions of one fit, pure; `compile_loop` jits them."""
+    """The functions of one fit, pure; `compile_loop` jits them. Masks are as the recipe's storage keeps them."""
 
     recipe: Recipe
     sites: Sites
@@ -61,6 +77,16 @@ class Loop:
         params, mutable = self.sites.initial(init_key, data)
         reading = batching.start(data_key, data.x.shape[0])
         return Carry(params, self.recipe.optimizer.init(params), mutable, jnp.zeros((), jnp.int32), run_key, reading)
+
+    def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
+        """The state before the first step, of whole arrays, as the storage keeps it."""
+        params = self.recipe.storage.keep(carry.params, mask)
+        return carry._replace(params=params, opt_state=self.recipe.optimizer.init(params))
+
+    def whole(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters on their supports, and the mask, in whole arrays."""
+        params = self.recipe.storage.whole(carry.params, mask)
+        return self.sites.constrain(params), self.recipe.storage.whole_mask(mask)
 
     def run(
         self, carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array
@@ -83,8 +109,12 @@ class Loop:
         """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
         reading, batch = self.draw(carry, data)
         key = jax.random.fold_in(carry.rng_key, carry.step)
-        value_and_grad = jax.value_and_grad(self.loss, has_aux=True)
-        (loss, new), grads = value_and_grad(carry.params, carry, key, batch, data.x.shape[0], mask, {})
+
+        def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
+            storage = self.recipe.storage
+            return self.loss(storage.whole(params, mask), carry, key, batch, data.x.shape[0], storage.whole_mask(mask), {})
+
+        (loss, new), grads = jax.value_and_grad(loss_of_kept, has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
         updates, opt_state = self.recipe.optimizer.update(grads, carry.opt_state, carry.params)
         params = optax.apply_updates(carry.params, updates)
@@ -117,6 +147,10 @@ class Loop:
         if self.recipe.batch_size < data.x.shape[0]:
             reading, rows = batching.take(carry.batches, self.recipe.batch_size)
             batch = Dataset(data.x[rows], data.y[rows])
+        if self.recipe.augment is not as_it_is:
+            key = jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _AUGMENTING)
+            # A batch's own key: a sparsifier may look at several of one step.
+            batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), batch.x))
         if self.recipe.mesh is not None:
             spread = NamedSharding(self.recipe.mesh, PartitionSpec(self.recipe.mesh.axis_names[0]))
             batch = jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, spread), batch)
@@ -124,13 +158,87 @@ class Loop:
 
     def prune(self, carry: Carry, data: Dataset, state: SparseState) -> tuple[SparseState, Info]:
         """One step of the sparsifier; the gradient it may look at is that of the next minibatch, the dead weights' included."""
-        posterior = self.recipe.read(self.sites.constrain(carry.params))
+        params = self.recipe.storage.whole(carry.params, state.mask)
+        mask = self.recipe.storage.whole_mask(state.mask)
+        posterior = self.recipe.read(self.sites.constrain(params))
         # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
         key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
-        _, batch = self.draw(carry, data)
+        gradient = self.gradient(carry, params, key, data, mask, posterior)
+        new, info = self.recipe.sparsifier.step(step_key, Evidence(posterior, gradient), state._replace(mask=mask))
+        return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
+
+    def gradient(
+        self,
+        carry: Carry,
+        params: dict[str, Any],
+        rng_key: jax.Array,
+        data: Dataset,
+        mask: dict[str, Any],
+        posterior: dict[str, MeanField | SpikeSlab],
+    ) -> dict[str, jax.Array]:
+        """The gradient that the sparsifier wants to see, see `Look`; ``params`` and ``mask`` are whole."""
+        look: Look = getattr(self.recipe.sparsifier, "look", Look())
+        elbo = MeanFieldELBO(noise=noise.none) if look.at_mean else self.recipe.elbo
+        loop = Loop(dataclasses.replace(self.recipe, elbo=elbo), self.sites)
         probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
-        loss = lambda p: self.loss(carry.params, carry, key, batch, data.x.shape[0], state.mask, p)[0]  # noqa: E731
-        return self.recipe.sparsifier.step(step_key, Evidence(posterior, jax.grad(loss)(probe)), state)
+        if look.num_draws == 1:
+            return loop._probe(carry, params, rng_key, data, mask, probe, look)[1]
+
+        def add(state: Any, number: jax.Array) -> tuple[Any, None]:
+            reading, total = state
+            key = jax.random.fold_in(rng_key, number)
+            reading, found = loop._probe(carry._replace(batches=reading), params, key, data, mask, probe, look)
+            return (reading, jax.tree.map(lambda t, g: t + jnp.abs(g) / look.num_draws, total, found)), None
+
+        return jax.lax.scan(add, (carry.batches, probe), jnp.arange(look.num_draws))[0][1]
+
+    def _probe(
+        self,
+        carry: Carry,
+        params: dict[str, Any],
+        rng_key: jax.Array,
+        data: Dataset,
+        mask: dict[str, Any],
+        probe: dict[str, jax.Array],
+        look: Look,
+    ) -> tuple[batching.Batches, dict[str, jax.Array]]:
+        """One draw's gradient in a probe that is added to every weight, and where the reading of the data then stands."""
+        reading, batch = self.draw(carry, data)
+        loss = lambda q, p: self.loss(q, carry, rng_key, batch, data.x.shape[0], mask, p)[0]  # noqa: E731
+        if not look.divergence:
+            return reading, jax.grad(loss, 1)(params, probe)
+        whole, found = jax.grad(loss, (0, 1))(params, probe)
+        sites = {site: name for name, site in stems(params, probe).items() if name.endswith("_loc")}
+        return reading, {site: jnp.where(mask[site], whole[sites[site]], found[site]) for site in probe}
+
+    def renew(self, carry: Carry, old: dict[str, Any], new: dict[str, Any]) -> Carry:
+        """Start the weights that are in the mask ``new`` and were not in ``old`` afresh; their optimiser state, and that of the
+        weights that fell, begins at zero."""
+        storage = self.recipe.storage
+        before, after = storage.whole_mask(old), storage.whole_mask(new)
+        params = storage.whole(carry.params, old)
+        supported = self.sites.constrain(params)
+        fresh = self.sites.unconstrain(
+            write_nodes(supported, self.recipe.sparsifier.renew(self.recipe.read(supported), before, after))
+        )
+        grown = {name: after[site] & ~before[site] for name, site in stems(params, before).items()}
+        params = {n: jnp.where(grown[n], fresh[n], v) if n in grown else v for n, v in params.items()}
+        moves = storage.movers(carry.params, old, new)
+        return carry._replace(params=storage.keep(params, new), opt_state=_moved(carry.opt_state, moves))
+
+
+def _moved(opt_state: Any, moves: dict[str, Callable[[Any], Any]]) -> Any:
+    """The optimiser's state, each array that belongs to a parameter moved as that parameter's entry says.
+
+    It belongs to the parameter under whose name it lies: optax's own walk over parameters fails at a `multi_transform` whose
+    labels are a function of their names. A state that is no tree of the parameters' shape (`optax.flatten`) is left alone.
+    """
+
+    def move(path: tuple[Any, ...], leaf: Any) -> Any:
+        names = [key.key for key in path if isinstance(key, jax.tree_util.DictKey) and key.key in moves]
+        return moves[names[-1]](leaf) if names else leaf
+
+    return jax.tree_util.tree_map_with_path(move, opt_state)
 
 
 class Compiled(NamedTuple):
@@ -138,9 +246,13 @@ class Compiled(NamedTuple):
 
     init: Callable[..., Carry]
     run: Callable[..., tuple[Carry, jax.Array, jax.Array]]
+    keep: Callable[..., Carry]
+    whole: Callable[..., tuple[dict[str, Any], dict[str, Any]]]
     prune: Callable[..., tuple[SparseState, Info]]
+    renew: Callable[..., Carry]
     constrain: Callable[[dict[str, Any]], dict[str, Any]]
     unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
+    storage: Storage
 
 
 @functools.lru_cache(maxsize=16)
@@ -150,7 +262,11 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
     return Compiled(
         init=jax.jit(loop.init),
         run=jax.jit(loop.run, donate_argnums=0),
+        keep=jax.jit(loop.keep),
+        whole=jax.jit(loop.whole),
         prune=jax.jit(loop.prune),
+        renew=jax.jit(loop.renew) if hasattr(recipe.sparsifier, "renew") else lambda carry, old, new: carry,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
+        storage=recipe.storage,
     )

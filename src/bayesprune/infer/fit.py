@@ -12,7 +12,7 @@ from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
-from bayesprune.infer.compiled import Recipe, compile_loop
+from bayesprune.infer.compiled import Recipe, as_it_is, compile_loop
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
@@ -20,7 +20,7 @@ from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import open_checkpoints, spelled
 from bayesprune.infer.sites import Example
-from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params
+from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
@@ -50,6 +50,8 @@ def fit_svi(
     checkpoint_every: int | None = None,
     progress: bool | None = None,
     mesh: jax.sharding.Mesh | None = None,
+    storage: str = "masked",
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
 ) -> FitResult:
     """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
 
@@ -77,6 +79,10 @@ def fit_svi(
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
+        storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
+            optimiser state are vectors of their number, with the same results to rounding. For a sparsifier that keeps the
+            counts of every array, such as `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
+        augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.
         progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
 
     Returns:
@@ -120,10 +126,12 @@ def fit_svi(
     read = reader(program)
     keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
-    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh)
+    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh, augment)
     loop = compile_loop(recipe, Example.of(data))
     carry = start_params(loop.init(rng_key, data), init_params, loop)
-    sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data)
+    updates = num_steps / periods.every if periods.every else 0.0
+    sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
+    loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
     fingerprint = {
         "rng_key": jax.random.key_data(rng_key).tolist(),
         "rows": data.x.shape[0],
@@ -132,6 +140,8 @@ def fit_svi(
         "every": periods.every,
         "estimator": type(elbo).__name__,
         "kl_weight": spelled(kl_weight),
+        "storage": storage,
+        "augment": spelled(augment),
     }
     checkpoints = open_checkpoints(checkpoint, fingerprint)
     carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))

@@ -1,6 +1,8 @@
 """Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
 
+import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,10 @@ from numpyro.infer.autoguide import AutoGuide
 from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.types import Dataset, MeanField, SparseState, SpikeSlab
-from bayesprune.infer.compiled import Carry, Compiled
+from bayesprune.infer.compiled import Carry, Compiled, Recipe, compile_loop
 from bayesprune.infer.result import KeepAll
+from bayesprune.infer.sites import Example
+from bayesprune.infer.storage import make_storage
 from bayesprune.model.bnn import BNN
 from bayesprune.model.divergence import read_gaussian
 from bayesprune.model.select import everything
@@ -62,19 +66,42 @@ def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compile
 
 
 def start_mask(
-    rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: dict[str, Any] | None, program: Any, data: Dataset
+    rng_key: jax.Array,
+    sparsifier: Any,
+    posterior: dict[str, Any],
+    mask: dict[str, Any] | None,
+    program: Any,
+    data: Dataset,
+    num_updates: int | float = 0.0,
 ) -> SparseState:
-    """The sparsifier's first state, with the prior's scales read from the program, under the mask that was given."""
+    """The sparsifier's first state, with the prior's scales read from the program, under the mask that was given.
+
+    ``num_updates``: how often the sparsifier will act, for one whose schedule has an end.
+    """
     if not posterior and not isinstance(sparsifier, KeepAll):
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
-    state = sparsifier.init(jax.random.fold_in(rng_key, 3), posterior)
+    key = jax.random.fold_in(rng_key, 3)
+    asks = "num_updates" in inspect.signature(sparsifier.init).parameters
+    state = sparsifier.init(key, posterior, num_updates=num_updates) if asks else sparsifier.init(key, posterior)
     if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
         state = state._replace(prior_scale=_prior_scales(program, data, state.prior_scale))
     if not mask:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
     return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
+
+
+def start_storage(
+    name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, data: Dataset
+) -> tuple[Compiled, Carry, SparseState]:
+    """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
+    storage = make_storage(name, recipe.sparsifier, sparse.mask)
+    if storage == recipe.storage:
+        return loop, carry, sparse
+    loop = compile_loop(dataclasses.replace(recipe, storage=storage), Example.of(data))
+    kept = storage.keep_mask(sparse.mask)
+    return loop, loop.keep(carry, kept), sparse._replace(mask=kept)
 
 
 def _prior_scales(program: Any, data: Dataset, scales: dict[str, Any]) -> dict[str, Any]:

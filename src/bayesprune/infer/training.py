@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer.svi import SVIState
 
-from bayesprune.core import masks
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.infer.compiled import CHUNK, Carry, Compiled
@@ -75,8 +74,8 @@ class Training:
                 pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
             carry, sparse = self._pause(step, carry, sparse, record)
         state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
-        params = self._params(carry, sparse.mask)
-        return FitResult(params, state, record.losses[:step], sparse.mask, record.arrays())
+        params, mask = self._params(carry, sparse.mask)
+        return FitResult(params, state, record.losses[:step], mask, record.arrays())
 
     def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
         step, begin = int(carry.step), time.perf_counter()
@@ -86,31 +85,32 @@ class Training:
         record.add_losses(step, losses[: int(done)])
         loss = float(record.losses[step + int(done) - 1])
         if not jnp.isfinite(loss):
-            raise diverged(step + int(done), self._params(finite, sparse.mask), self.loop.constrain(carry.params))
-        self.bar.advance(int(done), loss=loss, density=_density(sparse.mask))
+            raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
+        self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask))
         return carry, int(done), time.perf_counter() - begin
 
     def _pause(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState]:
         if self.periods.due("eval_every", step):
             key = jax.random.fold_in(carry.rng_key, step)
-            params = self._params(carry, sparse.mask)
+            params, mask = self._params(carry, sparse.mask)
             record.add_metrics(
-                step, evaluate(key, self.program, params, self.eval_data, mask=sparse.mask, num_samples=self.eval_samples)
+                step, evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
             )
             record.stopped = self.early_stop(record.history)
         if self.periods.due("every", step) and step < self.periods.num_steps:
-            sparse, info = self.loop.prune(carry, self.data, sparse)
+            old, (sparse, info) = sparse.mask, self.loop.prune(carry, self.data, sparse)
+            carry = self.loop.renew(carry, old, sparse.mask)
             record.add_info(step, info)
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and step == self.periods.num_steps):
             self.checkpoints.save(step, carry, sparse, record)
         for callback in self.callbacks:
-            params_now = lambda: self._params(carry, sparse.mask)  # noqa: E731
-            callback(Moment(step, float(record.losses[step - 1]), _density(sparse.mask), record.history, params_now))
+            params_now = lambda: self._params(carry, sparse.mask)[0]  # noqa: E731
+            callback(Moment(step, float(record.losses[step - 1]), self._density(sparse.mask), record.history, params_now))
         return carry, sparse
 
-    def _params(self, carry: Carry, mask: dict[str, Any]) -> dict[str, Any]:
-        return write(self.loop.constrain(carry.params) | carry.mutable, mask)
+    def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        params, whole_mask = self.loop.whole(carry, mask)
+        return write(params | carry.mutable, whole_mask), whole_mask
 
-
-def _density(mask: dict[str, Any]) -> float:
-    return float(masks.density(mask)) if mask else 1.0
+    def _density(self, mask: dict[str, Any]) -> float:
+        return self.loop.storage.density(mask) if mask else 1.0

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro
+from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
@@ -86,6 +87,7 @@ class BNN:
         rows = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
         concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
         forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]  # noqa: E731
+        self._forward = forward
         outputs = jax.eval_shape(forward, params, rows).shape
         if len(outputs) != 2:
             raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
@@ -124,6 +126,16 @@ class BNN:
         if train and self._has_state:
             state.update(jax.lax.stop_gradient(new_state))
         return outputs
+
+    def jaxpr(self) -> ClosedJaxpr:
+        """The net itself on one row, traced to be read, not run: no prior, noise or mask, its batch statistics zero.
+
+        Inputs: the parameters in the order of ``layout``, then the row, (1, *input_shape). Output: (1, num_outputs).
+        """
+        names = [str(spec.path) for spec in self.layout]
+        weights = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.layout]
+        row = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
+        return jax.make_jaxpr(lambda values, x: self._forward(dict(zip(names, values, strict=True)), x))(weights, row)
 
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""

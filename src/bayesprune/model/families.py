@@ -15,7 +15,7 @@ from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.spike_slab import GatedNormal
 
-STARTS = ("uniform", "he")
+STARTS = ("uniform", "normal", "he")
 
 
 @runtime_checkable
@@ -47,8 +47,10 @@ class MeanFieldFamily:
     Args:
         init_range: every loc starts at U(-init_range, init_range) (Marković et al. 2024, the authors' code).
         init_scale: every scale starts here.
-        init_loc: "uniform" as above; "he" for weights (not for scales): kernels from N(0, 2/fan_in), biases at zero.
+        init_loc: "uniform" as above; for weights (not for scales) also "normal", N(0, init_range²), and "he", kernels from
+            N(0, 2/fan_in) and biases at zero.
         unit: what one unit of a loc is in the network: with "he", kernels are divided by it.
+        init_spread: weights' scales start at |N(init_scale, init_spread²)| (Li et al. 2024, the authors' code).
 
     Each prior brings the family with the start that its authors chose; ``posterior=`` of the `BNN` takes another.
     """
@@ -57,10 +59,10 @@ class MeanFieldFamily:
     init_scale: float = 0.1
     init_loc: str = "uniform"
     unit: float = 1.0
+    init_spread: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.init_loc not in STARTS:
-            raise unknown_name("init_loc", self.init_loc, STARTS)
+        _check_start(self.init_loc)
 
     def weight(self, spec: ParamSpec) -> Any:
         # Unchecked: the reduced posterior of a dead weight has scale zero, which NumPyro would refuse.
@@ -82,16 +84,30 @@ class MeanFieldFamily:
         return {str(spec.path): _node(params, _stem(spec)) for spec in layout if spec.bayesian}
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
-        loc = numpyro.param(f"{_stem(spec)}_loc", self._start(spec.shape))
-        scale = jnp.full(spec.shape, self.init_scale)
+        loc = numpyro.param(f"{_stem(spec)}_loc", _start(self, spec.shape))
+        scale = self._start_of_scale(spec.shape)
         return loc, numpyro.param(f"{_stem(spec)}_scale", scale, constraint=constraints.softplus_positive)
 
-    def _start(self, shape: tuple[int, ...]) -> Any:
-        if self.init_loc == "uniform":
-            return _uniform(self.init_range, shape)
-        if len(shape) < 2:
-            return jnp.zeros(shape)
-        return lambda rng_key: initializers.he_normal()(rng_key, shape) / self.unit
+    def _start_of_scale(self, shape: tuple[int, ...]) -> Any:
+        if not self.init_spread:
+            return jnp.full(shape, self.init_scale)
+        return lambda rng_key: jnp.abs(self.init_scale + self.init_spread * jax.random.normal(rng_key, shape))
+
+
+def _check_start(init_loc: str) -> None:
+    if init_loc not in STARTS:
+        raise unknown_name("init_loc", init_loc, STARTS)
+
+
+def _start(family: "MeanFieldFamily | MapFamily", shape: tuple[int, ...]) -> Any:
+    """The initial loc of a weight array: a value, or a function of a key."""
+    if family.init_loc == "uniform":
+        return _uniform(family.init_range, shape)
+    if family.init_loc == "normal":
+        return lambda rng_key: family.init_range * jax.random.normal(rng_key, shape)
+    if len(shape) < 2:
+        return jnp.zeros(shape)
+    return lambda rng_key: initializers.he_normal()(rng_key, shape) / family.unit
 
 
 def _node(params: dict[str, Any], stem: str) -> MeanField | SpikeSlab:
@@ -102,12 +118,20 @@ def _node(params: dict[str, Any], stem: str) -> MeanField | SpikeSlab:
 
 @dataclass(frozen=True)
 class MapFamily:
-    """A point for every latent variable: the maximum of the posterior density (in the prior's non-centred coordinates)."""
+    """A point for every latent variable: the maximum of the posterior density (in the prior's non-centred coordinates).
+
+    Args: ``init_range``, ``init_loc`` and ``unit`` as of `MeanFieldFamily`.
+    """
 
     init_range: float = 2.0
+    init_loc: str = "uniform"
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_start(self.init_loc)
 
     def weight(self, spec: ParamSpec) -> Any:
-        loc = numpyro.param(_map_name(spec), _uniform(self.init_range, spec.shape))
+        loc = numpyro.param(_map_name(spec), _start(self, spec.shape))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
 
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:

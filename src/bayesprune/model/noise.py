@@ -18,6 +18,11 @@ def exact(rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jax.random.normal(rng_key, shape)
 
 
+def none(rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """No noise: every weight at its mean."""
+    return jnp.zeros(shape)
+
+
 def quantile(rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Normal noise from a table of 65,536 equally likely quantiles: two numbers for each 32-bit word.
 

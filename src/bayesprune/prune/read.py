@@ -1,12 +1,13 @@
 """Reading posteriors out of NumPyro parameters, and writing a pruned one back."""
 
+from collections.abc import Container
 from typing import Any
 
 import jax.numpy as jnp
 
 from bayesprune.core.types import MeanField, SpikeSlab
 
-LOC, SCALE, LOGIT = "_auto_loc", "_auto_scale", "_auto_logit"
+LOC, SCALE, LOGIT, POINT = "_auto_loc", "_auto_scale", "_auto_logit", "_map_loc"
 
 
 def read(params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
@@ -37,7 +38,30 @@ def write(params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
     """
     new = dict(params)
     for site, alive in mask.items():
-        for name in (site + LOC, site + SCALE, site + "_map_loc"):
+        for name in (site + LOC, site + SCALE, site + POINT):
             if name in params:
                 new[name] = jnp.where(alive, params[name], jnp.zeros_like(params[name]))
+    return new
+
+
+def stems(params: dict[str, Any], sites: Container[str]) -> dict[str, str]:
+    """Parameter -> site, for those that describe the weights of one of ``sites``, each by an array of the site's shape.
+
+    Example:
+        >>> stems({"w_auto_loc": 0.0, "w_auto_scale": 1.0, "w$state": {}, "v_auto_loc": 0.0}, {"w"})
+        {'w_auto_loc': 'w', 'w_auto_scale': 'w'}
+    """
+    pairs = (
+        (name, name.removesuffix(suffix)) for name in params for suffix in (LOC, SCALE, LOGIT, POINT) if name.endswith(suffix)
+    )
+    return {name: site for name, site in pairs if site in sites}
+
+
+def write_nodes(params: dict[str, Any], nodes: dict[str, MeanField | SpikeSlab]) -> dict[str, Any]:
+    """The parameters with loc and scale of each site as ``nodes`` has them; the inverse of reading."""
+    new = dict(params)
+    for site, node in nodes.items():
+        for name, value in ((site + LOC, node.loc), (site + SCALE, node.scale), (site + POINT, node.loc)):
+            if name in params:
+                new[name] = value
     return new

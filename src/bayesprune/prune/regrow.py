@@ -34,7 +34,16 @@ def random(rng_key: jax.Array, mask: PyTree, counts: PyTree) -> PyTree:
 
     Source: Mocanu et al. 2018, Algorithm 2.
     """
+    return largest_gradient(noise(rng_key, mask), mask, trees.broadcast(counts, mask))
+
+
+def noise(rng_key: jax.Array, mask: PyTree) -> PyTree:
+    """A number of U(0, 1) for each weight: ranked by it, weights are drawn at random.
+
+    >>> noise(jax.random.key(0), {"a": jnp.ones(3, bool)})["a"].shape
+    (3,)
+    """
     leaves, structure = jax.tree.flatten(mask)
     keys = jax.random.split(check_key(rng_key), max(len(leaves), 1))
-    noise = [jax.random.uniform(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=False)]
-    return largest_gradient(jax.tree.unflatten(structure, noise), mask, trees.broadcast(counts, mask))
+    draws = [jax.random.uniform(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=False)]
+    return jax.tree.unflatten(structure, draws)

@@ -5,6 +5,7 @@ Predictions and targets may be NumPy or JAX arrays; the arithmetic is done in fl
 
 from bayesprune.report.calibration import calibration_marginal, ece, ece_quantile, top_label_bins
 from bayesprune.report.classification import accuracy, brier, nll
+from bayesprune.report.flops import flops, training_flops
 from bayesprune.report.in_use import weights_in_use
 from bayesprune.report.inputs import ArrayLike
 from bayesprune.report.ood import ood_auroc, predictive_entropy
@@ -27,6 +28,7 @@ __all__ = [
     "ece",
     "ece_quantile",
     "fdr",
+    "flops",
     "fnr",
     "fpr",
     "gaussian_nll",
@@ -42,6 +44,7 @@ __all__ = [
     "sparsity_report",
     "summary",
     "top_label_bins",
+    "training_flops",
     "weights_in_use",
 ]
 

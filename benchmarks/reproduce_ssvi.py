@@ -1,0 +1,185 @@
+"""Sparse from the first step: SSVI against dense VI, RigL, SET and one-shot SNR, by density, on MNIST and Fashion-MNIST.
+
+    python benchmarks/reproduce_ssvi.py run --out runs/ssvi                     # every cell that is not there yet
+    python benchmarks/reproduce_ssvi.py run --out runs/ssvi --only fashion_mnist-lenet300
+    python benchmarks/reproduce_ssvi.py table --out runs/ssvi                   # the tables and the figure
+
+All methods: the same network, batches of 128, Adam with a cosine from 3e-3 to 0, weights from He's start, prior N(0, 1) on
+every weight, kernels prunable, 30 posterior draws for the figures (MAP, RigL, SET: one). VI and SSVI: local
+reparameterisation, scales from 0.01, divergence with full weight (no cold posterior). SSVI, RigL, SET: an exchange every 100
+steps until three quarters of the training, 30 % of the alive weights at first, uniform density, first convolution dense. SNR
+one-shot cuts the dense VI fit of the same seed, with no training after. Epochs are few, the table names them. Prior, rate and
+scale were chosen by dense VI on 10,000 training images of Fashion-MNIST held back (`tune`); the test set decided nothing.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+import optax
+
+import bayesprune as bp
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+
+BATCH, EVERY = 128, 100
+DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+DATASETS = ("fashion_mnist", "mnist")
+NETS = {"lenet300": lambda: bp.nets.MLP((300, 100), 10, activation=nn.relu), "lenet5": lambda: bp.nets.LeNet5(10)}
+EPOCHS = {"lenet300": 5, "lenet5": 5}
+SPARSIFIERS = {
+    "ssvi": lambda density: bp.methods.SSVI(density),
+    "rigl": lambda density: bp.methods.SSVI(density, removal="magnitude"),
+    "set": lambda density: bp.methods.SSVI(density, removal="magnitude", addition="random"),
+}
+SCORES = ("magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp", "log_expected_exp_over_std")
+FIGURES = ("accuracy", "nll", "ece", "ece_quantile", "brier")
+
+
+def build(net: str, point: bool, shape: tuple[int, ...], prior: float = 1.0, init_scale: float = 0.01) -> bp.BNN:
+    """The network under N(0, prior²); ``init_scale``: where the posterior's scales start, in the network's units."""
+    start = {"init_loc": "he", "unit": prior}
+    return bp.BNN(
+        NETS[net](),
+        prior=bp.priors.Gaussian(prior),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=shape,
+        posterior=MapFamily(**start) if point else MeanFieldFamily(init_scale=init_scale / prior, **start),
+        prunable=bp.select.kernels,
+    )
+
+
+def load(dataset: str, net: str) -> tuple[bp.Dataset, bp.Dataset]:
+    return bp.data.load(dataset, pad=32 if net == "lenet5" else 0)
+
+
+def train(net: str, method: str, density: float, seed: int, data: bp.Dataset, epochs: int, **changes: Any) -> Any:
+    """One training; returns (bnn, fit, seconds)."""
+    sparsifier = changes.pop("sparsifier", None)
+    rate = changes.pop("rate", 3e-3)
+    kl = changes.pop("kl", 1.0)
+    point = method in ("map", "rigl", "set")
+    bnn = build(net, point, data.x.shape[1:], **changes)
+    num_steps = epochs * -(-len(data.y) // BATCH)
+    pruning: dict[str, Any] = {}
+    if method in SPARSIFIERS:
+        pruning = {"sparsifier": sparsifier or SPARSIFIERS[method](density), "every": EVERY}
+    begin = time.perf_counter()
+    fit = bp.fit_svi(
+        jax.random.key(seed),
+        bnn,
+        data,
+        num_steps=num_steps,
+        batch_size=BATCH,
+        optimizer=optax.adam(optax.cosine_decay_schedule(rate, num_steps)),
+        estimator="weight" if point else "local",
+        kl_weight=bp.schedules.Constant(kl),
+        progress=False,
+        **pruning,
+    )
+    return bnn, fit, time.perf_counter() - begin
+
+
+def judge(bnn: bp.BNN, params: Any, mask: Any, data: bp.Dataset, seed: int) -> dict[str, float]:
+    draws = 1 if isinstance(bnn.family, MapFamily) else 30
+    figures = bp.evaluate(jax.random.key(1000 + seed), bnn, params, data, mask=mask, num_samples=draws)
+    return {name: float(figures[name]) for name in FIGURES}
+
+
+def cell(dataset: str, net: str, method: str, density: float, seed: int, out: Path, epochs: int) -> None:
+    """One row; the dense VI fit of a seed also gives the one-shot SNR rows of all densities."""
+    path = out / f"{dataset}-{net}-{method}-{density:g}-{seed}.json"
+    if path.exists():
+        return
+    data, test = load(dataset, net)
+    bnn, fit, seconds = train(net, method, density, seed, data, epochs)
+    row = {"dataset": dataset, "net": net, "seed": seed, "epochs": epochs, "seconds": seconds}
+    if method == "vi":
+        for cut in DENSITIES:
+            pruned = bp.prune_once(fit.params, bp.methods.SNR(cut), read=bnn.read)
+            figures = judge(bnn, pruned.params, pruned.mask, test, seed)
+            name = f"{dataset}-{net}-snr-{cut:g}-{seed}.json"
+            bp.report.write_json(out / name, row | {"method": "snr", "density": cut, "figures": figures})
+    figures = judge(bnn, fit.params, fit.mask, test, seed)
+    bp.report.write_json(path, row | {"method": method, "density": density, "figures": figures})
+    print(time.strftime("%H:%M:%S"), path.stem, {k: round(v, 4) for k, v in figures.items()}, f"{seconds:.0f} s", flush=True)
+
+
+def ablation(kind: str, seed: int, out: Path, epochs: int) -> None:
+    """ "sigma": initial scales against methods; "criteria": the six removal scores. Fashion-MNIST, LeNet-300-100."""
+    data, test = load("fashion_mnist", "lenet300")
+    cells: list[tuple[str, str, float, dict[str, Any]]] = []
+    if kind == "sigma":
+        for sigma in (0.001, 0.01, 0.03, 0.1):
+            cells += [(f"{m}-{sigma:g}", m, 0.1, {"init_scale": sigma}) for m in ("vi", "ssvi")]
+    else:
+        for density in (0.1, 0.01):
+            for score in SCORES:
+                sparsifier = bp.methods.SSVI(density, removal=score)
+                cells.append((f"{score}-{density:g}", "ssvi", density, {"sparsifier": sparsifier}))
+    masks: dict[str, Any] = {}
+    for name, method, density, changes in cells:
+        path = out / f"{kind}-{name}-{seed}.json"
+        if path.exists():
+            continue
+        bnn, fit, seconds = train("lenet300", method, density, seed, data, epochs, **changes)
+        masks[name] = {site: np.asarray(alive) for site, alive in fit.mask.items()}
+        row = {"kind": kind, "name": name, "method": method, "density": density, "seed": seed, "epochs": epochs}
+        row |= {"seconds": seconds, "figures": judge(bnn, fit.params, fit.mask, test, seed)}
+        if name.startswith("expected_abs_over_std") and f"snr-{density:g}" in masks:
+            snr = masks[f"snr-{density:g}"]
+            row["differs_from_snr_in"] = int(sum((snr[s] != m).sum() for s, m in masks[name].items()))
+        bp.report.write_json(path, row)
+        print(time.strftime("%H:%M:%S"), path.stem, {k: round(v, 4) for k, v in row["figures"].items()}, flush=True)
+
+
+def tune(out: Path) -> None:
+    """Dense VI on 50,000 images of Fashion-MNIST, judged on the other 10,000 training images, three epochs."""
+    data, _ = load("fashion_mnist", "lenet300")
+    order = np.random.default_rng(0).permutation(len(data.y))
+    x, y = np.asarray(data.x), np.asarray(data.y)
+    held, kept = (bp.Dataset(x[rows], y[rows]) for rows in (order[:10_000], order[10_000:]))
+    trials = [(p, r, 0.01) for p in (0.05, 0.1, 0.3) for r in (1e-3, 3e-3)]
+    trials += [(0.1, 3e-3, 0.03), (1.0, 3e-3, 0.01)]
+    for prior, rate, scale in trials:
+        path = out / f"tune-{prior:g}-{rate:g}-{scale:g}.json"
+        if path.exists():
+            continue
+        bnn, fit, _ = train("lenet300", "vi", 1.0, 0, kept, 3, prior=prior, rate=rate, init_scale=scale)
+        figures = judge(bnn, fit.params, fit.mask, held, 0)
+        bp.report.write_json(path, {"prior": prior, "rate": rate, "init_scale": scale, "figures": figures})
+        print(path.stem, {k: round(v, 4) for k, v in figures.items()}, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "sigma", "criteria", "tune", "table"))
+    parser.add_argument("--out", type=Path, default=Path("runs/ssvi"))
+    parser.add_argument("--only", default="", help="data set and net, such as fashion_mnist-lenet300")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--epochs", type=int, default=0, help="0: the net's own")
+    arguments = parser.parse_args()
+    if arguments.action == "tune":
+        tune(arguments.out)
+    for seed in arguments.seeds:
+        if arguments.action in ("sigma", "criteria"):
+            ablation(arguments.action, seed, arguments.out, arguments.epochs or EPOCHS["lenet300"])
+        if arguments.action != "run":
+            continue
+        for net in NETS:
+            for dataset in DATASETS:
+                if arguments.only not in ("", f"{dataset}-{net}"):
+                    continue
+                epochs = arguments.epochs or EPOCHS[net]
+                for method in ("vi", "map"):
+                    cell(dataset, net, method, 1.0, seed, arguments.out, epochs)
+                for density in DENSITIES:
+                    for method in SPARSIFIERS:
+                        cell(dataset, net, method, density, seed, arguments.out, epochs)
+
+
+if __name__ == "__main__":
+    main()

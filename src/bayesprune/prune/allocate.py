@@ -1,0 +1,89 @@
+"""How many weights each array keeps: a density of the whole, shared out exactly."""
+
+import math
+from collections.abc import Mapping
+
+from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.prune.choose import kept
+
+DISTRIBUTIONS = ("uniform", "erdos_renyi", "global")
+FIRST = ("auto", "dense", "sparse")
+
+
+def allocate(
+    shapes: Mapping[str, tuple[int, ...]], density: float, distribution: str = "uniform", first: str = "auto"
+) -> dict[str, int]:
+    """Alive weights of each array, site -> count; together exactly round(density * size), each at least one.
+
+    Args:
+        shapes: site -> shape, in the order in which the network uses them.
+        density: fraction of all weights that is alive, in (0, 1].
+        distribution: "uniform", every array at one density; "erdos_renyi", densities proportional to
+            sum(shape)/prod(shape), none above 1 (of kernels this is Erdős-Rényi-kernel; vectors fill up first); "global",
+            as "uniform", for a start from which arrays may exchange weights with one another.
+        first: whether the first array stays dense: "dense", "sparse", or "auto", dense where it is the kernel of a convolution
+            (more than two axes). The other arrays make up for it. Erdős-Rényi has its own answer and takes no "dense".
+
+    Raises:
+        ValueError: a density outside (0, 1], an unknown name, or a first array too large to stay dense.
+
+    Example:
+        >>> allocate({"Conv_0.kernel": (3, 3, 1, 4), "Dense_0.kernel": (64, 10), "Dense_1.kernel": (32, 10)}, 0.1)
+        {'Conv_0.kernel': 36, 'Dense_0.kernel': 42, 'Dense_1.kernel': 22}
+
+    Source: Evci et al. 2020, section 3 (1); Mocanu et al. 2018, equation 3.
+    """
+    check_density(density)
+    if distribution not in DISTRIBUTIONS:
+        raise unknown_name("distribution", distribution, DISTRIBUTIONS)
+    if first not in FIRST:
+        raise unknown_name("first", first, FIRST)
+    sizes = {site: math.prod(shape) for site, shape in shapes.items()}
+    total = max(len(sizes), int(kept(float(density), sum(sizes.values()))))
+    if distribution == "erdos_renyi":
+        return _share(total, sizes, {site: float(sum(shape)) for site, shape in shapes.items()})
+    dense = _dense_first(shapes, first) if distribution == "uniform" else {}
+    rest = {site: size for site, size in sizes.items() if site not in dense}
+    if total - sum(dense.values()) < len(rest):
+        if first == "auto":
+            return _share(total, sizes, sizes)
+        raise ValueError(
+            f"first='dense' keeps all {sum(dense.values())} weights of {next(iter(dense))!r}, and density={density} leaves "
+            f"{total} for the whole network: choose a higher density, or first='sparse'."
+        )
+    return dense | _share(total - sum(dense.values()), rest, rest)
+
+
+def _dense_first(shapes: Mapping[str, tuple[int, ...]], first: str) -> dict[str, int]:
+    site, shape = next(iter(shapes.items()))
+    dense = len(shapes) > 1 and (first == "dense" or (first == "auto" and len(shape) > 2))
+    return {site: math.prod(shape)} if dense else {}
+
+
+def _share(total: int, sizes: Mapping[str, int], parts: Mapping[str, int | float]) -> dict[str, int]:
+    """``total`` in whole numbers, proportional to ``parts`` where 1 <= count <= size allows it.
+
+    Arrays that the proportion would overfill, or leave empty, are settled one after another, the worst first; the others share
+    what remains. Whole numbers by largest remainders.
+    """
+    counts: dict[str, int] = {}
+    while len(counts) < len(sizes):
+        open_sites = [site for site in sizes if site not in counts]
+        unit = (total - sum(counts.values())) / sum(parts[site] for site in open_sites)
+        wanted = {site: unit * parts[site] for site in open_sites}
+        full = max(open_sites, key=lambda site: wanted[site] / sizes[site])
+        empty = min(open_sites, key=lambda site: wanted[site])
+        if wanted[full] > sizes[full]:
+            counts[full] = sizes[full]
+        elif wanted[empty] < 1:
+            counts[empty] = 1
+        else:
+            counts |= _rounded(total - sum(counts.values()), wanted)
+    return {site: counts[site] for site in sizes}
+
+
+def _rounded(total: int, wanted: Mapping[str, float]) -> dict[str, int]:
+    """Whole numbers that sum to ``total``; of equal remainders the earlier array gets the weight."""
+    down = {site: math.floor(value) for site, value in wanted.items()}
+    order = sorted(wanted, key=lambda site: down[site] - wanted[site])
+    return down | {site: down[site] + 1 for site in order[: total - sum(down.values())]}

@@ -1,0 +1,54 @@
+"""An exchange keeps the count, drops the lowest scores and wakes the highest wishes; plain NumPy says which those are."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesprune.prune.exchange import exchange
+
+SHAPES = {"a": (6, 5), "b": (40,)}
+
+
+def made(seed: int, ties: bool):
+    rng = np.random.default_rng(seed)
+    draw = (lambda shape: rng.integers(0, 3, shape).astype(np.float32)) if ties else (lambda shape: rng.normal(size=shape))
+    scores, wishes = ({s: draw(shape) for s, shape in SHAPES.items()} for _ in range(2))
+    return scores, wishes, {s: rng.random(shape) < 0.4 for s, shape in SHAPES.items()}
+
+
+def by_hand(scores, wishes, mask, number):
+    """Sort pairs (value, position) in Python; of equal values the earlier position stays, and wakes."""
+    alive = sorted(np.flatnonzero(mask), key=lambda i: (-scores[i], i))
+    staying = alive[: len(alive) - number]
+    dead = sorted(set(range(len(mask))) - set(staying), key=lambda i: (-wishes[i], i))
+    new = np.zeros(len(mask), bool)
+    new[[*staying, *dead[:number]]] = True
+    return new
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_array_by_array(seed, fraction, ties) -> None:
+    scores, wishes, mask = made(seed, ties)
+    new = exchange(*({s: jnp.asarray(v) for s, v in tree.items()} for tree in (scores, wishes, mask)), fraction)
+    for site in SHAPES:
+        flat = [tree[site].reshape(-1) for tree in (scores, wishes, mask)]
+        number = int(np.round(np.float32(fraction) * np.float32(flat[2].sum())))  # as float32 has it
+        np.testing.assert_array_equal(np.asarray(new[site]).reshape(-1), by_hand(*flat, number))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+def test_everywhere_the_total_stays_and_every_array_keeps_its_best(fraction, ties) -> None:
+    scores, wishes, mask = made(7, ties)
+    wishes["b"] = wishes["b"] + 100  # all that wakes, wakes there
+    new = exchange(*({s: jnp.asarray(v) for s, v in t.items()} for t in (scores, wishes, mask)), fraction, everywhere=True)
+    assert sum(int(m.sum()) for m in new.values()) == sum(m.sum() for m in mask.values())
+    for site in SHAPES:
+        best = np.argmax(np.where(mask[site], scores[site], -np.inf))
+        assert new[site].reshape(-1)[best]
+    if fraction == 1.0:
+        assert int(new["a"].sum()) == max(1, sum(m.sum() for m in mask.values()) - 40)
+    if fraction == 0.0:
+        assert all(np.array_equal(new[s], mask[s]) for s in SHAPES)
