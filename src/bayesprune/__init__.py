@@ -14,6 +14,7 @@ from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.fit import fit_svi
 from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
 from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.stopping import EarlyStop
@@ -70,6 +71,7 @@ __all__ = [
     "priors",
     "prune_once",
     "prune_to_tolerance",
+    "recalibrate",
     "report",
     "schedules",
     "scores",

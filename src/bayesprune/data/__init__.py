@@ -1,5 +1,6 @@
 """Data sets by name, checked and standardised: `load` gives (train, test)."""
 
+from bayesprune.data.augment import CropFlip as CropFlip
 from bayesprune.data.catalogue import names as names
 from bayesprune.data.images import pad_to as pad_to
 from bayesprune.data.loading import load as load

@@ -75,7 +75,7 @@ def fit_svi(
         init_params: parameters to start from, as in ``fit.params``; others are initialised. Pruned ones need their mask too.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         early_stop: `EarlyStop` on a figure of the evaluation.
-        callbacks: functions of a `Moment`, called between chunks of steps.
+        callbacks: functions of a `Moment`, called between chunks of steps, before the weights are pruned.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.

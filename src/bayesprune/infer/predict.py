@@ -89,7 +89,7 @@ def check_bnn(bnn: Any) -> None:
         )
 
 
-def _check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+def check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
     """Missing parameters would be initialised at random, and a mask's unknown sites ignored: refuse both. The mask, checked."""
     try:
         nodes = bnn.posterior(params)
@@ -110,7 +110,7 @@ def _check(
 ) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
-    mask = _check_sites(bnn, params, mask or {})
+    mask = check_sites(bnn, params, mask or {})
     x = np.asarray(x)
     # As in training: arithmetic on bytes would wrap around.
     x = x.astype(np.int32) if x.dtype.kind in "biu" else x
@@ -137,12 +137,17 @@ def _unblock(blocks: list[Any], num_rows: int) -> np.ndarray:
     return np.concatenate(flat)[:num_rows]
 
 
-def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
-    """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
+def draw_network(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any]) -> Callable[..., jax.Array]:
+    """One network drawn from the guide: `BNN.network` with its weights, and all of ``params``, filled in."""
     guide_key, model_key = jax.random.split(rng_key)
     sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
     values = {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
-    network = substitute(seed(masked(bnn.network, mask), model_key), data=params | values)
+    return substitute(seed(masked(bnn.network, mask), model_key), data=params | values)
+
+
+def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
+    """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
+    network = draw_network(bnn, rng_key, params, mask)
     return jax.lax.map(lambda x: bnn.likelihood.mean(network(x)), block)
 
 

@@ -28,13 +28,18 @@ class FitResult(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What a callback is shown at the end of each chunk of steps. ``params()`` fetches the current parameters."""
+    """What a callback is shown between chunks of steps: after the evaluation that may be due, before the pruning.
+
+    ``params()`` fetches the current parameters, those just evaluated, and ``mask()`` the mask that goes with them, as in
+    `FitResult`; call them before the callback returns.
+    """
 
     step: int
     loss: float
     density: float
     history: dict[str, list[Any]]
     params: Callable[[], dict[str, Any]]
+    mask: Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)

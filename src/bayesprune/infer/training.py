@@ -1,5 +1,6 @@
 """The course of a fit: chunks of compiled steps, and what happens between them."""
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,16 +98,21 @@ class Training:
                 step, evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
             )
             record.stopped = self.early_stop(record.history)
+        # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
+        for callback in self.callbacks:
+            callback(self._moment(step, carry, sparse, record))
         if self.periods.due("every", step) and step < self.periods.num_steps:
             old, (sparse, info) = sparse.mask, self.loop.prune(carry, self.data, sparse)
             carry = self.loop.renew(carry, old, sparse.mask)
             record.add_info(step, info)
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and step == self.periods.num_steps):
             self.checkpoints.save(step, carry, sparse, record)
-        for callback in self.callbacks:
-            params_now = lambda: self._params(carry, sparse.mask)[0]  # noqa: E731
-            callback(Moment(step, float(record.losses[step - 1]), self._density(sparse.mask), record.history, params_now))
         return carry, sparse
+
+    def _moment(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> Moment:
+        now = functools.partial(self._params, carry, sparse.mask)
+        loss, density = float(record.losses[step - 1]), self._density(sparse.mask)
+        return Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         params, whole_mask = self.loop.whole(carry, mask)

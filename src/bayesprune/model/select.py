@@ -5,7 +5,17 @@ A predicate is any function of a `ParamPath` (a string that also has ``.layer`` 
 
 from bayesprune.model.layout import ParamPath
 
-_NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "bn", "norm")
+_NORMALISATION = (
+    "batchnorm",
+    "layernorm",
+    "groupnorm",
+    "rmsnorm",
+    "instancenorm",
+    "filterresponsenorm",
+    "thresholdedlinearunit",
+    "bn",
+    "norm",
+)
 
 
 def everything(path: str, shape: tuple[int, ...]) -> bool:

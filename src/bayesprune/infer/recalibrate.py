@@ -1,0 +1,127 @@
+"""New running statistics for a pruned network: a batch norm's averages belong to the weights that it saw in training."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.handlers import trace
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.infer import batches as batching
+from bayesprune.infer import door
+from bayesprune.infer.predict import check_bnn, check_sites, draw_network
+from bayesprune.model.bnn import BNN, STATE
+
+
+def recalibrate(
+    rng_key: Any,
+    bnn: BNN | Any,
+    params: dict[str, Any],
+    data: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    batch_size: int = 128,
+    num_batches: int | None = None,
+) -> dict[str, Any]:
+    """Replace running statistics by their plain average over minibatches, each through a network of its own draw.
+
+    A batch norm predicts with the averages that it kept in training, of networks with weights that have since been pruned.
+
+    Args:
+        rng_key: a JAX random key, for the order of rows, the draws of the weights, and dropout, which is on as in training.
+        bnn: the network that was fitted.
+        params: its parameters, as in ``fit.params`` or ``pruned.params``.
+        data: training data, with fields x (rows, *input_shape) and y.
+        mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
+        batch_size: rows of a minibatch; best that of the fit.
+        num_batches: minibatches to average over; None takes as many as the data fill.
+
+    Returns:
+        ``params`` with a new entry "net$state"; all else is shared. Variances are means of the variances within minibatches.
+
+    Raises:
+        ValueError: the network keeps no running statistics; data, mask or params are not this network's.
+        TypeError: ``bnn`` is no `BNN`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.ResNet(10, stage_sizes=(), features=4), prior=bp.priors.Gaussian(0.1),
+        ...              likelihood=bp.likelihoods.Categorical(), input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=2, batch_size=64)
+        >>> params = bp.recalibrate(jax.random.key(1), bnn, fit.params, train, num_batches=2)
+        >>> [name for name in params if params[name] is not fit.params[name]]
+        ['net$state']
+
+    Source: Wu & Johnson (2021), Rethinking "Batch" in BatchNorm, section 3 (precise BatchNorm).
+    """
+    rng_key = check_key(rng_key)
+    check_bnn(bnn)
+    mask = check_sites(bnn, params, mask or {})
+    if STATE not in params:
+        raise ValueError(
+            f"params hold no running statistics ({STATE!r}): the network keeps none, so that there is nothing to recalibrate; "
+            "predict with these params as they are."
+        )
+    data = door.check_program_data(bnn, data, "data")
+    batch_size = door.check_batch(batch_size, data.x.shape[0])
+    num_batches = data.x.shape[0] // batch_size if num_batches is None else num_batches
+    check_integer(num_batches, "num_batches")
+    old, updates = params[STATE], _updates(bnn, rng_key, params, mask, data.x, batch_size, num_batches)
+    first = next(updates)
+    start = jax.tree.map(_start, old, first(old))
+    total = first(start)
+    inertia = jax.tree.map(_inertia, start, total, first(total))
+    for update in updates:
+        total = jax.tree.map(jnp.add, total, update(start))
+    return params | {STATE: jax.tree.map(lambda s, t, m: _mean(s, t / num_batches, m), start, total, inertia)}
+
+
+Update = Callable[[Any], Any]  # of all statistics by one minibatch, as a step of training does it
+
+
+def _updates(
+    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: jax.Array, batch_size: int, num_batches: int
+) -> Iterator[Update]:
+    """The updates by minibatches in a random order, each through a network drawn for it."""
+    order_key, run_key = jax.random.split(rng_key)
+    reading, take = batching.start(order_key, x.shape[0]), jax.jit(batching.take, static_argnums=1)
+    for number in range(num_batches):
+        reading, rows = take(reading, batch_size)
+        yield functools.partial(_run(bnn), params, mask, jax.random.fold_in(run_key, number), x, rows)
+
+
+@functools.lru_cache(maxsize=32)
+def _run(bnn: BNN) -> Callable[..., Any]:
+    def update(
+        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, x: jax.Array, rows: jax.Array, state: Any
+    ) -> Any:
+        # A copy: the network updates the dict that it is given in place.
+        network = draw_network(bnn, rng_key, params | {STATE: dict(state)}, mask)
+        return trace(network).get_trace(x[rows], train=True)[STATE]["value"]
+
+    return jax.jit(update)
+
+
+def _start(old: Any, new: Any) -> jax.Array:
+    """Zero for what a batch moves, so that an update leaves (1 - m) batch without the rounding of a difference: the variance
+    of a channel with no weights left is then zero, not a little below. What does not move, or counts, stays."""
+    moves = jnp.issubdtype(new.dtype, jnp.floating) and bool(jnp.any(new != old))
+    return jnp.zeros_like(new) if moves else jnp.asarray(old)
+
+
+def _inertia(start: Any, first: Any, second: Any) -> float:
+    """The weight m of the old average in new = m old + (1 - m) batch, for any module, whatever its name for it.
+
+    ``first`` is an update of zero, ``second`` the same update of ``first``: it adds m first. 1: nothing moved.
+    """
+    zero, one, two = (np.asarray(value, np.float64).ravel() for value in (start, first, second))
+    moved = one - zero
+    return float(moved @ (two - one) / (moved @ moved)) if moved.any() else 1.0
+
+
+def _mean(start: jax.Array, mean_update: jax.Array, inertia: float) -> jax.Array:
+    return (mean_update / (1.0 - inertia)).astype(start.dtype) if inertia < 1.0 else start
