@@ -163,6 +163,44 @@ def tune(out: Path) -> None:
         print(path.stem, {k: round(v, 4) for k, v in figures.items()}, flush=True)
 
 
+def table(out: Path) -> str:
+    """Markdown tables: methods by density, the ablations; mean over seeds, and the range where there are several."""
+    rows = [json.loads(path.read_text()) for path in sorted(out.glob("*.json")) if not path.stem.startswith("tune")]
+    lines = []
+    for dataset in DATASETS:
+        for net in NETS:
+            cells = [row for row in rows if (row.get("dataset"), row.get("net")) == (dataset, net)]
+            if cells:
+                epochs = sorted({row["epochs"] for row in cells})
+                lines += ["", f"### {dataset}, {net}, {', '.join(map(str, epochs))} epochs", "", *_header("density")]
+                order = ["map", "vi", "vi_full", "ssvi", "ssvi_full", "rigl", "set", "snr"]
+                keys = {(row["method"], row["density"]) for row in cells}
+                for method, density in sorted(keys, key=lambda key: (order.index(key[0]), -key[1])):
+                    same = [row for row in cells if (row["method"], row["density"]) == (method, density)]
+                    lines.append(_line(f"{method} | {density:g}", same))
+    for kind, what in (("sigma", "initial scale"), ("criteria", "removal score and density")):
+        cells = [row for row in rows if row.get("kind") == kind]
+        if cells:
+            lines += ["", f"### By {what}: Fashion-MNIST, lenet300, {cells[0]['epochs']} epochs", "", *_header("density")]
+            for name in dict.fromkeys(row["name"] for row in cells):
+                same = [row for row in cells if row["name"] == name]
+                lines.append(_line(f"{name} | {same[0]['density']:g}", same))
+    return "\n".join(lines)
+
+
+def _header(second: str) -> list[str]:
+    return [
+        f"| method | {second} | seeds | {' | '.join(FIGURES)} |",
+        "| --- | ---: " * 1 + "| ---: " * (len(FIGURES) + 1) + "|",
+    ]
+
+
+def _line(label: str, rows: list[dict[str, Any]]) -> str:
+    values = [[row["figures"][name] for row in rows] for name in FIGURES]
+    spread = lambda v: f"{np.mean(v):.4f}" + (f" ({min(v):.4f} to {max(v):.4f})" if len(v) > 1 else "")  # noqa: E731
+    return f"| {label} | {len(rows)} | " + " | ".join(spread(v) for v in values) + " |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("run", "sigma", "criteria", "tune", "table"))
@@ -173,6 +211,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.action == "tune":
         tune(arguments.out)
+    if arguments.action == "table":
+        print(table(arguments.out))
     for seed in arguments.seeds:
         if arguments.action in ("sigma", "criteria"):
             ablation(arguments.action, seed, arguments.out, arguments.epochs or EPOCHS["lenet300"])
