@@ -8,7 +8,7 @@ All methods: the same network, batches of 128, Adam with a cosine from 3e-3 to 0
 every weight, kernels prunable, 30 posterior draws for the figures (MAP, RigL, SET: one). VI and SSVI: local
 reparameterisation, scales from 0.01. Their divergence has the paper's weight, 0.01 min(2 epoch/epochs, 1): a COLD POSTERIOR;
 "vi_full" and "ssvi_full" have it with full weight at every step. SSVI, RigL, SET: an exchange every 100 steps until three
-quarters of the training, 30 % of the alive weights at first, densities by Erdős-Rényi ("ssvi_uniform": one density for all). SNR
+quarters of the training, 30 % of the alive weights at first, densities by Erdős-Rényi (one for all in "ssvi_uniform"). SNR
 one-shot cuts the dense VI fit of the same seed, with no training after. Epochs are few, the table names them. Prior and rate
 were chosen by dense VI with full weight, the distribution by SSVI, on 10,000 training images of Fashion-MNIST held back
 (`tune`); the test set decided nothing.
