@@ -1,6 +1,5 @@
 """The compiled training loop: many steps in one program, one compilation for warm-up, pruning and regrowth alike."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
-from bayesprune.core.types import Dataset, Evidence, Info, Look, MeanField, SparseState, SpikeSlab
+from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState, SpikeSlab
 from bayesprune.infer import batches as batching
+from bayesprune.infer.look import look
+from bayesprune.infer.renewal import renew
 from bayesprune.infer.sites import Example, Sites, find_sites
 from bayesprune.infer.storage import MASKED, Storage
-from bayesprune.model import noise
-from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, probed, scaled
-from bayesprune.prune.read import stems, write_nodes
 
 # The longest run of steps inside one call: the size of the buffer of losses.
 CHUNK = 500
@@ -163,82 +161,9 @@ class Loop:
         posterior = self.recipe.read(self.sites.constrain(params))
         # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
         key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
-        gradient = self.gradient(carry, params, key, data, mask, posterior)
+        gradient = look(self, carry, params, mask, posterior, data, key)
         new, info = self.recipe.sparsifier.step(step_key, Evidence(posterior, gradient), state._replace(mask=mask))
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
-
-    def gradient(
-        self,
-        carry: Carry,
-        params: dict[str, Any],
-        rng_key: jax.Array,
-        data: Dataset,
-        mask: dict[str, Any],
-        posterior: dict[str, MeanField | SpikeSlab],
-    ) -> dict[str, jax.Array]:
-        """The gradient that the sparsifier wants to see, see `Look`; ``params`` and ``mask`` are whole."""
-        look: Look = getattr(self.recipe.sparsifier, "look", Look())
-        elbo = MeanFieldELBO(noise=noise.none) if look.at_mean else self.recipe.elbo
-        loop = Loop(dataclasses.replace(self.recipe, elbo=elbo), self.sites)
-        probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
-        if look.num_draws == 1:
-            return loop._probe(carry, params, rng_key, data, mask, probe, look)[1]
-
-        def add(state: Any, number: jax.Array) -> tuple[Any, None]:
-            reading, total = state
-            key = jax.random.fold_in(rng_key, number)
-            reading, found = loop._probe(carry._replace(batches=reading), params, key, data, mask, probe, look)
-            return (reading, jax.tree.map(lambda t, g: t + jnp.abs(g) / look.num_draws, total, found)), None
-
-        return jax.lax.scan(add, (carry.batches, probe), jnp.arange(look.num_draws))[0][1]
-
-    def _probe(
-        self,
-        carry: Carry,
-        params: dict[str, Any],
-        rng_key: jax.Array,
-        data: Dataset,
-        mask: dict[str, Any],
-        probe: dict[str, jax.Array],
-        look: Look,
-    ) -> tuple[batching.Batches, dict[str, jax.Array]]:
-        """One draw's gradient in a probe that is added to every weight, and where the reading of the data then stands."""
-        reading, batch = self.draw(carry, data)
-        loss = lambda q, p: self.loss(q, carry, rng_key, batch, data.x.shape[0], mask, p)[0]  # noqa: E731
-        if not look.divergence:
-            return reading, jax.grad(loss, 1)(params, probe)
-        whole, found = jax.grad(loss, (0, 1))(params, probe)
-        sites = {site: name for name, site in stems(params, probe).items() if name.endswith("_loc")}
-        return reading, {site: jnp.where(mask[site], whole[sites[site]], found[site]) for site in probe}
-
-    def renew(self, carry: Carry, old: dict[str, Any], new: dict[str, Any]) -> Carry:
-        """Start the weights that are in the mask ``new`` and were not in ``old`` afresh; their optimiser state, and that of the
-        weights that fell, begins at zero."""
-        storage = self.recipe.storage
-        before, after = storage.whole_mask(old), storage.whole_mask(new)
-        params = storage.whole(carry.params, old)
-        supported = self.sites.constrain(params)
-        fresh = self.sites.unconstrain(
-            write_nodes(supported, self.recipe.sparsifier.renew(self.recipe.read(supported), before, after))
-        )
-        grown = {name: after[site] & ~before[site] for name, site in stems(params, before).items()}
-        params = {n: jnp.where(grown[n], fresh[n], v) if n in grown else v for n, v in params.items()}
-        moves = storage.movers(carry.params, old, new)
-        return carry._replace(params=storage.keep(params, new), opt_state=_moved(carry.opt_state, moves))
-
-
-def _moved(opt_state: Any, moves: dict[str, Callable[[Any], Any]]) -> Any:
-    """The optimiser's state, each array that belongs to a parameter moved as that parameter's entry says.
-
-    It belongs to the parameter under whose name it lies: optax's own walk over parameters fails at a `multi_transform` whose
-    labels are a function of their names. A state that is no tree of the parameters' shape (`optax.flatten`) is left alone.
-    """
-
-    def move(path: tuple[Any, ...], leaf: Any) -> Any:
-        names = [key.key for key in path if isinstance(key, jax.tree_util.DictKey) and key.key in moves]
-        return moves[names[-1]](leaf) if names else leaf
-
-    return jax.tree_util.tree_map_with_path(move, opt_state)
 
 
 class Compiled(NamedTuple):
@@ -265,7 +190,9 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         keep=jax.jit(loop.keep),
         whole=jax.jit(loop.whole),
         prune=jax.jit(loop.prune),
-        renew=jax.jit(loop.renew) if hasattr(recipe.sparsifier, "renew") else lambda carry, old, new: carry,
+        renew=jax.jit(functools.partial(renew, recipe, loop.sites))
+        if hasattr(recipe.sparsifier, "renew")
+        else lambda carry, old, new: carry,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,
