@@ -100,21 +100,26 @@ def linear_rmse(data: dict[str, np.ndarray]) -> np.ndarray:
     return np.sqrt(np.mean(np.square(residual), axis=1))
 
 
-def influence(seed: int, setting: Setting) -> dict[str, Any]:
-    """Experiment 1: psi of two inputs as one takes over from the other, with a spike wide enough for p* to be graded."""
+def influence(seed: int, setting: Setting, repetitions: int = 5) -> dict[str, Any]:
+    """Experiment 1: psi of two inputs as one takes over from the other, with a spike wide enough for p* to be graded.
+
+    Several sets for each alpha; correlations of every series by itself, and of the mean over sets.
+    """
     setting = dataclasses.replace(setting, spike_scale=0.3)
     alphas = np.round(np.arange(0, 1.0001, 0.05), 2)
-    made = [bp.data.saha_1(seed=seed, alpha=float(a)) for a in alphas]
+    made = [bp.data.saha_1(seed=seed + s, alpha=float(a)) for s in range(repetitions) for a in alphas]
     data = together(made)
     _, log_psi = importance(*fit(seed, data["x"], data["y"], setting))
-    psi, share = np.exp(log_psi), np.array([bp.data.saha_influence(one) for one in made])
-    correlations = [np.corrcoef(share, psi[:, j])[0, 1] for j in (0, 1)]
-    relative = psi / psi.sum(axis=1, keepdims=True)
+    psi = np.exp(log_psi).reshape(repetitions, len(alphas), 2)
+    share = np.array([bp.data.saha_influence(one) for one in made]).reshape(repetitions, len(alphas))
+    relative = psi / psi.sum(axis=2, keepdims=True)
+    correlate = lambda one, other: [np.corrcoef(one, other[:, j])[0, 1] for j in (0, 1)]  # noqa: E731
     return {
         "influence": share,
         "psi": psi,
-        "correlations": correlations,
-        "correlations_relative": [np.corrcoef(share, relative[:, j])[0, 1] for j in (0, 1)],
+        "correlations": correlate(share.mean(0), psi.mean(0)),
+        "correlations_relative": correlate(share.mean(0), relative.mean(0)),
+        "each_relative": [correlate(s, r) for s, r in zip(share, relative, strict=True)],
     }
 
 
@@ -233,7 +238,9 @@ def table(out: Path) -> str:
         r = found["influence"]
         words = ", ".join(f"{value:+.3f}" for value in r["correlations"])
         relative = ", ".join(f"{value:+.3f}" for value in r["correlations_relative"])
-        lines.append(f"| 1 | correlation of I with psi_1, psi_2 (with psi_j / sum) | {words} ({relative}) | almost linear |")
+        each = ", ".join(f"{pair[1]:+.2f}" for pair in r["each_relative"])
+        what = f"correlation of I with psi_1, psi_2 (with psi_j / sum), mean of {len(r['psi'])} sets"
+        lines.append(f"| 1 | {what} | {words} ({relative}; psi_2 / sum set by set {each}) | almost linear |")
     for name, what in (("graded", "D = 100, spike .05"), ("graded-wide", "D = 20, spike .3")):
         r = found.get(name)
         for function in FUNCTIONS if r else ():
@@ -268,11 +275,13 @@ def draw(out: Path) -> None:
     if {"influence", "graded-wide"} <= found.keys():
         fig = plots.figure(9.0, 3.6)
         left, right = fig.subplots(1, 2)
-        r = found["influence"]
+        shares, psi = np.array(found["influence"]["influence"]), np.array(found["influence"]["psi"])
+        relative = psi / psi.sum(axis=2, keepdims=True)
         for j, colour in enumerate(plots.PALETTE[:2]):
-            left.plot(r["influence"], np.array(r["psi"])[:, j], "o", markersize=4, color=colour, label=f"$\\psi_{j + 1}$")
+            left.plot(shares.ravel(), relative[..., j].ravel(), "o", markersize=2.5, alpha=0.35, color=colour)
+            left.plot(shares.mean(0), relative[..., j].mean(0), "-", color=colour, label=f"$\\psi_{j + 1}$ / sum, mean of sets")
         left.legend(frameon=False)
-        plots.style(left, "influence I of the second input", "importance")
+        plots.style(left, "influence I of the second input", "share of the importance")
         r = found["graded-wide"]
         for function, colour, shift in zip(FUNCTIONS, plots.PALETTE, (-0.12, 0.12), strict=False):
             of = [(cell[1] + shift, c) for cell, c in zip(r["cells"], r["correlations"], strict=True) if cell[0] == function]

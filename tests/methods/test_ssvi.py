@@ -94,3 +94,8 @@ def test_the_first_mask_is_uniform(rng_key) -> None:
 def test_bad_knobs_are_named(knobs, name) -> None:
     with pytest.raises(ValueError, match=name):
         SSVI(**knobs)
+
+
+def test_it_needs_a_training() -> None:
+    with pytest.raises(ValueError, match="train with fit_svi"):
+        bp.prune_once({"w_auto_loc": jnp.ones(4), "w_auto_scale": jnp.ones(4)}, SSVI(0.5))

@@ -41,9 +41,15 @@ def prune_once(
         ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
 
     Raises:
-        ValueError: there is no mean-field posterior in ``params``, a scale is negative, a prior's scale is not positive, or a
-            site of ``mask`` or ``prior_scale`` is unknown or of another shape, or a mask is not boolean.
+        ValueError: the sparsifier wakes weights; there is no mean-field posterior in ``params``, a scale is negative, a prior's
+            scale is not positive, or a site of ``mask`` or ``prior_scale`` is unknown or of another shape, or a mask is not
+            boolean.
     """
+    if hasattr(sparsifier, "renew"):
+        raise ValueError(
+            f"{type(sparsifier).__name__} wakes weights by their gradients, of which a posterior alone knows nothing: "
+            "train with fit_svi(..., sparsifier=...), or cut at once with methods.SNR(density)."
+        )
     nodes = _nodes(params, read)
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:
