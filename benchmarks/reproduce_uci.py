@@ -63,8 +63,8 @@ SETTINGS = {
     "boston_housing": Setting(),
     "concrete": Setting(),
     "naval_propulsion_plant": Setting(steps=5000, batch=200, splits=3),
-    "power_plant": Setting(steps=8000, batch=200, splits=5),
-    "protein_tertiary_structure": Setting(steps=3000, batch=200, refit=500, splits=3),
+    "power_plant": Setting(steps=8000, batch=200),
+    "protein_tertiary_structure": Setting(steps=12_000, batch=200, refit=500, splits=3),
     "wine_quality_red": Setting(),
     "yacht": Setting(),
 }
