@@ -223,6 +223,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="data set and net, such as fashion_mnist-lenet300")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--epochs", type=int, default=0, help="0: the net's own")
+    parser.add_argument("--methods", nargs="*", default=[], help="names with densities, such as vi-1 ssvi-0.1; all if left out")
     arguments = parser.parse_args()
     if arguments.action == "tune":
         tune(arguments.out)
@@ -239,6 +240,8 @@ def main() -> None:
                     continue
                 epochs = arguments.epochs or EPOCHS[net]
                 for method, density in METHODS:
+                    if arguments.methods and f"{method}-{density:g}" not in arguments.methods:
+                        continue
                     cell(dataset, net, method, density, seed, arguments.out, epochs)
 
 
