@@ -7,53 +7,107 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs
+from bayesprune.cli import knobs, optimizer
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.core.types import Dataset, Evidence, MeanField, SpikeSlab
 from bayesprune.data import catalogue
+from bayesprune.infer.storage import STORAGES
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
+from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 
-PRUNABLE = ("prior", "not_last", "everything", "kernels")
+WORDS = {
+    "prunable": ("prior", "not_last", "everything", "kernels"),
+    "bayesian": ("weights", "kernels", "everything"),
+    "optimizer": optimizer.NAMES,
+    "schedule": ("constant", "cosine"),
+    "storage": STORAGES,
+    "augment": ("none", "crop-flip"),
+    "choose": ("last", "best"),
+    "choose_on": ("validation", "test"),
+}
+NEED_IMAGES = ("lenet5", "resnet", "resnet18")
 VALIDATION_SEED = 0
 
 
 class Data(NamedTuple):
-    """What is trained on, what is evaluated on and which part that is; ``target_scale``: one unit of a real y, in raw units."""
+    """What is trained on, what the results are of and which part that is; ``target_scale``: one unit of a real y, in raw units.
+
+    ``watched``: what is evaluated on the way, and may choose the step.
+    """
 
     train: Dataset
     test: Dataset
     part: str
     target_scale: float
+    watched: Dataset
 
 
 def resolve(settings: Settings) -> Settings:
     """Names in their one spelling, numbers checked, and what was left out filled in."""
     names = {kind: choose(kind, getattr(settings, kind)).name for kind in ("net", "method", "prior")}
     dataset = catalogue.canonical(settings.dataset)
-    for name in ("steps", "batch_size", "num_samples"):
-        check_integer(getattr(settings, name), name)
-    check_positive(settings.learning_rate, "learning_rate")
-    for name in ("seed", "every", "eval_every", "checkpoint_every"):
-        check_integer(getattr(settings, name), name, minimum=0)
-    if not 0.0 <= settings.validation < 1.0:
-        raise ValueError(f"validation must lie in [0, 1), got {settings.validation}: it is a share of the training rows.")
-    if settings.prunable not in PRUNABLE:
-        raise unknown_name("choice of prunable", settings.prunable, PRUNABLE)
+    _check_numbers(settings)
+    for name, known in WORDS.items():
+        if getattr(settings, name) not in known:
+            raise unknown_name(f"choice of {name}", getattr(settings, name), known)
     parts = {"every": 30, "eval_every": 20, "checkpoint_every": 10}
     periods = {name: getattr(settings, name) or -(-settings.steps // part) for name, part in parts.items()}
     if names["method"] != "none" and periods["every"] >= settings.steps > 1:
         raise ValueError(
             f"every={periods['every']} never prunes in {settings.steps} steps: choose a smaller one, or method none."
         )
+    _check_choice(settings, periods["eval_every"])
     pad = settings.pad if settings.pad >= 0 else 32 * (names["net"] == "lenet5" and dataset in (*catalogue.IMAGES, "digits"))
     out = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{names['net']}-{names['method']}"
-    known: dict[str, Any] = {**names, **periods, "dataset": dataset, "pad": pad, "out": out}
-    return dataclasses.replace(settings, **known)
+    filled: dict[str, Any] = {**names, **periods, "dataset": dataset, "pad": pad, "out": out}
+    return dataclasses.replace(settings, **filled)
+
+
+def _check_numbers(settings: Settings) -> None:
+    for name in ("steps", "batch_size", "num_samples"):
+        check_integer(getattr(settings, name), name)
+    check_positive(settings.learning_rate, "learning_rate")
+    for name in ("seed", "every", "eval_every", "checkpoint_every"):
+        check_integer(getattr(settings, name), name, minimum=0)
+    for name in ("weight_decay", "init_loc", "init_scale", "init_spread", "kl_weight"):
+        if not 0.0 <= getattr(settings, name) < np.inf:
+            raise ValueError(f"{name} must be finite and not negative, got {getattr(settings, name)}.")
+    if settings.init_spread and not settings.init_scale:
+        raise ValueError(f"init_spread={settings.init_spread} spreads the scales about init_scale: give that too.")
+    if not 0.0 <= settings.kl_warmup <= 1.0:
+        raise ValueError(f"kl_warmup must lie in [0, 1], got {settings.kl_warmup}: it is a share of the steps.")
+    if not 0.0 <= settings.validation < 1.0:
+        raise ValueError(f"validation must lie in [0, 1), got {settings.validation}: it is a share of the training rows.")
+
+
+def _check_choice(settings: Settings, eval_every: int) -> None:
+    """That the best step is looked for, where it is, on rows that there are."""
+    on_test = settings.choose_on == "test"
+    if settings.choose == "last":
+        if on_test:
+            raise ValueError("choose_on=test chooses nothing with choose=last: add --choose best, or leave it out.")
+        return
+    if on_test and settings.validation:
+        raise ValueError(
+            f"choose_on=test leaves validation={settings.validation} without a use: give --validation 0, or leave --choose-on "
+            "out."
+        )
+    if not on_test and not settings.validation:
+        raise ValueError(
+            "choose=best needs rows to choose on: --validation 0.1 holds out a tenth of the training rows; --choose-on test "
+            "takes the test set, and the results are then optimistic."
+        )
+    if eval_every > settings.steps:
+        raise ValueError(
+            f"choose=best finds no evaluation: eval_every={eval_every} in {settings.steps} steps, choose a smaller one."
+        )
 
 
 def load_data(settings: Settings) -> Data:
@@ -66,11 +120,13 @@ def load_data(settings: Settings) -> Data:
         raw, _ = data_sets.load(settings.dataset, settings.data_dir, standardise=False, **options)
         unit = float(np.std(raw.y) / np.std(train.y))
     if not settings.validation:
-        return Data(train, test, "test", unit)
+        return Data(train, test, "test", unit, test)
     order = np.random.RandomState(VALIDATION_SEED).permutation(len(train.y))
     cut = len(order) - max(1, round(settings.validation * len(order)))
     fitted, held = (Dataset(train.x[rows], train.y[rows]) for rows in (order[:cut], order[cut:]))
-    return Data(fitted, held, "validation", unit)
+    if settings.choose == "best":
+        return Data(fitted, test, "test", unit, held)
+    return Data(fitted, held, "validation", unit, held)
 
 
 def is_real(data: Dataset) -> bool:
@@ -82,17 +138,19 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
     """The network with its prior, its likelihood (`Normal` for real targets, `Categorical` for labels) and its family."""
     y = data.train.y
     real = is_real(data.train)
-    outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max())) + 1
-    if settings.net == "lenet5" and data.train.x.ndim != 4:
+    outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max(), data.watched.y.max())) + 1
+    if settings.net in NEED_IMAGES and data.train.x.ndim != 4:
         raise ValueError(
-            f"net lenet5 needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: use mlp."
+            f"net {settings.net} needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: use mlp."
         )
+    prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
-        prior=knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior")),
+        prior=prior,
         likelihood=likelihoods.Normal() if real else likelihoods.Categorical(),
         input_shape=data.train.x.shape[1:],
-        posterior=settings.posterior.replace("-", "_"),
+        posterior=_family(settings, prior),
+        bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
     )
 
@@ -100,15 +158,63 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
 def make_method(settings: Settings) -> Any:
     """The sparsifier. Raises `ValueError` for one that reads the posterior's spread where there is none."""
     method = knobs.build(choose("method", settings.method).cls, own_knobs(settings, "method"))
-    if settings.posterior == "map" and settings.method != "none" and _reads_scale(method):
+    able = settings.method == "none" or getattr(method, "points_too", False)
+    if settings.posterior == "map" and not able and _reads_scale(method):
         raise ValueError(f"method {settings.method} reads the posterior's scales, and posterior map has none: use mean_field.")
+    if settings.storage == "active" and not getattr(method, "keeps_counts", False):
+        raise ValueError(
+            f"storage=active needs a method that keeps the number of alive weights of every array, such as ssvi (not global), "
+            f"and {settings.method} does not: give --storage masked."
+        )
     return method
+
+
+def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
+    """What `fit_svi` is told of optimiser, divergence, storage and augmentation."""
+    rate: Any = settings.learning_rate
+    if settings.schedule == "cosine":
+        rate = optax.cosine_decay_schedule(rate, settings.steps)
+    kl_weight: Any = Constant(settings.kl_weight)
+    if settings.kl_warmup:
+        kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, settings.kl_weight)
+    made = {
+        "optimizer": optimizer.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
+        "kl_weight": kl_weight,
+        "storage": settings.storage,
+    }
+    if settings.augment == "none":
+        return made
+    if data.train.x.ndim != 4:
+        raise ValueError(
+            f"augment={settings.augment} needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: "
+            "leave --augment out."
+        )
+    return made | {"augment": data_sets.CropFlip(4)}
 
 
 def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:
     """Of the fit, and of the evaluation."""
     fit, evaluation = jax.random.split(jax.random.key(settings.seed))
     return fit, evaluation
+
+
+def _unit(settings: Settings) -> float:
+    """What one unit of the posterior's coordinates is in the network, where it is the same for all weights."""
+    return own_knobs(settings, "prior")["scale"] if settings.prior == "gaussian" else 1.0
+
+
+def _family(settings: Settings, prior: Any) -> str | Family:
+    """The family by name, or with the start that was asked for; its fields are in the posterior's coordinates."""
+    unit, name = _unit(settings), settings.posterior.replace("-", "_")
+    start: dict[str, Any] = {}
+    if settings.init_loc:
+        start |= {"init_loc": "normal", "init_range": settings.init_loc / unit}
+    if settings.init_scale and name == "mean_field":
+        start |= {"init_scale": settings.init_scale / unit, "init_spread": settings.init_spread / unit}
+    if name not in ("mean_field", "map") or not start:
+        return name
+    family: Any = MapFamily() if name == "map" else getattr(prior, "family", MeanFieldFamily())
+    return dataclasses.replace(family, **start)
 
 
 def _reads_scale(method: Any) -> bool:

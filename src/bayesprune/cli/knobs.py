@@ -1,11 +1,14 @@
 """Knobs of nets, methods and priors: the fields of their dataclasses as plain values that a flag, or a JSON file, can hold.
 
 Numbers, words and lists of them are kept as they are. Anything else is written as in Python: a schedule as
-``Cubic(0.05, 0, 20)`` (of `bayesprune.schedules`), a function of `jax.nn` by its name, such as ``relu``.
+``Cubic(0.05, 0, 20)`` (of `bayesprune.schedules`), a function of `jax.nn` or a floating type by its name, as ``relu`` or
+``bfloat16``.
 """
 
 import ast
 import dataclasses
+import functools
+import operator
 import re
 import types
 import typing
@@ -19,6 +22,7 @@ from bayesprune.core.checks import unknown_name
 
 GIVEN = ("num_outputs", "parent", "name")  # set by the data, or by Flax
 REQUIRED = dataclasses.MISSING
+FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
 
@@ -72,17 +76,19 @@ def to_text(value: Any) -> str:
 
 
 def from_text(text: str, name: str) -> Any:
-    """A number, None, a schedule, or a function of `jax.nn`; ``name`` is the knob's, for the error.
+    """A number, None, a schedule, a floating type's name, or a function of `jax.nn`; ``name`` is the knob's, for the error.
 
     >>> from_text("Cubic(0.05, 0, end=20)", "density")
     Cubic(final_density=0.05, begin=0, end=20)
+    >>> from_text("bfloat16", "dtype")
+    'bfloat16'
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         node = ast.Constant(...)
     if isinstance(node, ast.Name):
-        return _function(node.id, name)
+        return node.id if node.id in FLOATS else _function(node.id, name)
     try:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
@@ -120,7 +126,8 @@ def _plain(hint: Any) -> Any:
         return None
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return hint
+        # Any flag's text is a str, so that the other types have to be tried first.
+        return functools.reduce(operator.or_, sorted(arguments, key=lambda part: part is str))
     # `tuple[X, ...]` for an X known only now.
     return types.GenericAlias(tuple, (arguments[0], ...)) if origin in (Sequence, list) else hint if origin is tuple else None
 

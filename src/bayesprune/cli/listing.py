@@ -8,6 +8,7 @@ import tyro
 from bayesprune import data as data_sets
 from bayesprune.cli.find import KINDS, one_line
 from bayesprune.cli.knobs import REQUIRED, knobs
+from bayesprune.cli.presets import PRESETS
 from bayesprune.cli.settings import NET_DEFAULTS
 
 
@@ -20,6 +21,8 @@ def main(words: Sequence[str]) -> None:
     """Print the lists."""
     tyro.cli(Flags, args=list(words), prog="bayesprune methods", description=Flags.__doc__)
     parts = [_listed(kind) for kind in ("method", "prior", "net")]
+    presets = (f"  {name:<15}{one_line(make)}" for name, make in PRESETS.items())
+    parts.append("presets (--preset NAME)\n" + "\n".join(presets))
     parts.append("data sets (--dataset NAME)\n  " + "\n  ".join(data_sets.names()))
     parts.append(
         "A knob is a flag of `bayesprune run`, after the name of what it belongs to: --bmr.alpha0 2, --mlp.hidden 100 100."

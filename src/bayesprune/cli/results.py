@@ -38,8 +38,13 @@ def files(folder: Path) -> list[Path]:
     return [folder / name for name in (METRICS, POSTERIOR, HISTORY, PREDICTIONS, SETTINGS) if (folder / name).is_file()]
 
 
-def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: build.Data, seconds: float) -> None:
-    """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics."""
+def write(
+    folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: build.Data, seconds: float, step: dict[str, Any]
+) -> None:
+    """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics.
+
+    ``step``: which step the parameters are of, and why.
+    """
     mask = {name: np.asarray(alive) for name, alive in (fit.mask or full_mask(bnn)).items()}
     posterior = bnn.posterior(fit.params)
     names = _parameter_names(fit.params, posterior)
@@ -69,7 +74,11 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: buil
                 "num_samples": settings.num_samples,
                 "target_scale": data.target_scale,
             },
+            "chosen_step": step,
+            "kl_weight": settings.kl_weight,
+            "kl_weight_in_words": kl_in_words(settings.kl_weight),
             "sparsity": sparsity_report(mask, _dense_sizes(bnn)),
+            "flops": flops(bnn, mask),
             "evidence_gained_nats": float(gained.sum()),
             "num_steps": len(fit.losses),
             "train_seconds": seconds,
@@ -121,6 +130,27 @@ def score(
 def full_mask(bnn: BNN) -> dict[str, np.ndarray]:
     """Every prunable weight alive."""
     return {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
+
+
+def kl_in_words(kl_weight: float) -> str:
+    """What the weight of the divergence makes of the posterior.
+
+    >>> kl_in_words(0.01)
+    'cold posterior: the divergence from the prior counts 0.01 times'
+    """
+    if kl_weight == 1.0:
+        return "the posterior of Bayes' rule: the divergence from the prior counts once"
+    return f"{'cold' if kl_weight < 1.0 else 'warm'} posterior: the divergence from the prior counts {kl_weight:g} times"
+
+
+def flops(bnn: BNN, mask: dict[str, Any]) -> dict[str, Any] | None:
+    """FLOPs of one draw on one row, by name; None for a network that cannot be counted."""
+    try:
+        counted = metrics.flops(bnn, mask)
+    except ValueError:
+        return None
+    told = "of one draw on one row; theoretical: of alive weights alone, executed: by the dense arrays that hold them"
+    return {"theoretical": counted["theoretical"], "executed": counted["executed"], "definition": told}
 
 
 def definitions(scores: Mapping[str, Any]) -> dict[str, str]:

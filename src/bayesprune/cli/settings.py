@@ -17,6 +17,7 @@ from bayesprune.report.atomic import jsonable, write_json
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir")
+GONE = ("density",)  # by then in the method's own knobs
 # A net needs its sizes; these suit the small data sets that a first run takes.
 NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 256)}}
 
@@ -25,18 +26,24 @@ NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 256)}}
 class Settings:
     """What every run has, whatever its net, method and prior: their own knobs are further fields, one for each of the three."""
 
+    preset: str | None = None
+    """Named settings, see `bayesprune methods`: ssvi-cifar. Flags that are given go before those of the preset."""
     dataset: str = "digits"
     """Data set, see `bayesprune methods`."""
     net: str = "mlp"
-    """Network: mlp or lenet5. Its own knobs are flags such as --mlp.hidden."""
+    """Network: mlp, lenet5 or resnet18. Its own knobs are flags such as --mlp.hidden."""
     method: str = "bmr"
     """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
     prior: str = "flat"
     """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
+    density: str | None = None
+    """Share of the prunable weights that stays alive: the density knob of the method, where it has one."""
     out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
     """Folder for all that is written; runs/DATASET-NET-METHOD if left out."""
     posterior: str = "mean_field"
     """mean_field (a Gaussian for each weight) or map (a point)."""
+    bayesian: str = "weights"
+    """Which weights get a posterior: weights (and biases, without normalisation layers), kernels, or everything."""
     prunable: str = "prior"
     """Which weights may be pruned: prior (as the prior's authors have it: every layer but the last, or all for spike and
     slab), not_last, everything, or kernels (of every layer, no biases)."""
@@ -46,8 +53,29 @@ class Settings:
     """Optimiser steps."""
     batch_size: int = 128
     """Rows of a minibatch."""
+    optimizer: str = "adabelief"
+    """adabelief, adam, or sgd (momentum 0.9)."""
     learning_rate: float = 1e-2
-    """Of AdaBelief."""
+    """Of the optimiser; for sgd and the gaussian prior in the weights' own units."""
+    schedule: str = "constant"
+    """The learning rate over the steps: constant, or cosine (to 0 at the end)."""
+    weight_decay: float = 0.0
+    """Of means and of weights without a posterior, never of scales."""
+    init_loc: float = 0.0
+    """Means start at N(0, init_loc²), in the weights' own units for the gaussian prior, in the posterior's coordinates for
+    others; 0: as the prior's authors start them."""
+    init_scale: float = 0.0
+    """Scales start here, in the same units; 0: as the prior's authors start them."""
+    init_spread: float = 0.0
+    """Scales start at |N(init_scale, init_spread²)|."""
+    kl_weight: float = 1.0
+    """Weight of the divergence from the prior in the loss; below 1 the posterior is a cold one."""
+    kl_warmup: float = 0.0
+    """Share of the steps over which that weight rises from 0."""
+    storage: str = "masked"
+    """masked (whole arrays), or active (alive weights only; for ssvi)."""
+    augment: str = "none"
+    """Of the training images: none, or crop-flip (moved by up to 4 pixels, and mirrored)."""
     every: int = 0
     """Steps between prunings; 0: a thirtieth of all steps."""
     eval_every: int = 0
@@ -57,7 +85,12 @@ class Settings:
     num_samples: int = 100
     """Networks drawn from the posterior for the final evaluation."""
     validation: float = 0.0
-    """Share of the training rows to keep back, and to evaluate on in place of the test set: for choosing settings."""
+    """Share of the training rows to keep back, and to evaluate on in place of the test set: for choosing settings. With
+    --choose best it only chooses the step, and the results are of the test set."""
+    choose: str = "last"
+    """Which step to keep: last, or best (the evaluation of highest accuracy, or of lowest nll)."""
+    choose_on: str = "validation"
+    """What best is judged on: validation, or test (as some authors do; the results are then optimistic)."""
     seed: int = 0
     """Of the fit, of the evaluation, and of a simulated data set."""
     data_dir: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
@@ -110,7 +143,7 @@ def _field(default: Any) -> Any:
 
 def to_json(settings: Settings) -> dict[str, Any]:
     """All that has to agree when a run goes on, in JSON's types."""
-    return jsonable({name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE})
+    return jsonable({name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE + GONE})
 
 
 def claim(settings: Settings, folder: Path) -> None:
@@ -120,7 +153,7 @@ def claim(settings: Settings, folder: Path) -> None:
     """
     path = folder / FILE
     if path.is_file():
-        check_same_settings(_read(path), to_json(settings), folder)
+        check_same_settings(_defaults() | _read(path), to_json(settings), folder)
     else:
         write_json(path, to_json(settings))
 
@@ -143,6 +176,11 @@ def load(folder: Path, **free: Any) -> Settings:
         raise ValueError(
             f"{path} does not fit this release of bayesprune ({error}): run it again in another folder."
         ) from error
+
+
+def _defaults() -> dict[str, Any]:
+    """What a folder means that was written before there was such a setting."""
+    return {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
 
 
 def _read(path: Path) -> dict[str, Any]:

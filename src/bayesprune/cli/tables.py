@@ -47,28 +47,49 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         (site, f"{row['num_alive']:,}", "of", f"{row['num_weights']:,}", percent(row["density"]))
         for site, row in sparsity["per_site"].items()
     ]
+    kl = f"KL weight {done.get('kl_weight', 1.0):g}: {done.get('kl_weight_in_words', 'as Bayes has it')}"
     parts = [
-        f"\n{head}\n\n{on['part']} set, {on['rows']:,} rows, {on['num_samples']} draws:",
+        f"\n{head}\n{chosen(done)}{kl}",
+        f"\n{on['part']} set, {on['rows']:,} rows, {on['num_samples']} draws:",
         scores(done["metrics"]),
         f"\npruned {percent(prunable['sparsity'])} of {prunable['num_weights']:,} prunable weights, "
         f"{percent(everything['sparsity'])} of all {everything['num_weights']:,}; alive:",
         aligned(alive) if alive else "  (nothing is prunable)",
     ]
+    if done.get("flops"):
+        cost = done["flops"]
+        parts.append(
+            f"\nFLOPs of a draw on a row: {cost['theoretical']:,} theoretical (alive weights), {cost['executed']:,} executed"
+        )
     if done["evidence_gained_nats"] is not None:
         parts.append(f"\nevidence gained by pruning: {done['evidence_gained_nats']:,.0f} nats")
     return "\n".join([*parts, "\nwritten:", *(f"  {path}" for path in paths)])
 
 
+def chosen(done: Mapping[str, Any]) -> str:
+    """A line on the step that was chosen; nothing for the last."""
+    step = done.get("chosen_step", {"choose": "last"})
+    if step["choose"] == "last":
+        return ""
+    note = f" ({step['note']})" if "note" in step else ""
+    return (
+        f"step {step['step']:,}: best {step['metric']}, {number(step['value'])}, on {step['rows']:,} {step['on']} rows{note}\n"
+    )
+
+
 def runs(done: Mapping[str, Mapping[str, Any]]) -> str:
     """Several runs, one line each. ``done``: the content of ``metrics.json`` by the run's name."""
     names = list(dict.fromkeys(name for one in done.values() for name in one["metrics"]))
-    head = ["run", "data", "net", "method", *names, "pruned", "alive", "seconds"]
+    # Where posteriors are tempered, a table that does not say so compares unlike things.
+    weights = [f"{one.get('kl_weight', 1.0):g}" for one in done.values()]
+    tempered = any(weight != "1" for weight in weights)
+    head = ["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "alive", "seconds"]
     rows = []
-    for title, one in done.items():
+    for (title, one), weight in zip(done.items(), weights, strict=True):
         made, prunable = one["settings"], one["sparsity"]["prunable"]
         figures = [number(one["metrics"].get(name)) for name in names]
         kept = [percent(prunable["sparsity"]), f"{prunable['num_alive']:,}", f"{one['train_seconds']:.1f}"]
-        rows.append([title, made["dataset"], made["net"], made["method"], *figures, *kept])
+        rows.append([title, made["dataset"], made["net"], made["method"], *[weight] * tempered, *figures, *kept])
     return markdown([head, *rows])
 
 

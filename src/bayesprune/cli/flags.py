@@ -1,0 +1,80 @@
+"""From the words of `bayesprune run` to its settings."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from bayesprune.cli import presets
+from bayesprune.cli.find import KINDS, choose, methods
+from bayesprune.cli.knobs import knobs
+from bayesprune.cli.settings import Settings, field_name, settings_class
+
+DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
+
+The same command goes on where a run was stopped; a finished one only has its figures drawn again. The flags of the method, the
+prior and the net follow the choice: --method snr --help shows those of snr. A schedule is written as in Python:
+--density "Cubic(0.05, 0, 20)" is gradual pruning over twenty prunings."""
+
+
+def parse(words: Sequence[str]) -> Settings:
+    """Flags to settings. Which flags there are follows from --net, --method and --prior, so these are looked for first."""
+    found = _given(words, "preset", *KINDS, "steps", "choose_on", "density")
+    if found.get("steps", "").isdigit():
+        found["steps"] = int(found["steps"])
+    else:
+        found.pop("steps", None)  # not a number: tyro says so
+    preset = presets.values(found.get("preset"), found)
+    names = {kind: found.get(kind) or preset.get(kind) or getattr(Settings, kind) for kind in KINDS}
+    cls = settings_class(**names)
+    default: Any = _filled(cls, preset) if preset else tyro.MISSING_NONPROP
+    made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
+    return made if made.density is None else _with_density(made, words)
+
+
+def _given(words: Sequence[str], *names: str) -> dict[str, Any]:
+    """Those of the flags that stand among the words, by name; either spelling, with hyphens or underscores."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in names:
+        finder.add_argument(*dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")), dest=name)
+    found, _ = finder.parse_known_args(list(words))
+    return {name: value for name, value in vars(found).items() if value is not None}
+
+
+def _filled(cls: type[Settings], preset: presets.Values) -> Settings:
+    """The settings with a preset's in their place; knobs of a net, method or prior that was not chosen are left out."""
+    made: Any = cls()
+    for name, value in preset.items():
+        if isinstance(value, dict):
+            value = dataclasses.replace(getattr(made, name), **value) if hasattr(made, name) else None
+        made = made if value is None else dataclasses.replace(made, **{name: value})
+    return made
+
+
+def _with_density(made: Any, words: Sequence[str]) -> Settings:
+    """The plain --density handed on to the method, whose own knob it is.
+
+    Raises `ValueError` for a method without a density, for a text where it takes a number, and beside another --METHOD.density.
+    """
+    method = choose("method", made.method)
+    kinds = {knob.name: knob.kind for knob in knobs(method.cls)}
+    if "density" not in kinds:
+        able = [name for name, cls in methods().items() if any(knob.name == "density" for knob in knobs(cls))]
+        raise ValueError(
+            f"density={made.density}: method {method.name} has no density to set, it finds its own. Leave --density out, or "
+            f"choose one of {', '.join(able)}."
+        )
+    density: Any = made.density
+    if kinds["density"] is float:
+        try:
+            density = float(density)
+        except ValueError:
+            raise ValueError(f"density must be a number for method {method.name}, got {density!r}.") from None
+    field = field_name("method", {"method": method.name})
+    flag = f"{field}.density"
+    own = _given(words, flag).get(flag)
+    if own is not None and own != made.density and getattr(made, field).density != density:
+        raise ValueError(f"density={made.density} and {flag}={own} differ, and are the same setting: leave one of them out.")
+    return dataclasses.replace(made, density=None, **{field: dataclasses.replace(getattr(made, field), density=density)})

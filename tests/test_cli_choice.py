@@ -1,0 +1,174 @@
+"""The command line's choice of the step to keep, and what it tells of a tempered posterior and of the cost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from bayesprune import cli
+from bayesprune.cli import results
+from bayesprune.cli.best import Best
+from bayesprune.infer import training
+from bayesprune.infer.result import Moment
+from bayesprune.report.export import load_posterior
+from tests.test_cli import content, refused, small_run
+
+CHOOSE = ["--method", "ssvi", "--density", "0.3", "--storage", "active", "--choose", "best", "--validation", "0.25"]
+# Evaluations at 8 and 16, both of them steps at which weights are exchanged.
+CHOOSE += [
+    "--eval-every",
+    "8",
+    "--ssvi.until",
+    "1.0",
+    "--prior",
+    "gaussian",
+    "--prunable",
+    "kernels",
+    "--kl-weight",
+    "0.01",
+    "--kl-warmup",
+    "0.5",
+]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that chose its step on validation rows, evaluating where it exchanges weights."""
+    out = tmp_path_factory.mktemp("runs") / "chosen"
+    assert small_run(out, *CHOOSE) == 0
+    return out
+
+
+def test_the_best_step_is_that_of_the_validation_rows_and_the_results_are_of_the_test_set(done: Path) -> None:
+    made = content(done)
+    with np.load(done / "history.npz") as history:
+        accuracy, steps = history["eval/accuracy"], history["eval/step"]
+    assert made["chosen_step"] == {
+        "choose": "best",
+        "step": int(steps[accuracy.argmax()]),
+        "metric": "accuracy",
+        "value": pytest.approx(accuracy.max()),
+        "on": "validation",
+        "rows": 360,
+    }
+    assert made["evaluated_on"]["part"] == "test" and made["evaluated_on"]["rows"] == 359
+    assert made["train_rows"] == 1438 - 360
+
+
+def test_mask_and_parameters_are_of_one_moment(done: Path) -> None:
+    posterior, mask, _ = load_posterior(done / "posterior.safetensors")
+    # A weight that has just woken stands at exactly 0: a mask of after the exchange would show such weights as alive.
+    for site, alive in mask.items():
+        np.testing.assert_array_equal(posterior[site].loc != 0, alive)
+        np.testing.assert_array_equal(posterior[site].scale != 0, alive)
+    assert sum(int(alive.sum()) for alive in mask.values()) == round(0.3 * sum(alive.size for alive in mask.values()))
+
+
+def test_kl_weight_and_cost_are_told(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = content(done)
+    assert made["kl_weight"] == 0.01 and made["kl_weight_in_words"].startswith("cold posterior")
+    alive = sum(row["num_alive"] for row in made["sparsity"]["per_site"].values())
+    assert made["flops"]["theoretical"] == 2 * alive and made["flops"]["executed"] == 2 * (64 * 8 + 8 * 10)
+    assert small_run(done, *CHOOSE) == 0
+    told = capsys.readouterr().out
+    assert "KL weight 0.01: cold posterior" in told and "best accuracy" in told and "on 360 validation rows" in told
+    assert f"{made['flops']['theoretical']:,} theoretical" in told
+    assert cli.main(["report", str(done), "--no-figures"]) == 0
+    assert "| KL weight |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "stop", [7, 16]
+)  # at 8, the last checkpoint at 5; at 16, after that at 15: both with an evaluation between
+def test_a_stopped_run_chooses_the_same_step(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    out, chunk = tmp_path / "stopped", training.Training._chunk
+
+    def stopping(self: Any, carry: Any, *rest: Any) -> Any:
+        if int(carry.step) >= stop:
+            raise KeyboardInterrupt
+        return chunk(self, carry, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Training, "_chunk", stopping)
+        assert small_run(out, *CHOOSE) == 130
+    assert small_run(out, *CHOOSE) == 0
+    for name in ("chosen_step", "metrics", "sparsity"):
+        assert content(out)[name] == content(done)[name]
+    one, other = (load_posterior(folder / "posterior.safetensors").posterior for folder in (out, done))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_evaluate_repeats_the_figures_of_the_chosen_step(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["evaluate", str(done), "--num-samples", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == content(done)["metrics"]
+
+
+def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert small_run(out, "--choose", "best", "--choose-on", "test", "--method", "none") == 0
+    assert content(out)["chosen_step"]["on"] == "test" and content(out)["train_rows"] == 1438
+    assert "optimistic" in content(out)["chosen_step"]["note"] and "optimistic" in capsys.readouterr().out
+
+
+def moment(step: int, name: str, values: list[float]) -> Moment:
+    history: dict[str, list[Any]] = {"eval/step": [10 * (i + 1) for i in range(len(values))], f"eval/{name}": values}
+    params, mask = {"w": np.full(2, float(step))}, {"w": np.array([True, step > 10])}
+    return Moment(step, 0.0, 1.0, history, lambda: params, lambda: mask)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "step"),
+    [
+        ("accuracy", [0.5, 0.7, 0.7, 0.6], 20),
+        ("nll", [2.0, 3.0, 1.0, 1.5], 30),
+        ("accuracy", [float("nan"), 0.1, float("nan"), 0.05], 20),
+    ],
+)
+def test_the_highest_accuracy_or_the_lowest_nll_stays(name: str, values: list[float], step: int, tmp_path: Path) -> None:
+    best = Best(tmp_path, "validation", 7)
+    for number in range(1, 5):
+        best(moment(10 * number, name, values[:number]))
+        best(moment(10 * number + 5, name, values[:number]))  # between evaluations
+    figure = best.figure()
+    assert figure == {"step": step, "metric": name, "value": values[step // 10 - 1]}
+    assert [path.name for path in tmp_path.iterdir()] == [f"step_{step:010d}.safetensors"]
+    best.forget()
+    assert best.figure() is None
+
+
+def test_the_best_step_of_another_run_is_forgotten(tmp_path: Path) -> None:
+    Best(tmp_path / "run" / "best", "validation", 1)(moment(20, "accuracy", [0.0, 2.0]))
+    assert small_run(tmp_path / "run", *CHOOSE) == 0
+    assert content(tmp_path / "run")["chosen_step"]["value"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--choose", "best"], "choose=best needs rows to choose on: --validation 0.1"),
+        (["--choose", "bst"], "unknown choice of choose 'bst'. Did you mean 'best'"),
+        (["--choose-on", "test"], "choose_on=test chooses nothing with choose=last"),
+        (["--choose", "best", "--choose-on", "test", "--validation", "0.1"], "give --validation 0"),
+        (["--choose", "best", "--validation", "0.1", "--eval-every", "9999"], "finds no evaluation: eval_every=9999"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_told(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told in refused(capsys, "run", *words)
+
+
+def test_a_folder_of_before_these_settings_is_still_this_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert small_run(tmp_path, "--method", "none") == 0
+    for name in ("settings.json", "metrics.json"):
+        old = json.loads((tmp_path / name).read_text())
+        new = ("preset", "optimizer", "kl_weight", "kl_weight_in_words", "choose", "chosen_step", "flops")
+        (tmp_path / name).write_text(json.dumps({key: value for key, value in old.items() if key not in new}))
+    assert small_run(tmp_path, "--method", "none") == 0 and "finished" in capsys.readouterr().out
+    assert cli.main(["report", str(tmp_path), "--no-figures"]) == 0
+    assert "KL weight" not in capsys.readouterr().out
+
+
+def test_weights_of_the_divergence_in_words() -> None:
+    assert [results.kl_in_words(weight).split()[0] for weight in (0.1, 1.0, 2.0)] == ["cold", "the", "warm"]

@@ -1,0 +1,191 @@
+"""Presets, the plain --density, and the optimiser that a preset asks for."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from bayesprune.cli import build, run, settings
+from bayesprune.cli.optimizer import make_optimizer
+from bayesprune.core.types import Dataset
+from bayesprune.methods.ssvi import SSVI
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+from tests.test_cli import content, refused, small_run
+
+TINY = ["--preset", "ssvi-cifar", "--dataset", "digits", "--resnet18.stage-sizes", "1", "--resnet18.features", "3"]
+TINY += ["--steps", "12", "--batch-size", "32", "--every", "4", "--eval-every", "6", "--num-samples", "2"]
+
+
+def parsed(*words: str) -> Any:
+    return build.resolve(run.parse(words))
+
+
+def images(rows: int = 6) -> build.Data:
+    data = Dataset(np.zeros((rows, 8, 8, 1), np.float32), np.arange(rows, dtype=np.int32))
+    return build.Data(data, data, "test", 1.0, data)
+
+
+def test_the_preset_is_the_experiment_and_flags_go_before_it() -> None:
+    made = parsed("--preset", "ssvi-cifar")
+    assert (made.dataset, made.net, made.method, made.steps, made.every, made.validation) == (
+        "cifar10", "resnet18", "ssvi", 200 * math.ceil(45_000 / 128), 100, 0.1,
+    )  # fmt: skip
+    assert build.make_method(made) == SSVI(density=0.05, until=0.75, new_scale="mean_raw", growth="likelihood")
+    other = parsed(
+        "--preset=ssvi-cifar", "--steps", "500", "--kl-weight", "1", "--ssvi.growth", "loss", "--gaussian.scale", "0.1"
+    )
+    assert (other.every, other.eval_every, other.kl_weight, other.optimizer) == (17, 25, 1.0, "sgd")
+    assert build.make_method(other) == SSVI(density=0.05, new_scale="mean_raw", growth="loss")
+    assert parsed("--preset", "ssvi-cifar", "--choose-on", "test").steps == 200 * math.ceil(50_000 / 128)
+    assert parsed("--preset", "ssvi-cifar", "--choose_on", "test").validation == 0.0
+    assert parsed("--preset", "ssvi-cifar", "--method", "snr", "--storage", "masked").snr.density == "0.1"
+
+
+def test_the_preset_starts_where_the_authors_start() -> None:
+    made = parsed("--preset", "ssvi-cifar", "--resnet18.stage-sizes", "1", "--resnet18.features", "3")
+    bnn = build.make_bnn(made, images())
+    family = bnn.family
+    assert isinstance(family, MeanFieldFamily) and family.init_loc == "normal"
+    in_weights = [0.005 * value for value in (family.init_range, family.init_scale, family.init_spread)]
+    assert in_weights == pytest.approx([0.01, 0.0006, 0.0005])
+    layers = {str(spec.path): (spec.bayesian, spec.prunable) for spec in bnn.layout}
+    assert all(flags == ((True, True) if path.endswith("kernel") else (False, False)) for path, flags in layers.items())
+    assert {"Dense_0.bias", "BatchNorm_0.scale", "Conv_0.kernel"} <= set(layers)
+    point = build.make_bnn(parsed("--preset", "ssvi-cifar", "--posterior", "map", "--resnet18.stage-sizes", "1"), images())
+    assert isinstance(point.family, MapFamily) and point.family.init_range == pytest.approx(2.0)
+
+
+def test_schedules_scale_with_the_steps() -> None:
+    made = build.fit_arguments(parsed("--preset", "ssvi-cifar", "--steps", "1000"), images())
+    assert [float(made["kl_weight"](step)) for step in (0, 250, 500, 999)] == pytest.approx([0.0, 0.005, 0.01, 0.01])
+    params = {"b": jnp.zeros(())}
+    state, rates = made["optimizer"].init(params), []
+    for step in range(1000):
+        update, state = made["optimizer"].update({"b": jnp.asarray(float(step % 500 == 0))}, state, params)
+        rates += [-float(update["b"])] if step % 500 == 0 else []
+    assert rates == pytest.approx([0.01, 0.01 / 2], rel=1e-4)  # momentum of 500 steps before is gone; cosine: half
+
+
+def test_a_step_of_w_hat_is_the_step_of_w() -> None:
+    """Oracle: SGD with momentum and decay as its authors run it, on w itself, by NumPy in float64; four steps."""
+    rng = np.random.default_rng(0)
+    x, w, b, unit, decay = rng.normal(size=(20, 3)), rng.normal(size=3), 0.3, 0.005, 0.2
+    y = x @ np.array([1.0, -2.0, 0.5]) + 1.0
+    rates = [0.1, 0.05, 0.02, 0.01]
+    params = {"k_auto_loc": jnp.asarray(w / unit), "k_auto_scale": jnp.asarray([-2.0, 0.0, 1.0]), "bias": jnp.asarray(b)}
+    sgd = make_optimizer("sgd", lambda step: jnp.asarray(rates)[step], decay, unit)
+    state = sgd.init(params)
+    velocity = np.zeros(4)
+    for rate in rates:
+        error = x @ w + b - y
+        gradient = np.append(x.T @ error, error.sum()) / len(y) + decay * np.append(w, b)
+        velocity = 0.9 * velocity + gradient
+        w, b = w - rate * velocity[:3], b - rate * velocity[3]
+        loss = lambda p: 0.5 * jnp.mean((x @ (unit * p["k_auto_loc"]) + p["bias"] - y) ** 2)  # noqa: E731
+        updates, state = sgd.update(jax.grad(loss)(params), state, params)
+        params = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(unit * np.asarray(params["k_auto_loc"]), w, rtol=1e-4)
+    np.testing.assert_allclose(params["bias"], b, rtol=1e-4)
+    np.testing.assert_array_equal(params["k_auto_scale"], [-2.0, 0.0, 1.0])  # no gradient, and no decay
+
+
+def test_a_step_of_the_raw_scale_is_that_of_the_authors_where_scales_are_small(float64: None) -> None:
+    unit, rate, scales = 0.005, 0.01, np.array([1e-7, 1e-6, 5e-6])
+    slope = np.array([3.0, -2.0, 40.0])  # of a loss in the scale itself, in the weights' units
+    raw = np.log(np.expm1(scales))
+    theirs = np.logaddexp(0.0, raw - rate * slope / (1.0 + np.exp(-raw)))
+    params = {"k_auto_scale": jnp.asarray(np.log(np.expm1(scales / unit)))}
+    sgd = make_optimizer("sgd", rate, 5e-4, unit)
+    grads = jax.grad(lambda p: jnp.sum(slope * unit * jax.nn.softplus(p["k_auto_scale"])))(params)
+    ours = optax.apply_updates(params, sgd.update(grads, sgd.init(params), params)[0])
+    moved = unit * np.asarray(jax.nn.softplus(ours["k_auto_scale"]))
+    np.testing.assert_allclose(moved - scales, theirs - scales, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["adam", "adabelief"])
+def test_decay_stands_beside_adaptive_steps(name: str) -> None:
+    params = {"k_auto_loc": jnp.array([2.0, -1.0]), "k_auto_scale": jnp.array([0.5]), "BatchNorm_0.scale": jnp.array([1.0])}
+    grads = jax.tree.map(jnp.ones_like, params)
+    plain, decayed = make_optimizer(name, 0.1), make_optimizer(name, 0.1, weight_decay=0.01)
+    one, other = (made.update(grads, made.init(params), params)[0] for made in (plain, decayed))
+    direct = getattr(optax, name)(0.1)
+    jax.tree.map(np.testing.assert_array_equal, one, direct.update(grads, direct.init(params), params)[0])
+    shrunk = {site: np.asarray(other[site] - one[site]) / params[site] for site in params}
+    np.testing.assert_allclose(shrunk["k_auto_loc"], -0.001, rtol=1e-3)
+    np.testing.assert_allclose(shrunk["BatchNorm_0.scale"], -0.001, rtol=1e-3)
+    np.testing.assert_array_equal(shrunk["k_auto_scale"], 0.0)
+
+
+def test_density_is_the_knob_of_the_method(tmp_path: Path) -> None:
+    assert parsed("--method", "ssvi", "--density", "0.05").ssvi.density == 0.05
+    assert parsed("--method", "snr", "--density", "Cubic(0.05, 0, 20)").snr.density == "Cubic(0.05, 0, 20)"
+    assert parsed("--preset", "ssvi-cifar", "--density=0.2").ssvi.density == 0.2
+    assert parsed("--method", "ssvi", "--density", "0.05", "--ssvi.density", "0.050").ssvi.density == 0.05
+    made = parsed("--method", "ssvi", "--density", "0.05")
+    settings.claim(made, tmp_path)
+    assert json.loads((tmp_path / "settings.json").read_text())["ssvi"]["density"] == 0.05
+    settings.claim(parsed("--method", "ssvi", "--ssvi.density", "0.05"), tmp_path)  # the same run, said otherwise
+
+
+def test_every_knob_of_ssvi_is_a_flag() -> None:
+    wanted = SSVI(
+        density=0.2, removal="snr", addition="mean_gradient", distribution="erdos_renyi", first="sparse", replace=0.2,
+        until=0.5, new_scale=0.01, growth="loss", num_draws=3, lam=2.0,
+    )  # fmt: skip
+    words = [word for name, value in dataclasses.asdict(wanted).items() for word in (f"--ssvi.{name}", str(value))]
+    made = parsed("--method", "ssvi", *words)
+    assert build.make_method(made) == wanted
+    assert build.make_method(parsed("--method", "ssvi", "--ssvi.new-scale", "mean_raw")).new_scale == "mean_raw"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--density", "0.05"], "method bmr has no density to set"),
+        (["--method", "ssvi", "--density", "low"], "density must be a number for method ssvi, got 'low'"),
+        (["--method", "ssvi", "--density", "0.1", "--ssvi.density", "0.2"], "density=0.1 and ssvi.density=0.2 differ"),
+        (["--method", "snr", "--density", "0.1", "--snr.density=0.2"], "density=0.1 and snr.density=0.2 differ"),
+        (["--method", "ssvi", "--density", "1.5"], "density must lie in (0, 1]"),
+        (["--method", "ssvi", "--ssvi.new-scale", "men"], "unknown new_scale 'men'. Did you mean 'mean'"),
+        (["--preset", "ssvi"], "unknown preset 'ssvi'. Did you mean 'ssvi-cifar'"),
+        (["--optimizer", "sdg"], "unknown choice of optimizer 'sdg'. Did you mean 'sgd'"),
+        (["--storage", "activ"], "unknown choice of storage 'activ'. Did you mean 'active'"),
+        (["--storage", "active"], "storage=active needs a method that keeps the number of alive weights"),
+        (["--dataset", "diabetes", "--augment", "crop-flip"], "augment=crop-flip needs images"),
+        (["--dataset", "diabetes", "--net", "resnet18"], "net resnet18 needs images"),
+        (["--kl-weight", "-1"], "kl_weight must be finite and not negative"),
+        (["--kl-warmup", "2"], "kl_warmup must lie in [0, 1]"),
+        (["--init-spread", "0.1"], "init_spread=0.1 spreads the scales about init_scale"),
+    ],
+)
+def test_a_bad_setting_is_told_before_anything_is_written(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(capsys, "run", *words, "--out", str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_preset_runs_shortened_on_a_tiny_net(tmp_path: Path) -> None:
+    from bayesprune import cli
+
+    assert cli.main(["run", *TINY, "--density", "0.4", "--out", str(tmp_path)]) == 0
+    made = content(tmp_path)
+    kept = json.loads((tmp_path / "settings.json").read_text())
+    assert kept["preset"] == "ssvi-cifar" and kept["optimizer"] == "sgd" and kept["ssvi"]["new_scale"] == "mean_raw"
+    assert made["settings"] == kept and made["kl_weight"] == 0.01
+    assert made["sparsity"]["prunable"]["density"] == pytest.approx(0.4, abs=0.01)
+    assert made["sparsity"]["per_site"]["Conv_0.kernel"]["density"] == 1.0
+    assert made["chosen_step"]["on"] == "validation" and made["chosen_step"]["step"] in (6, 12)
+    assert 0 < made["flops"]["theoretical"] < made["flops"]["executed"]
+
+
+def test_a_posterior_of_points_under_ssvi_is_rigl(tmp_path: Path) -> None:
+    assert small_run(tmp_path, "--method", "ssvi", "--density", "0.3", "--posterior", "map", "--optimizer", "sgd") == 0
+    assert content(tmp_path)["sparsity"]["prunable"]["density"] == pytest.approx(0.3, abs=0.01)
