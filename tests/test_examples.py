@@ -92,3 +92,21 @@ def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     told = [names["selections"][name].sum() for name in ("sparse network: five by paths", "dense network: five by size")]
     assert told == [5, 5]
     assert names["rows"]["sparse network, pruned"][1] == sum(int(alive.sum()) for alive in names["pruned"].mask.values())
+
+
+def test_the_third_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    names = runpy.run_path(str(ROOT / "examples" / "03_sparse_from_scratch.py"))
+    assert {path.name for path in tmp_path.glob("*.png")} == {f"{name}.png" for name in names["figures"]}
+    assert all(path.read_bytes().startswith(PNG) for path in tmp_path.glob("*.png"))
+    table = capsys.readouterr().out
+    assert all(re.search(rf"^{name} .*\d$", table, re.M) for name in names["fits"])
+    counts = {"Dense_0.kernel": 640, "Dense_1.kernel": 500, "Dense_2.kernel": 50}
+    masks = [*names["courses"]["SSVI"], *names["courses"]["RigL"], names["ssvi"].mask]
+    assert all({site: int(alive.sum()) for site, alive in mask.items()} == counts for mask in masks)
+    held = names["optimizer_sees"](names["ssvi"])
+    assert all(held[f"{site}_auto_loc"].shape == (count,) for site, count in counts.items())
+    assert names["numbers_kept"](names["dense"]) == 3 * 2 * (11_900 + 160)  # weights and biases, means and scales, two moments
+    assert names["numbers_kept"](names["ssvi"]) == 3 * 2 * (1_190 + 160)
+    assert names["differ"] == 0

@@ -60,7 +60,7 @@ def test_of_several_draws_it_is_the_mean_absolute_value() -> None:
 
 
 def test_each_of_several_draws_has_a_batch_of_its_own() -> None:
-    """At the start of the second epoch, two halves of it: the mean of |a| and |b| is at least |(a + b)/2|, and one batch's own is a."""
+    """At the start of an epoch of two batches: the mean of |a| and |b|, where |a| and (a + b)/2 are known."""
     both = shown(Look(num_draws=2), 1e-6, 25)
     first = np.abs(shown(Look(), 1e-6, 25))
     second = 2 * both - first

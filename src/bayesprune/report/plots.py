@@ -14,6 +14,7 @@ import numpy as np
 from bayesprune.report.atomic import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
+from bayesprune.report.plots_masks import connected_inputs, wandering
 from bayesprune.report.plots_selection import inclusion_map, selection_roc
 from bayesprune.report.plots_style import (
     BLACK,
@@ -43,6 +44,7 @@ __all__ = [
     "GREY",
     "PALETTE",
     "SIGNED",
+    "connected_inputs",
     "density_per_layer",
     "first_layer_heatmap",
     "inclusion_map",
@@ -52,6 +54,7 @@ __all__ = [
     "save",
     "selection_roc",
     "training_curves",
+    "wandering",
 ]
 
 Posterior = Mapping[str, Any]
