@@ -29,7 +29,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune.infer import replicates
-from bayesprune.infer.compiled import CHUNK, Compiled, Recipe
+from bayesprune.infer.compiled import CHUNK, Recipe
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, find_sites
@@ -137,7 +137,6 @@ def refit(
     init, run, constrain = replicates._compiled(how, example)
     carry = init(jax.random.split(key, len(data.x)), data)
     sites = find_sites(how.program, example.abstract())
-    sites = Compiled(None, None, None, sites.constrain, sites.unconstrain)
     begin = jax.vmap(lambda fresh, given: start_params(carry._replace(params=fresh, mutable={}), given, sites).params)
     first = jnp.asarray(setting.steps - setting.refit, jnp.int32)
     moved = lambda s: s._replace(count=jnp.full_like(s.count, first)) if isinstance(s, optax.ScaleByScheduleState) else s  # noqa: E731

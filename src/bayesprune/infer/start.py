@@ -16,7 +16,7 @@ from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.types import Dataset, MeanField, SparseState, SpikeSlab
 from bayesprune.infer.compiled import Carry, Compiled, Recipe, compile_loop
 from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example
+from bayesprune.infer.sites import Example, Sites
 from bayesprune.infer.storage import make_storage
 from bayesprune.model.bnn import BNN
 from bayesprune.model.divergence import read_gaussian
@@ -39,10 +39,11 @@ def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
         seed(program.guide, rng_key)(data.x, data.y)
 
 
-def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled) -> Carry:
+def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites) -> Carry:
     """Put given parameters in the place of the initialised ones.
 
-    A pruned weight's scale of exactly zero has no unconstrained form: it takes the initial one, which its mask hides.
+    ``loop``: whatever knows the way to the parameters' supports and back. A pruned weight's scale of exactly zero has no
+    unconstrained form: it takes the initial one, which its mask hides.
     """
     if init_params is None:
         return carry

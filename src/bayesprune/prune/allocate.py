@@ -29,7 +29,7 @@ def allocate(
 
     Example:
         >>> allocate({"Conv_0.kernel": (3, 3, 1, 4), "Dense_0.kernel": (64, 10), "Dense_1.kernel": (32, 10)}, 0.1)
-        {'Conv_0.kernel': 36, 'Dense_0.kernel': 42, 'Dense_1.kernel': 22}
+        {'Conv_0.kernel': 36, 'Dense_0.kernel': 43, 'Dense_1.kernel': 21}
 
     Source: Evci et al. 2020, section 3 (1); Mocanu et al. 2018, equation 3.
     """
