@@ -81,7 +81,7 @@ def test_kl_weight_and_cost_are_told(done: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "stop", [7, 16]
+    "stop", [pytest.param(7, marks=pytest.mark.slow), 16]
 )  # at 8, the last checkpoint at 5; at 16, after that at 15: both with an evaluation between
 def test_a_stopped_run_chooses_the_same_step(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     out, chunk = tmp_path / "stopped", training.Training._chunk

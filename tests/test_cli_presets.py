@@ -172,6 +172,7 @@ def test_a_bad_setting_is_told_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_preset_runs_shortened_on_a_tiny_net(tmp_path: Path) -> None:
     from bayesprune import cli
 

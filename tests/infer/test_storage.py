@@ -43,7 +43,12 @@ def fit(key, storage, optimizer, posterior="mean_field", estimator="local", **ch
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "estimator"), [("adam", "weight"), ("momentum", "local"), ("clipped", "local"), ("two", "local")]
+    ("optimizer", "estimator"),
+    [
+        ("adam", "weight"),
+        ("momentum", "local"),
+        *(pytest.param(n, "local", marks=pytest.mark.slow) for n in ("clipped", "two")),
+    ],
 )
 def test_both_storages_give_the_same_fit(optimizer, estimator, rng_key) -> None:
     masked, active = (fit(rng_key, s, OPTIMIZERS[optimizer], estimator=estimator) for s in ("masked", "active"))
