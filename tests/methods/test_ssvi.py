@@ -25,9 +25,14 @@ def rounds(method, key, number=4, num_updates=0.0, ties=False):
     return found
 
 
-@pytest.mark.parametrize("removal", REMOVALS)
-@pytest.mark.parametrize("addition", ADDITIONS)
-@pytest.mark.parametrize("distribution", ["uniform", "erdos_renyi", "global"])
+@pytest.mark.parametrize(
+    ("removal", "addition", "distribution"),
+    [
+        *((removal, "gradient", "uniform") for removal in REMOVALS),
+        *(("snr", addition, "erdos_renyi") for addition in ADDITIONS),
+        *(("magnitude", addition, "global") for addition in ("gradient", "random")),
+    ],
+)
 def test_the_count_is_exact_at_every_moment_ties_included(removal, addition, distribution, rng_key) -> None:
     method = SSVI(0.3, removal=removal, addition=addition, distribution=distribution)
     found = rounds(method, rng_key, ties=True)

@@ -208,7 +208,7 @@ def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -
     ("estimator", "posterior", "norm", "dtype", "stage_sizes"),
     [
         ("local", "mean_field", "batch", "bfloat16", (1,)),
-        ("weight", "mean_field", "frn", "bfloat16", ()),
+        pytest.param("weight", "mean_field", "frn", "bfloat16", (), marks=pytest.mark.slow),
         ("weight", "map", "batch", None, ()),
     ],
 )
