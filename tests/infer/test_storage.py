@@ -46,8 +46,7 @@ def fit(key, storage, optimizer, posterior="mean_field", estimator="local", **ch
     ("optimizer", "estimator"),
     [
         ("adam", "weight"),
-        ("momentum", "local"),
-        *(pytest.param(n, "local", marks=pytest.mark.slow) for n in ("clipped", "two")),
+        *(pytest.param(n, "local", marks=pytest.mark.slow) for n in ("momentum", "clipped", "two")),
     ],
 )
 def test_both_storages_give_the_same_fit(optimizer, estimator, rng_key) -> None:
