@@ -32,7 +32,7 @@ BATCH, EVERY, COLD = 128, 100, 0.01
 DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 DATASETS = ("fashion_mnist", "mnist")
 NETS = {"lenet300": lambda: bp.nets.MLP((300, 100), 10, activation=nn.relu), "lenet5": lambda: bp.nets.LeNet5(10)}
-EPOCHS = {"lenet300": 5, "lenet5": 5}
+EPOCHS = {"lenet300": 5, "lenet5": 3}
 SPARSIFIERS = {
     "ssvi": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi"),
     "rigl": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi", removal="magnitude"),
