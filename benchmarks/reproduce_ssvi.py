@@ -132,7 +132,7 @@ def ablation(kind: str, seed: int, out: Path, epochs: int) -> None:
     cells: list[tuple[str, str, float, dict[str, Any]]] = []
     if kind == "sigma":
         for sigma in (0.001, 0.01, 0.03, 0.1):
-            cells += [(f"{m}-{sigma:g}", m, 0.1, {"init_scale": sigma}) for m in ("vi", "ssvi")]
+            cells += [(f"{m}-{sigma:g}", m, density, {"init_scale": sigma}) for m, density in (("vi", 1.0), ("ssvi", 0.1))]
     else:
         for density in (0.1, 0.01):
             for score in SCORES:
