@@ -94,6 +94,7 @@ def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert names["rows"]["sparse network, pruned"][1] == sum(int(alive.sum()) for alive in names["pruned"].mask.values())
 
 
+@pytest.mark.slow
 def test_the_third_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
