@@ -33,6 +33,7 @@ DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 DATASETS = ("fashion_mnist", "mnist")
 NETS = {"lenet300": lambda: bp.nets.MLP((300, 100), 10, activation=nn.relu), "lenet5": lambda: bp.nets.LeNet5(10)}
 EPOCHS = {"lenet300": 5, "lenet5": 3}
+DRAWS = {"lenet300": 30, "lenet5": 10}
 SPARSIFIERS = {
     "ssvi": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi"),
     "rigl": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi", removal="magnitude"),
@@ -101,8 +102,8 @@ def train(net: str, method: str, density: float, seed: int, data: bp.Dataset, ep
     return bnn, fit, time.perf_counter() - begin
 
 
-def judge(bnn: bp.BNN, params: Any, mask: Any, data: bp.Dataset, seed: int) -> dict[str, float]:
-    draws = 1 if isinstance(bnn.family, MapFamily) else 10 if len(bnn.input_shape) == 3 and bnn.input_shape[0] == 32 else 30
+def judge(bnn: bp.BNN, params: Any, mask: Any, data: bp.Dataset, seed: int, draws: int = 30) -> dict[str, float]:
+    draws = 1 if isinstance(bnn.family, MapFamily) else draws
     figures = bp.evaluate(jax.random.key(1000 + seed), bnn, params, data, mask=mask, num_samples=draws)
     return {name: float(figures[name]) for name in FIGURES}
 
@@ -118,10 +119,10 @@ def cell(dataset: str, net: str, method: str, density: float, seed: int, out: Pa
     if method == "vi":
         for cut in DENSITIES:
             pruned = bp.prune_once(fit.params, bp.methods.SNR(cut), read=bnn.read)
-            figures = judge(bnn, pruned.params, pruned.mask, test, seed)
+            figures = judge(bnn, pruned.params, pruned.mask, test, seed, DRAWS[net])
             name = f"{dataset}-{net}-snr-{cut:g}-{seed}.json"
             bp.report.write_json(out / name, row | {"method": "snr", "density": cut, "figures": figures})
-    figures = judge(bnn, fit.params, fit.mask, test, seed)
+    figures = judge(bnn, fit.params, fit.mask, test, seed, DRAWS[net])
     bp.report.write_json(path, row | {"method": method, "density": density, "figures": figures})
     print(time.strftime("%H:%M:%S"), path.stem, {k: round(v, 4) for k, v in figures.items()}, f"{seconds:.0f} s", flush=True)
 

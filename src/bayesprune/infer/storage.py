@@ -55,9 +55,8 @@ class Masked:
         return params
 
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """For each parameter, what becomes of an optimiser's array of its shape: 0 where the weight has changed sides."""
-        changed = {name: old[site] ^ new[site] for name, site in stems(params, old).items()}
-        return {name: _zero(changed[name]) if name in changed else _same for name in params}
+        """For the parameters of masked sites, what becomes of an optimiser's arrays: 0 where a weight changed sides."""
+        return {name: _zero(old[site] ^ new[site]) for name, site in stems(params, old).items()}
 
     def density(self, kept_mask: dict[str, Any]) -> float:
         return float(masks.density(kept_mask))
@@ -68,10 +67,6 @@ MASKED = Masked()
 
 def _zero(changed: jax.Array) -> Callable[[Any], Any]:
     return lambda leaf: jnp.where(changed, jnp.zeros_like(leaf), leaf) if jnp.shape(leaf) == changed.shape else leaf
-
-
-def _same(leaf: Any) -> Any:
-    return leaf
 
 
 @dataclass(frozen=True)
@@ -101,9 +96,8 @@ class Active:
         return {n: _scatter(v, kept_mask[mine[n]], shapes[mine[n]]) if n in mine else v for n, v in params.items()}
 
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """For each parameter, what becomes of an optimiser's vector: kept weights keep theirs, woken ones begin at 0."""
-        mine = stems(params, old)
-        return {n: _carry_over(old[mine[n]], new[mine[n]]) if n in mine else _same for n in params}
+        """For the parameters of masked sites, what becomes of an optimiser's vectors: woken weights begin at 0."""
+        return {name: _carry_over(old[site], new[site]) for name, site in stems(params, old).items()}
 
     def density(self, kept_mask: dict[str, Any]) -> float:
         return sum(count for _, count in self.counts) / sum(math.prod(shape) for _, shape in self.shapes)
