@@ -160,6 +160,14 @@ def test_positions_and_back() -> None:
     np.testing.assert_array_equal(whole["b_auto_loc"], [1, 1])
 
 
+@pytest.mark.parametrize("storage", ["masked", "active"])
+def test_rematerialisation_changes_nothing_but_memory(storage, rng_key) -> None:
+    plain, lean = (fit(rng_key, storage, OPTIMIZERS["momentum"], remat=remat) for remat in (False, True))
+    np.testing.assert_allclose(plain.losses, lean.losses, rtol=2e-4)
+    for site, alive in plain.mask.items():
+        np.testing.assert_array_equal(alive, lean.mask[site])
+
+
 def test_a_killed_run_goes_on_as_it_would_have(rng_key, tmp_path) -> None:
     class Killed(Exception):
         pass

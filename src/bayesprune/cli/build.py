@@ -181,6 +181,7 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
         "optimizer": optimizer.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
         "kl_weight": kl_weight,
         "storage": settings.storage,
+        "remat": settings.remat,
     }
     if settings.augment == "none":
         return made

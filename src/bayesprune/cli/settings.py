@@ -74,6 +74,8 @@ class Settings:
     """Share of the steps over which that weight rises from 0."""
     storage: str = "masked"
     """masked (whole arrays), or active (alive weights only; for ssvi)."""
+    remat: bool = False
+    """Keep for the backward pass only what products and convolutions gave: less memory at once, slower steps."""
     augment: str = "none"
     """Of the training images: none, or crop-flip (moved by up to 4 pixels, and mirrored)."""
     every: int = 0

@@ -14,6 +14,7 @@ from numpyro.infer import ELBO
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState, SpikeSlab
 from bayesprune.infer import batches as batching
 from bayesprune.infer.look import look
+from bayesprune.infer.remat import products_only
 from bayesprune.infer.renewal import renew
 from bayesprune.infer.sites import Example, Sites, find_sites
 from bayesprune.infer.storage import MASKED, Storage
@@ -60,6 +61,7 @@ class Recipe:
     mesh: jax.sharding.Mesh | None
     augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is
     storage: Storage = MASKED
+    remat: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ class Loop:
         """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
         reading, batch = self.draw(carry, data)
         key = jax.random.fold_in(carry.rng_key, carry.step)
+        storage = self.recipe.storage
 
         def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
-            storage = self.recipe.storage
             return self.loss(storage.whole(params, mask), carry, key, batch, data.x.shape[0], storage.whole_mask(mask), {})
 
-        (loss, new), grads = jax.value_and_grad(loss_of_kept, has_aux=True)(carry.params)
+        spare = products_only if self.recipe.remat else storage.thrifty
+        (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
         updates, opt_state = self.recipe.optimizer.update(grads, carry.opt_state, carry.params)
         params = optax.apply_updates(carry.params, updates)

@@ -51,6 +51,7 @@ def fit_svi(
     progress: bool | None = None,
     mesh: jax.sharding.Mesh | None = None,
     storage: str = "masked",
+    remat: bool = False,
     augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
 ) -> FitResult:
     """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
@@ -82,6 +83,8 @@ def fit_svi(
         storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
             optimiser state are vectors of their number, with the same results to rounding. For a sparsifier that keeps the
             counts of every array, such as `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
+        remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
+            the rest again: less memory at once, the same results to rounding, slower steps.
         augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.
         progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
 
@@ -126,7 +129,7 @@ def fit_svi(
     read = reader(program)
     keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
-    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh, augment)
+    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh, augment, remat=remat)
     loop = compile_loop(recipe, Example.of(data))
     carry = start_params(loop.init(rng_key, data), init_params, loop)
     updates = num_steps / periods.every if periods.every else 0.0

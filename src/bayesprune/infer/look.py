@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.types import Dataset, Look, MeanField, SpikeSlab
+from bayesprune.infer.remat import products_only
 from bayesprune.model import noise
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.prune.read import stems
@@ -34,6 +35,7 @@ def look(
         """At one draw, of one minibatch; and where the reading of the data then stands."""
         reading, batch = loop.draw(carry._replace(batches=reading), data)
         loss = lambda q, p: loop.loss(q, carry, key, batch, data.x.shape[0], mask, p)[0]  # noqa: E731
+        loss = products_only(loss) if loop.recipe.remat else loss
         if not wish.divergence:
             return reading, jax.grad(loss, 1)(params, probe)
         whole, found = jax.grad(loss, (0, 1))(params, probe)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from bayesprune.core import masks
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Sparsifier
+from bayesprune.infer import remat
 from bayesprune.infer.result import KeepAll
 from bayesprune.prune.read import stems
 
@@ -36,6 +37,8 @@ class Storage(Protocol):
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]: ...
 
     def density(self, kept_mask: dict[str, Any]) -> float: ...
+
+    def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]: ...
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,10 @@ class Masked:
 
     def density(self, kept_mask: dict[str, Any]) -> float:
         return float(masks.density(kept_mask))
+
+    def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]:
+        """The loss as it is: its backward pass finds everything that the forward pass made."""
+        return loss
 
 
 MASKED = Masked()
@@ -101,6 +108,10 @@ class Active:
 
     def density(self, kept_mask: dict[str, Any]) -> float:
         return sum(count for _, count in self.counts) / sum(math.prod(shape) for _, shape in self.shapes)
+
+    def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]:
+        """The loss whose backward pass makes whole arrays again, layer by layer, instead of finding all of them."""
+        return remat.without(loss, {shape for _, shape in self.shapes})
 
 
 def _scatter(values: jax.Array, index: jax.Array, shape: tuple[int, ...]) -> jax.Array:

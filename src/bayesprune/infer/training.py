@@ -80,8 +80,8 @@ class Training:
 
     def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
         step, begin = int(carry.step), time.perf_counter()
-        # `run` takes its argument's memory over; a copy stays behind for the day the loss is not finite.
-        finite = jax.tree.map(jnp.copy, carry)
+        # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
+        finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
         carry, losses, done = self.loop.run(carry, self.data, sparse.mask, jnp.asarray(num_steps, jnp.int32))
         record.add_losses(step, losses[: int(done)])
         loss = float(record.losses[step + int(done) - 1])
