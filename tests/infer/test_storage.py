@@ -61,12 +61,14 @@ def test_both_storages_give_the_same_fit(optimizer, estimator, rng_key) -> None:
     assert masked.history["prune/num_grown"].sum() > 0
 
 
+@pytest.mark.slow
 def test_points_too(rng_key) -> None:
     masked, active = (fit(rng_key, s, OPTIMIZERS["adam"], "map", "weight") for s in ("masked", "active"))
     np.testing.assert_allclose(masked.losses, active.losses, rtol=2e-4)
     assert "Dense_0.kernel_map_loc" in active.params
 
 
+@pytest.mark.slow
 def test_a_fixed_mask_without_a_sparsifier(rng_key) -> None:
     rng = np.random.default_rng(0)
     mask = {str(s.path): rng.random(s.shape) < 0.5 for s in small().layout if s.prunable}
@@ -160,9 +162,8 @@ def test_positions_and_back() -> None:
     np.testing.assert_array_equal(whole["b_auto_loc"], [1, 1])
 
 
-@pytest.mark.parametrize("storage", ["masked", "active"])
-def test_rematerialisation_changes_nothing_but_memory(storage, rng_key) -> None:
-    plain, lean = (fit(rng_key, storage, OPTIMIZERS["momentum"], remat=remat) for remat in (False, True))
+def test_rematerialisation_changes_nothing_but_memory(rng_key) -> None:
+    plain, lean = (fit(rng_key, "masked", OPTIMIZERS["adam"], estimator="weight", remat=remat) for remat in (False, True))
     np.testing.assert_allclose(plain.losses, lean.losses, rtol=2e-4)
     for site, alive in plain.mask.items():
         np.testing.assert_array_equal(alive, lean.mask[site])
@@ -208,3 +209,29 @@ def test_the_step_is_traced_once_through_all_exchanges(rng_key) -> None:
 def test_what_cannot_be_kept_so_is_refused(settings, message, rng_key) -> None:
     with pytest.raises(ValueError, match=message):
         fit(rng_key, optimizer=OPTIMIZERS["adam"], **settings)
+
+
+@pytest.mark.parametrize("storage", ["masked", "active"])
+def test_memory_that_does_not_begin_at_zero(storage, rng_key) -> None:
+    """Schedule-free SGD remembers parameters: of a woken weight, those with which it wakes."""
+    loop, carry, sparse, data = opened(storage, optax.contrib.schedule_free_sgd(0.05), rng_key)
+    carry, _, _ = loop.run(carry, data, sparse.mask, jnp.asarray(5))
+    _, old = loop.whole(carry, sparse.mask)
+    new, _ = loop.prune(carry, data, sparse)
+    renewed = loop.renew(carry, sparse.mask, new.mask)
+    _, mask = loop.whole(renewed, new.mask)
+    woken = 0
+    for site, alive in mask.items():
+        grown = np.asarray(alive & ~old[site])
+        grown = grown if storage == "masked" else grown.ravel()[np.asarray(new.mask[site])]
+        woken += grown.sum()
+        for name in (f"{site}_auto_loc", f"{site}_auto_scale"):
+            params, remembered = (np.asarray(tree[name]) for tree in (renewed.params, renewed.opt_state.z))
+            np.testing.assert_array_equal(params[grown], remembered[grown])
+            assert (params[~grown] != remembered[~grown]).any()
+    assert woken
+
+
+def test_an_optimiser_that_lays_parameters_end_to_end_is_refused(rng_key) -> None:
+    with pytest.raises(ValueError, match=r"belongs to no one parameter, as optax\.flatten"):
+        fit(rng_key, "masked", optax.flatten(optax.adam(1e-2)))

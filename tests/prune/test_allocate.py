@@ -64,3 +64,15 @@ def test_what_cannot_be_is_refused() -> None:
         allocate(LENET, 0.0)
     with pytest.raises(ValueError, match="first"):
         allocate(LENET, 0.1, first="thin")
+
+
+@pytest.mark.parametrize("distribution", ["erdos_renyi", "global"])
+def test_only_the_uniform_distribution_takes_a_dense_first_array(distribution) -> None:
+    with pytest.raises(ValueError, match="goes with distribution='uniform'"):
+        allocate(LENET, 0.5, distribution, first="dense")
+
+
+def test_scalars_and_nothing() -> None:
+    assert allocate({"a": (10, 10), "s": ()}, 1.0, "erdos_renyi") == {"a": 100, "s": 1}
+    with pytest.raises(ValueError, match="there is none"):
+        allocate({}, 0.5)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.prune.renew import check_new_scale, renew
 
 LOC, SCALE = np.array([1.0, -2.0, 3.0, np.nan]), np.array([0.1, 0.4, 2.0, np.nan])
@@ -52,3 +52,9 @@ def test_where_everything_is_exchanged_the_fallen_give_the_scale() -> None:
 def test_what_is_no_scale_is_refused(wrong) -> None:
     with pytest.raises(ValueError, match="new_scale"):
         check_new_scale(wrong)
+
+
+def test_a_woken_gate_has_the_mean_log_odds_of_its_neighbours() -> None:
+    logit = jnp.array([1.0, 3.0, 50.0, -70.0])
+    node = renew(SpikeSlab(jnp.asarray(LOC), jnp.asarray(SCALE), logit), jnp.asarray(OLD), jnp.asarray(NEW))
+    np.testing.assert_allclose(node.logit, [1.0, 3.0, 50.0, 2.0])

@@ -13,20 +13,23 @@ import numpy as np
 def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:
     """The error for a name that is not known: it shows the nearest known names, then all of them."""
     known = sorted(known)
-    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.4)
     hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
 
 
 def check_density(density: Any, name: str = "density") -> None:
     """Refuse an alive fraction outside (0, 1]. A traced value cannot be looked at and passes."""
-    if isinstance(density, jax.core.Tracer):
+    check_share(density, name, "it is the fraction of weights that stay alive, so 0.05 keeps 5 %")
+
+
+def check_share(share: Any, name: str, meaning: str) -> None:
+    """Refuse what is no number in (0, 1]; ``meaning`` ends the sentence. A traced value cannot be looked at and passes."""
+    if isinstance(share, jax.core.Tracer):
         return
-    value = float(density)
-    if not (math.isfinite(value) and 0.0 < value <= 1.0):
-        raise ValueError(
-            f"{name} must lie in (0, 1], got {value}: it is the fraction of weights that stay alive, so 0.05 keeps 5 %."
-        )
+    number = np.ndim(share) == 0 and np.issubdtype(np.asarray(share).dtype, np.number)
+    if not (number and math.isfinite(share) and 0.0 < share <= 1.0):
+        raise ValueError(f"{name} must lie in (0, 1], got {share!r}: {meaning}.")
 
 
 def check_positive(value: Any, name: str) -> None:

@@ -98,8 +98,9 @@ def expected_abs_over_std(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, ".
 
     E|w| / sqrt(scale² + loc² - E|w|²) = m(r) / sqrt(1 - d(r) (2 r + d(r))),  r = |loc|/scale
 
-    Arguments broadcast; ``scale`` >= 0, 0 as in `signal_to_noise`. Returns numbers from 1.3236 at r = 0, never decreasing in r,
-    close to r when r is large. As a ranking this is r itself, which resolves ratios below 0.02 that round to one score here.
+    Arguments broadcast; ``scale`` >= 0, 0 as in `signal_to_noise`. Returns numbers from 1.3236 at r = 0, increasing in r up
+    to rounding, close to r when r is large. As a ranking this is r itself, which resolves ratios below 0.02 that round to one
+    score here.
 
     >>> print(round(float(expected_abs_over_std(0.0, 1.0)), 4))
     1.3236

@@ -81,8 +81,9 @@ def fit_svi(
             there and goes on from it.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
         storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
-            optimiser state are vectors of their number, with the same results to rounding. For a sparsifier that keeps the
-            counts of every array, such as `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
+            optimiser state are vectors of their number, with the same results to rounding if the optimiser treats every
+            entry alone (LAMB and Adafactor do not). For a sparsifier that keeps the counts of every array, such as
+            `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
         remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
             the rest again: less memory at once, the same results to rounding, slower steps.
         augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.

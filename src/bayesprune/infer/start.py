@@ -15,6 +15,7 @@ from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.types import Dataset, MeanField, SparseState, SpikeSlab
 from bayesprune.infer.compiled import Carry, Compiled, Recipe, compile_loop
+from bayesprune.infer.renewal import check_optimizer
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, Sites
 from bayesprune.infer.storage import make_storage
@@ -83,6 +84,8 @@ def start_mask(
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
     key = jax.random.fold_in(rng_key, 3)
+    if not isinstance(sparsifier, KeepAll):
+        posterior = _in_order_of_use(posterior, program, data)
     asks = "num_updates" in inspect.signature(sparsifier.init).parameters
     state = sparsifier.init(key, posterior, num_updates=num_updates) if asks else sparsifier.init(key, posterior)
     if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
@@ -90,19 +93,46 @@ def start_mask(
     if not mask:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
+    if hasattr(sparsifier, "keeps_counts"):
+        return state._replace(mask=_of_same_counts(given, state.mask, sparsifier))
     return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
+
+
+def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Any) -> dict[str, Any]:
+    """The given masks in the place of the sparsifier's first ones, whose numbers of alive weights they must have."""
+    new = own | given
+    counts = lambda mask: {site: int(alive.sum()) for site, alive in mask.items()}  # noqa: E731
+    have, wanted = counts(new), counts(own)
+    if sum(have.values()) != sum(wanted.values()) or (sparsifier.keeps_counts and have != wanted):
+        raise ValueError(
+            f"mask= has {have} weights alive, and {type(sparsifier).__name__} at density {sparsifier.density} keeps {wanted}: "
+            "give a mask of those numbers, or the density that the mask has."
+        )
+    return new
 
 
 def start_storage(
     name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, data: Dataset
 ) -> tuple[Compiled, Carry, SparseState]:
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
+    if hasattr(recipe.sparsifier, "renew"):
+        check_optimizer(recipe.optimizer, carry.params)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse
     loop = compile_loop(dataclasses.replace(recipe, storage=storage), Example.of(data))
     kept = storage.keep_mask(sparse.mask)
     return loop, loop.keep(carry, kept), sparse._replace(mask=kept)
+
+
+def _in_order_of_use(posterior: dict[str, Any], program: Any, data: Dataset) -> dict[str, Any]:
+    """The sites as the model comes to them, which a compiled function's dictionaries forget; others come last."""
+    if isinstance(program, BNN):
+        return posterior
+    order: list[str] = []
+    visit = lambda x, y: order.extend(trace(seed(program.model, jax.random.key(0))).get_trace(x, y))  # noqa: E731
+    jax.eval_shape(visit, data.x, data.y)
+    return dict(sorted(posterior.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
 def _prior_scales(program: Any, data: Dataset, scales: dict[str, Any]) -> dict[str, Any]:

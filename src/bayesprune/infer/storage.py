@@ -58,8 +58,8 @@ class Masked:
         return params
 
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """For the parameters of masked sites, what becomes of an optimiser's arrays: 0 where a weight changed sides."""
-        return {name: _zero(old[site] ^ new[site]) for name, site in stems(params, old).items()}
+        """For the parameters of masked sites, what becomes of an optimiser's arrays: fresh where a weight changed sides."""
+        return {name: _refresh(old[site] ^ new[site]) for name, site in stems(params, old).items()}
 
     def density(self, kept_mask: dict[str, Any]) -> float:
         return float(masks.density(kept_mask))
@@ -72,8 +72,8 @@ class Masked:
 MASKED = Masked()
 
 
-def _zero(changed: jax.Array) -> Callable[[Any], Any]:
-    return lambda leaf: jnp.where(changed, jnp.zeros_like(leaf), leaf) if jnp.shape(leaf) == changed.shape else leaf
+def _refresh(changed: jax.Array) -> Callable[[Any, Any], Any]:
+    return lambda leaf, fresh: jnp.where(changed, fresh, leaf) if jnp.shape(leaf) == changed.shape else leaf
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Active:
         return {n: _scatter(v, kept_mask[mine[n]], shapes[mine[n]]) if n in mine else v for n, v in params.items()}
 
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """For the parameters of masked sites, what becomes of an optimiser's vectors: woken weights begin at 0."""
+        """For the parameters of masked sites, what becomes of an optimiser's vectors: fresh for woken weights."""
         return {name: _carry_over(old[site], new[site]) for name, site in stems(params, old).items()}
 
     def density(self, kept_mask: dict[str, Any]) -> float:
@@ -119,13 +119,13 @@ def _scatter(values: jax.Array, index: jax.Array, shape: tuple[int, ...]) -> jax
     return whole.at[index].set(values, unique_indices=True, indices_are_sorted=True).reshape(shape)
 
 
-def _carry_over(old: jax.Array, new: jax.Array) -> Callable[[Any], Any]:
-    """From values at the sorted positions ``old`` to those at ``new``, 0 where a position was not there."""
+def _carry_over(old: jax.Array, new: jax.Array) -> Callable[[Any, Any], Any]:
+    """From values at the sorted positions ``old`` to those at ``new``, fresh where a position was not there."""
     place = jnp.minimum(jnp.searchsorted(old, new), old.shape[0] - 1)
     found = old[place] == new
 
-    def move(leaf: Any) -> Any:
-        return jnp.where(found, leaf[place], jnp.zeros_like(leaf)) if jnp.shape(leaf) == old.shape else leaf
+    def move(leaf: Any, fresh: Any) -> Any:
+        return jnp.where(found, leaf[place], fresh) if jnp.shape(leaf) == old.shape else leaf
 
     return move
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_density, check_integer, check_positive, check_share, unknown_name
 from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.types import Evidence, Info, Look, PyTree, SparseState
 from bayesprune.prune import regrow, scores
@@ -53,7 +53,8 @@ class SSVI:
         num_draws: draws and batches of "mean_gradient".
         lam: the lam of scores 5 and 6, in units of one over the posterior's coordinates.
 
-    "snr" and "expected_abs_over_std" rank alike and give the same masks. Counts are exact, array by array, ties included. With
+    "snr" and "expected_abs_over_std" rank alike and give the same masks, but for weights of |loc|/scale below 0.02, whose order
+    the latter loses to rounding. Counts are exact, array by array, ties included. With
     ``posterior="map"`` the default is RigL, for scores 1 to 4 are then |loc|; ``addition="random"`` beside it is SET.
 
     Example:
@@ -76,8 +77,9 @@ class SSVI:
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("density", "replace", "until"):
-            check_density(getattr(self, name), name)
+        check_density(self.density)
+        check_share(self.replace, "replace", "it is the share of the alive weights that is exchanged at first")
+        check_share(self.until, "until", "it is the share of the training in which weights are exchanged")
         known = {
             "removal": REMOVALS, "addition": ADDITIONS, "distribution": DISTRIBUTIONS, "first": FIRST,
             "growth": ("likelihood", "loss"),

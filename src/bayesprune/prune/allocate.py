@@ -22,10 +22,12 @@ def allocate(
             sum(shape)/prod(shape), none above 1 (of kernels this is Erdős-Rényi-kernel; vectors fill up first); "global",
             as "uniform", for a start from which arrays may exchange weights with one another.
         first: whether the first array stays dense: "dense", "sparse", or "auto", dense where it is the kernel of a convolution
-            (more than two axes). The other arrays make up for it. Erdős-Rényi has its own answer and takes no "dense".
+            (more than two axes) and leaves the others a weight each. The other arrays make up for it. Only "uniform" takes
+            "dense": Erdős-Rényi has its own answer, and "global" lets weights leave.
 
     Raises:
-        ValueError: a density outside (0, 1], an unknown name, or a first array too large to stay dense.
+        ValueError: no arrays, a density outside (0, 1], an unknown name, "dense" with another distribution than "uniform", or
+            a first array too large to stay dense.
 
     Example:
         >>> allocate({"Conv_0.kernel": (3, 3, 1, 4), "Dense_0.kernel": (64, 10), "Dense_1.kernel": (32, 10)}, 0.1)
@@ -38,10 +40,14 @@ def allocate(
         raise unknown_name("distribution", distribution, DISTRIBUTIONS)
     if first not in FIRST:
         raise unknown_name("first", first, FIRST)
+    if first == "dense" and distribution != "uniform":
+        raise ValueError(f"first='dense' goes with distribution='uniform', not {distribution!r}: leave it out.")
+    if not shapes:
+        raise ValueError("allocate shares weights out to arrays, and there is none: give shapes.")
     sizes = {site: math.prod(shape) for site, shape in shapes.items()}
     total = max(len(sizes), int(kept(float(density), sum(sizes.values()))))
     if distribution == "erdos_renyi":
-        return _share(total, sizes, {site: float(sum(shape)) for site, shape in shapes.items()})
+        return _share(total, sizes, {site: float(max(sum(shape), 1)) for site, shape in shapes.items()})
     dense = _dense_first(shapes, first) if distribution == "uniform" else {}
     rest = {site: size for site, size in sizes.items() if site not in dense}
     if total - sum(dense.values()) < len(rest):

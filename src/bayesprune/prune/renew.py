@@ -5,7 +5,7 @@ from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_positive, unknown_name
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import PyTree, SpikeSlab
 
 SCALES = ("mean", "mean_raw")
 
@@ -24,7 +24,8 @@ def renew(posterior: PyTree, old: PyTree, new: PyTree, new_scale: str | float = 
 
     loc = 0; scale = the mean over the weights of the same array that ``old`` and ``new`` have alive, with "mean"; with
     "mean_raw" the mean of softplus^-1(scale), put back through softplus; or the number given, in the posterior's coordinates.
-    A posterior of points (all scales 0) stays one. ``old``, ``new``: trees of masks.
+    A posterior of points (all scales 0) stays one. The log-odds of a `SpikeSlab`: their mean over the same weights. ``old``,
+    ``new``: trees of masks.
 
     >>> from bayesprune.core.types import MeanField
     >>> node = MeanField(jnp.array([1.0, 2.0, 9.0]), jnp.array([0.1, 0.3, 9.0]))
@@ -39,8 +40,10 @@ def renew(posterior: PyTree, old: PyTree, new: PyTree, new_scale: str | float = 
         grown = after & ~before
         both = before & after
         beside = jnp.where(jnp.any(both), both, before)  # where everything was exchanged, those that were there before
-        scale = _fresh(q.scale, beside, new_scale)
-        return type(q)(**vars(q) | {"loc": jnp.where(grown, 0.0, q.loc), "scale": jnp.where(grown, scale, q.scale)})
+        fresh = {"loc": jnp.zeros(()), "scale": _fresh(q.scale, beside, new_scale)}
+        if isinstance(q, SpikeSlab):
+            fresh["logit"] = _mean(q.logit, beside)
+        return type(q)(**vars(q) | {name: jnp.where(grown, value, getattr(q, name)) for name, value in fresh.items()})
 
     return trees.map_nodes(node, posterior, old, new)
 
@@ -48,9 +51,12 @@ def renew(posterior: PyTree, old: PyTree, new: PyTree, new_scale: str | float = 
 def _fresh(scale: Float[Array, "*shape"], beside: Bool[Array, "*shape"], new_scale: str | float) -> Float[Array, ""]:
     known = jnp.where(beside, scale, 1.0)  # dead entries hold whatever training left there
     if isinstance(new_scale, str):
-        mean = lambda values: jnp.sum(values, where=beside) / jnp.maximum(jnp.sum(beside), 1)  # noqa: E731
         if new_scale == "mean":
-            return mean(known)
+            return _mean(known, beside)
         # softplus^-1(s) = s + log(1 - exp(-s)); a scale of exactly 0 has none, and its mean is 0 again.
-        return jnp.logaddexp(0.0, mean(known + jnp.log(-jnp.expm1(-known))))
+        return jnp.logaddexp(0.0, _mean(known + jnp.log(-jnp.expm1(-known)), beside))
     return jnp.where(jnp.any(jnp.where(beside, scale, 0.0) > 0), jnp.asarray(new_scale, scale.dtype), 0.0)
+
+
+def _mean(values: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:
+    return jnp.sum(values, where=where) / jnp.maximum(jnp.sum(where), 1)

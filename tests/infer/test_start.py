@@ -1,0 +1,58 @@
+"""What a sparsifier of fixed counts starts from: the order of the sites, and a mask that was given."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import optax
+import pytest
+
+import bayesprune as bp
+from tests.infer import programs
+
+DATA = programs.classes(rows=40)
+SITES = [str(spec.path) for spec in programs.small_bnn().layout if spec.prunable]
+SHAPES = {str(spec.path): spec.shape for spec in programs.small_bnn().layout if spec.prunable}
+
+
+def fit(key, mask, sparsifier):
+    return bp.fit_svi(
+        key, programs.small_bnn(prior=bp.priors.Gaussian(0.5)), DATA, num_steps=2, batch_size=20, optimizer=optax.sgd(1e-3),
+        sparsifier=sparsifier, every=1_000, mask=mask, progress=False,
+    )  # fmt: skip
+
+
+def test_a_mask_of_the_same_counts_is_taken_as_it_is(rng_key) -> None:
+    sparsifier = bp.methods.SSVI(0.5)
+    counts = bp.prune.allocate.allocate(SHAPES, 0.5)
+    rng = np.random.default_rng(0)
+    mask = {s: rng.permutation(np.arange(np.prod(shape)) < counts[s]).reshape(shape) for s, shape in SHAPES.items()}
+    result = fit(rng_key, mask, sparsifier)
+    for site, alive in mask.items():
+        np.testing.assert_array_equal(result.mask[site], alive)
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "global"])
+def test_a_mask_of_other_counts_is_refused(distribution, rng_key) -> None:
+    mask = {SITES[0]: np.zeros(SHAPES[SITES[0]], bool)}
+    with pytest.raises(ValueError, match=r"SSVI at density 0.5 keeps .* or the density that the mask has"):
+        fit(rng_key, mask, bp.methods.SSVI(0.5, distribution=distribution))
+
+
+def test_the_first_array_of_a_program_is_the_one_that_its_model_uses_first(rng_key) -> None:
+    shapes = {"stem": (2, 2, 1, 3), "block": (2, 2, 3, 4), "out": (4, 2)}
+
+    def sample(name):
+        shape = shapes[name]
+        return numpyro.sample(name, dist.Normal(jnp.zeros(shape), 1.0).to_event(0))
+
+    def model(x, y=None):
+        kernel, block, out = (sample(name) for name in shapes)
+        total = x.sum(1) * (kernel.sum() + block.sum() + out.sum())
+        numpyro.sample("obs", dist.Normal(total, 1.0), obs=y)
+
+    data = bp.Dataset(jnp.ones((5, 3)), jnp.ones(5))
+    program = bp.Program(model, numpyro.infer.autoguide.AutoNormal(model))
+    result = bp.fit_svi(rng_key, program, data, num_steps=1, sparsifier=bp.methods.SSVI(0.5), every=1_000, progress=False)
+    alive = {name: int(jnp.sum(mask)) for name, mask in result.mask.items()}
+    assert alive["stem"] == 12 and alive["block"] < 48 and sum(alive.values()) == 34
