@@ -56,6 +56,6 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: dict[str, A
     for path, leaf in jax.tree_util.tree_flatten_with_path(jax.eval_shape(optimizer.init, params))[0]:
         if leaf.ndim and jnp.issubdtype(leaf.dtype, jnp.floating) and _owner(path, params) is None:
             raise ValueError(
-                f"the optimizer keeps an array of shape {leaf.shape} that belongs to no one parameter, as optax.flatten makes it: "
+                f"the optimizer keeps an array of shape {leaf.shape} that belongs to no one parameter, as optax.flatten has: "
                 "exchanged weights cannot start afresh in it. Give an optimizer that keeps arrays by parameter."
             )
