@@ -35,7 +35,7 @@ def test_a_mask_of_the_same_counts_is_taken_as_it_is(rng_key) -> None:
 @pytest.mark.parametrize("distribution", ["uniform", "global"])
 def test_a_mask_of_other_counts_is_refused(distribution, rng_key) -> None:
     mask = {SITES[0]: np.zeros(SHAPES[SITES[0]], bool)}
-    with pytest.raises(ValueError, match=r"SSVI at density 0.5 keeps .* or the density that the mask has"):
+    with pytest.raises(ValueError, match=r"SSVI of these settings keeps .* or the density that the mask has"):
         fit(rng_key, mask, bp.methods.SSVI(0.5, distribution=distribution))
 
 

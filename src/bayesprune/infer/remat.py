@@ -23,7 +23,8 @@ def without(loss: Callable[..., Any], shapes: Collection[tuple[int, ...]]) -> Ca
     barred = set(shapes) | {(math.prod(shape),) for shape in shapes}
 
     def kept(primitive: Any, *operands: Any, **settings: Any) -> bool:
-        touched = {getattr(operand, "shape", None) for operand in operands} | {settings.get("shape")}  # the latter: of a fill
+        # A fill has no operand of its shape, which is among its settings.
+        touched = {getattr(operand, "shape", None) for operand in operands} | {settings.get("shape")}
         return _product(primitive, *operands, **settings) or not touched & barred
 
     return jax.checkpoint(loss, policy=kept)

@@ -105,8 +105,8 @@ def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Any)
     have, wanted = counts(new), counts(own)
     if sum(have.values()) != sum(wanted.values()) or (sparsifier.keeps_counts and have != wanted):
         raise ValueError(
-            f"mask= has {have} weights alive, and {type(sparsifier).__name__} at density {sparsifier.density} keeps {wanted}: "
-            "give a mask of those numbers, or the density that the mask has."
+            f"mask= has {have} weights alive, and {type(sparsifier).__name__} of these settings keeps {wanted}: give a mask of "
+            "those numbers, or the density that the mask has."
         )
     return new
 
