@@ -39,6 +39,8 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 	@echo "Metrics: $(OUT)/metrics.json"
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
+# A process a core: threads of NumPy's beside them would only wait for one another.
+test test-slow: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.ready  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -q -n auto
 
