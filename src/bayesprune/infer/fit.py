@@ -85,7 +85,8 @@ def fit_svi(
             entry alone (LAMB and Adafactor do not). For a sparsifier that keeps the counts of every array, such as
             `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
         remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
-            the rest again: less memory at once, the same results to rounding, slower steps.
+            the rest again: less memory at once, the same results to rounding, often slower steps. On a CPU XLA's default order
+            of work takes the gain back; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false has another.
         augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.
         progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
 
