@@ -53,8 +53,8 @@ class SSVI:
         num_draws: draws and batches of "mean_gradient".
         lam: the lam of scores 5 and 6, in units of one over the posterior's coordinates.
 
-    "snr" and "expected_abs_over_std" rank alike and give the same masks, but for weights of |loc|/scale below 0.02, whose order
-    the latter loses to rounding. Counts are exact, array by array, ties included. With
+    "snr" and "expected_abs_over_std" rank alike and give the same masks, but for near ties that rounding breaks, and weights of
+    |loc|/scale below 0.02, whose order the latter loses. Counts are exact, array by array, ties included. With
     ``posterior="map"`` the default is RigL, for scores 1 to 4 are then |loc|; ``addition="random"`` beside it is SET.
 
     Example:
