@@ -75,7 +75,7 @@ class Settings:
     storage: str = "masked"
     """masked (whole arrays), or active (alive weights only; for ssvi)."""
     remat: bool = False
-    """Keep for the backward pass only what products and convolutions gave: less memory at once, slower steps."""
+    """Keep for the backward pass only what products and convolutions gave: less memory at once (see fit_svi for CPUs)."""
     augment: str = "none"
     """Of the training images: none, or crop-flip (moved by up to 4 pixels, and mirrored)."""
     every: int = 0

@@ -18,7 +18,7 @@ from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
-from bayesprune.infer.resume import open_checkpoints, spelled
+from bayesprune.infer.resume import fingerprint, open_checkpoints
 from bayesprune.infer.sites import Example
 from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
@@ -137,18 +137,7 @@ def fit_svi(
     updates = num_steps / periods.every if periods.every else 0.0
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
-    fingerprint = {
-        "rng_key": jax.random.key_data(rng_key).tolist(),
-        "rows": data.x.shape[0],
-        "batch_size": batch,
-        "sparsifier": spelled(sparsifier),
-        "every": periods.every,
-        "estimator": type(elbo).__name__,
-        "kl_weight": spelled(kl_weight),
-        "storage": storage,
-        "augment": spelled(augment),
-    }
-    checkpoints = open_checkpoints(checkpoint, fingerprint)
+    checkpoints = open_checkpoints(checkpoint, fingerprint(rng_key, data.x.shape[0], periods.every, storage, recipe))
     carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))
     with make_progress(num_steps, progress, initial=int(carry.step)) as bar:
         training = Training(

@@ -5,11 +5,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.types import SparseState
 from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
-from bayesprune.infer.compiled import Carry
+from bayesprune.infer.compiled import Carry, Recipe
 from bayesprune.infer.record import Record
 
 
@@ -46,6 +47,21 @@ class FitCheckpoints:
     def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         self.checkpoints.save(step, (carry, sparse, record.losses[:step]), metadata)
+
+
+def fingerprint(rng_key: jax.Array, num_rows: int, every: int, storage: str, recipe: Recipe) -> dict[str, Any]:
+    """The settings of a fit that must not change between start and resumption."""
+    return {
+        "rng_key": jax.random.key_data(rng_key).tolist(),
+        "rows": num_rows,
+        "batch_size": recipe.batch_size,
+        "sparsifier": spelled(recipe.sparsifier),
+        "every": every,
+        "estimator": type(recipe.elbo).__name__,
+        "kl_weight": spelled(recipe.kl_weight),
+        "storage": storage,
+        "augment": spelled(recipe.augment),
+    }
 
 
 def spelled(value: Any) -> str:
