@@ -57,6 +57,16 @@ def test_bad_settings(case, rng_key) -> None:
         bp.fit_svi(rng_key, programs.small_bnn(), GOOD, **({"num_steps": 1} | settings))
 
 
+def test_a_sparsifier_that_would_never_act_is_told(rng_key, recwarn) -> None:
+    settings = {"num_steps": 3, "batch_size": 10, "sparsifier": bp.methods.BMR()}
+    with pytest.warns(UserWarning, match=r"never acts: every=6 \(one epoch, if not given\) in num_steps=3"):
+        bp.fit_svi(rng_key, programs.small_bnn(), GOOD, **settings)
+    recwarn.clear()
+    bp.fit_svi(rng_key, programs.small_bnn(), GOOD, every=2, **settings)
+    bp.fit_svi(rng_key, programs.small_bnn(), GOOD, num_steps=3)
+    assert not [w for w in recwarn if "never acts" in str(w.message)]
+
+
 def test_a_seed_is_no_key() -> None:
     with pytest.raises(TypeError, match=r"jax\.random\.key\(0\)"):
         bp.fit_svi(0, programs.small_bnn(), GOOD, num_steps=1)

@@ -21,11 +21,11 @@ prior and the net follow the choice: --method snr --help shows those of snr. A s
 
 def parse(words: Sequence[str]) -> Settings:
     """Flags to settings. Which flags there are follows from --net, --method and --prior, so these are looked for first."""
-    found = _given(words, "preset", *KINDS, "steps", "choose_on", "density")
-    if found.get("steps", "").isdigit():
-        found["steps"] = int(found["steps"])
-    else:
-        found.pop("steps", None)  # not a number: tyro says so
+    found = _given(words, "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
+    for name in ("steps", "batch_size"):
+        text = found.pop(name, "")
+        if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
+            found[name] = int(text)
     preset = presets.values(found.get("preset"), found)
     names = {kind: found.get(kind) or preset.get(kind) or getattr(Settings, kind) for kind in KINDS}
     cls = settings_class(**names)

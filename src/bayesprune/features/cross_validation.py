@@ -77,7 +77,7 @@ def choose_fraction(
         raise checks.unknown_name("rule", rule, RULES)
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
-        checks.check_density(fraction, "fractions")
+        checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")
     shares = np.unique(np.asarray(fractions, np.float64))
     if not shares.size:
         raise ValueError("fractions must name at least one share to try, got none.")

@@ -29,7 +29,7 @@ def top_fraction(importance: Real[ArrayLike, " features"], fraction: float) -> B
 
     Source: Saha, Liu & Liang (2024), Algorithm 2.
     """
-    checks.check_density(fraction, "fraction")
+    checks.check_share(fraction, "fraction", "it is the share of the inputs that is kept, so 0.2 keeps a fifth")
     values = np.asarray(importance, np.float64)
     if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"importance must be of shape (features,), without NaN, got {values.shape}: is the fit finite?")

@@ -1,5 +1,6 @@
 """The door of `fit_svi`: data and settings are checked once, before anything is compiled."""
 
+import warnings
 from typing import Any
 
 import jax
@@ -44,6 +45,17 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
         )
     program.likelihood.check(np.asarray(data.y), program.num_outputs)
     return data
+
+
+def check_acts(every: int, num_steps: int) -> None:
+    """Warn of a sparsifier whose first pruning comes too late; ``every``: 0 where there is none."""
+    if every >= num_steps > 1:
+        warnings.warn(
+            f"the sparsifier never acts: every={every} (one epoch, if not given) in num_steps={num_steps}. Give every= of less "
+            "than num_steps, or call bp.prune_once on the fit.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def check_replicated(bnn: Any, data: Any) -> Dataset:

@@ -67,7 +67,8 @@ def fit_svi(
         num_steps: optimiser steps.
         batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
         optimizer: any optax transformation; clip gradients by chaining ``optax.clip_by_global_norm``.
-        sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step).
+        sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
+            a warning says so where that is never).
         every: steps between prunings; one epoch if None.
         estimator: "weight", "local" (local reparameterisation), or a NumPyro ELBO object.
         num_particles: draws of the latent variables in each step.
@@ -78,7 +79,7 @@ def fit_svi(
         early_stop: `EarlyStop` on a figure of the evaluation.
         callbacks: functions of a `Moment`, called between chunks of steps, before the weights are pruned.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
-            there and goes on from it.
+            there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
         storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
             optimiser state are vectors of their number, with the same results to rounding if the optimiser treats every
@@ -125,6 +126,7 @@ def fit_svi(
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
     )
+    door.check_acts(periods.every, num_steps)
     mesh = door.automatic(mesh)
     data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)

@@ -84,12 +84,13 @@ def start_mask(
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
     key = jax.random.fold_in(rng_key, 3)
-    if not isinstance(sparsifier, KeepAll):
-        posterior = _in_order_of_use(posterior, program, data)
+    written = not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll)
+    draws = _draws(program, data) if written else []
+    posterior = _in_order_of_use(posterior, draws)
     asks = "num_updates" in inspect.signature(sparsifier.init).parameters
     state = sparsifier.init(key, posterior, num_updates=num_updates) if asks else sparsifier.init(key, posterior)
-    if not isinstance(program, BNN) and not isinstance(sparsifier, KeepAll):
-        state = state._replace(prior_scale=_prior_scales(program, data, state.prior_scale))
+    if written:
+        state = state._replace(prior_scale=_prior_scales(draws, state.prior_scale))
     if not mask:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
@@ -125,19 +126,21 @@ def start_storage(
     return loop, loop.keep(carry, kept), sparse._replace(mask=kept)
 
 
-def _in_order_of_use(posterior: dict[str, Any], program: Any, data: Dataset) -> dict[str, Any]:
+def _draws(program: Any, data: Dataset) -> list[dict[str, Any]]:
+    """The sites of two draws from a hand-written model, in the order in which it comes to them."""
+    return [trace(seed(program.model, jax.random.key(n))).get_trace(data.x, data.y) for n in range(2)]
+
+
+def _in_order_of_use(posterior: dict[str, Any], draws: list[dict[str, Any]]) -> dict[str, Any]:
     """The sites as the model comes to them, which a compiled function's dictionaries forget; others come last."""
-    if isinstance(program, BNN):
+    if not draws:
         return posterior
-    order: list[str] = []
-    visit = lambda x, y: order.extend(trace(seed(program.model, jax.random.key(0))).get_trace(x, y))  # noqa: E731
-    jax.eval_shape(visit, data.x, data.y)
+    order = list(draws[0])
     return dict(sorted(posterior.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
-def _prior_scales(program: Any, data: Dataset, scales: dict[str, Any]) -> dict[str, Any]:
+def _prior_scales(draws: list[dict[str, Any]], scales: dict[str, Any]) -> dict[str, Any]:
     """Standard deviations of the Gaussian priors of a hand-written model, site by site."""
-    draws = [trace(seed(program.model, jax.random.key(n))).get_trace(data.x, data.y) for n in range(2)]
     new = {}
     for name in scales:
         one, other = (read_gaussian(sites[name]["fn"]) if name in sites else None for sites in draws)
