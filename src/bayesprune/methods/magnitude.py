@@ -6,11 +6,9 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 from bayesprune.prune import scores, to_density
 from bayesprune.prune.book import first_state
-from bayesprune.prune.choose import SCOPES
 
 BIBTEX = """@article{zhu2018prune,
   title={To prune, or not to prune: exploring the efficacy of pruning for model compression},
@@ -43,10 +41,7 @@ class Magnitude:
     scope: str = "global"
 
     def __post_init__(self) -> None:
-        if not callable(self.density):
-            check_density(self.density)
-        if self.scope not in SCOPES:
-            raise unknown_name("scope", self.scope, SCOPES)
+        to_density.check(self.density, self.scope)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 from bayesprune.prune import scores, to_density
 from bayesprune.prune.book import first_state, take_step
-from bayesprune.prune.choose import SCOPES, threshold
+from bayesprune.prune.choose import threshold
 
 
 def cut(
@@ -43,10 +42,7 @@ def check(probability: float, density: float | Callable[[Any], Any] | None, scop
     """Refuse a cut outside (0, 1), a density outside (0, 1], and an unknown scope."""
     if not 0 < probability < 1:
         raise ValueError(f"probability must lie in (0, 1), got {probability}: weights less likely included than this are cut.")
-    if density is not None and not callable(density):
-        check_density(density)
-    if scope not in SCOPES:
-        raise unknown_name("scope", scope, SCOPES)
+    to_density.check(1.0 if density is None else density, scope)
 
 
 def start(posterior: PyTree) -> SparseState:
