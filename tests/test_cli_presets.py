@@ -192,3 +192,4 @@ def test_the_preset_runs_shortened_on_a_tiny_net(tmp_path: Path) -> None:
 def test_a_posterior_of_points_under_ssvi_is_rigl(tmp_path: Path) -> None:
     assert small_run(tmp_path, "--method", "ssvi", "--density", "0.3", "--posterior", "map", "--optimizer", "sgd") == 0
     assert content(tmp_path)["sparsity"]["prunable"]["density"] == pytest.approx(0.3, abs=0.01)
+    assert (tmp_path / "exchanged.png").exists() and not (tmp_path / "pruned.png").exists()

@@ -27,6 +27,12 @@ def test_the_curves_are_a_union_and_an_overlap():
     assert right.lines[1].get_ydata()[0] == pytest.approx(sum(m.sum() for m in masks[-1].values()) / 37)
 
 
+def test_what_is_exchanged_is_a_share_of_the_alive():
+    record = {"prune/step": [5, 10, 15], "prune/num_grown": [30, 12, 0], "prune/num_alive": [60, 60, 60]}
+    line = plots_masks.exchanged_share(record).axes[0].lines[0]
+    np.testing.assert_allclose(line.get_xydata(), [(5, 0.5), (10, 0.2), (15, 0.0)])
+
+
 def test_every_training_has_its_curve_and_the_legend_names_it():
     left, right = plots_masks.wandering({"one": course(2), "two": course(2)}, [1, 2]).axes
     assert [line.get_label() for line in left.lines] == ["one", "two"]
@@ -64,6 +70,7 @@ def test_a_figure_of_the_caller_is_used_and_can_be_saved(tmp_path):
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
+        (lambda: plots_masks.exchanged_share({"prune/step": [1]}), "no 'prune/num_grown' .it has prune/step.*sparsifier"),
         (lambda: plots_masks.wandering({}, [0]), "masks is empty"),
         (lambda: plots_masks.wandering({"a": course(2)}, [0, 1, 2]), "'a'.*one mask for each"),
         (lambda: plots_masks.wandering({"a": []}, []), "'a'.*one mask for each"),

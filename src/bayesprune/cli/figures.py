@@ -15,7 +15,10 @@ NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
 
 
 def draw(folder: Path) -> list[Path]:
-    """Draw what has a meaning for this run, and give the paths: real targets have no reliability, unpruned nets no share."""
+    """Draw what has a meaning for this run, and give the paths: real targets have no reliability, unpruned nets no share.
+
+    A method that exchanges weights and keeps their number shows how many it exchanges; what is pruned would be a flat line.
+    """
     from bayesprune.report import plots
 
     history = {name: rows for name, rows in results.arrays(folder / results.HISTORY).items() if name not in NOT_DRAWN}
@@ -25,7 +28,8 @@ def draw(folder: Path) -> list[Path]:
     first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
     wanted: dict[str, tuple[bool, Callable[[], Any]]] = {
         "training": (losses.size > 0, lambda: plots.training_curves(losses, history)),
-        "pruned": ("prune/step" in history, lambda: plots.pruned_share(history)),
+        "pruned": ("prune/step" in history and not _exchanges(history), lambda: plots.pruned_share(history)),
+        "exchanged": (_exchanges(history), lambda: plots.exchanged_share(history)),
         "loc_cdf": (_any_alive(posterior, mask), lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": (
             first in posterior,
@@ -43,6 +47,11 @@ def draw(folder: Path) -> list[Path]:
             plots.save(make(), path)
             paths.append(path)
     return paths
+
+
+def _exchanges(history: dict[str, Any]) -> bool:
+    """Whether weights woke, and no fewer or more were alive after."""
+    return bool(np.any(history.get("prune/num_grown", 0)) and np.ptp(history["prune/num_alive"]) == 0)
 
 
 def _image_shape(input_shape: list[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:

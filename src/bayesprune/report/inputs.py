@@ -1,4 +1,7 @@
-"""The door of every metric: predictions and targets become checked float64 and integer NumPy arrays here, once."""
+"""The door of every metric and figure: what is given becomes checked float64, integer or boolean NumPy arrays here, once."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from jax import Array
@@ -73,6 +76,14 @@ def probabilities_and_labels(
     """Both sides of a classification metric, checked against each other."""
     array = class_probabilities(probs)
     return array, class_labels(y, *array.shape)
+
+
+def recorded(history: Mapping[str, Any], key: str) -> np.ndarray:
+    """What a fit's history holds under ``key``; the error says what it has instead."""
+    if key not in history or np.size(history[key]) == 0:
+        had = ", ".join(sorted(history)) or "nothing"
+        raise ValueError(f"history has no {key!r} (it has {had}): fit with a sparsifier to record it.")
+    return np.asarray(history[key], np.float64)
 
 
 def truth_values(values: ArrayLike, name: str) -> Bool[np.ndarray, "..."]:

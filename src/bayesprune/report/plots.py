@@ -13,8 +13,8 @@ import numpy as np
 
 from bayesprune.report.atomic import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
-from bayesprune.report.inputs import ArrayLike, finite, truth_values
-from bayesprune.report.plots_masks import connected_inputs, wandering
+from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
+from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
 from bayesprune.report.plots_selection import inclusion_map, selection_roc
 from bayesprune.report.plots_style import (
     BLACK,
@@ -46,6 +46,7 @@ __all__ = [
     "SIGNED",
     "connected_inputs",
     "density_per_layer",
+    "exchanged_share",
     "first_layer_heatmap",
     "inclusion_map",
     "loc_cdf",
@@ -59,12 +60,6 @@ __all__ = [
 
 Posterior = Mapping[str, Any]
 Mask = Mapping[str, ArrayLike]
-
-
-def _history(history: Mapping[str, Any], key: str, remedy: str) -> np.ndarray:
-    if key not in history or np.size(history[key]) == 0:
-        raise ValueError(f"history has no {key!r} (it has {', '.join(sorted(history)) or 'nothing'}): {remedy}.")
-    return np.asarray(history[key], np.float64)
 
 
 def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: FigureBase | None = None) -> FigureBase:
@@ -116,8 +111,7 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
 
     ``history``: ``prune/step`` and ``prune/density``, (rounds,), and ``prune/density/<site>`` where known.
     """
-    remedy = "fit with a sparsifier to record it"
-    step, density = _history(history, "prune/step", remedy), _history(history, "prune/density", remedy)
+    step, density = recorded(history, "prune/step"), recorded(history, "prune/density")
     prefix = "prune/density/"
     sites = in_order([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
     fig, ax = single(ax)

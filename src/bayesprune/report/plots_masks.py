@@ -1,10 +1,11 @@
-"""Figures of masks that change: how far the alive weights wander in the course of a training, and which inputs they look at."""
+"""Figures of masks that change: how many weights change sides, how far the alive ones wander, which inputs they look at."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from bayesprune.report.inputs import ArrayLike, truth_values
+from bayesprune.report.inputs import ArrayLike, recorded, truth_values
 from bayesprune.report.plots_style import (
     DASHES,
     GREY,
@@ -20,6 +21,32 @@ from bayesprune.report.plots_style import (
 )
 
 Mask = Mapping[str, ArrayLike]
+
+
+def exchanged_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Share of the alive weights that woke at each mask update, over training steps.
+
+    It lies below the share that a method drops, r_t of SSVI, where dropped weights wake again at once.
+
+    Args:
+        history: ``prune/step``, ``prune/num_grown`` and ``prune/num_alive``, (rounds,) each, as in ``fit.history``.
+        ax: axes of your own to draw into.
+
+    Raises:
+        ValueError: a history without one of these.
+
+    Example:
+        >>> history = {"prune/step": [10, 20], "prune/num_grown": [30, 5], "prune/num_alive": [100, 100]}
+        >>> exchanged_share(history).axes[0].lines[0].get_ydata().tolist()
+        [0.3, 0.05]
+    """
+    step, grown, alive = (recorded(history, f"prune/{name}") for name in ("step", "num_grown", "num_alive"))
+    fig, ax = single(ax)
+    ax.plot(step, grown / alive, color=PALETTE[0], marker="o", markersize=3.5)
+    style(ax, "training step", "alive weights exchanged")
+    ax.set_ylim(bottom=0)
+    in_percent(ax.yaxis)
+    return fig
 
 
 def wandering(
