@@ -28,6 +28,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from bayesprune.core.checks import check_key
 from bayesprune.model.convolution import conv_general_dilated
 from bayesprune.model.noise import Noise, exact
+from bayesprune.model.quaxified import quaxified
 
 # Numbers the uses of weights within one call of a `local_noise` function, so that no two uses share a noise and the same
 # call gives the same noises however often it is traced.
@@ -88,7 +89,7 @@ def local_noise(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         token = _uses.set(itertools.count(1))
         try:
-            out = quax.quaxify(fn)(*args, **kwargs)
+            out = quaxified(fn)(*args, **kwargs)
         finally:
             _uses.reset(token)
         return jax.tree.map(_draw, out, is_leaf=lambda leaf: isinstance(leaf, Gaussian))

@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Inexact
 
 from bayesprune.model.convolution import conv_general_dilated
+from bayesprune.model.quaxified import quaxified
 
 
 class Lowered(quax.ArrayValue):
@@ -96,7 +97,7 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(apply)
     def lowered(params: Any, *args: Any, **kwargs: Any) -> Any:
-        out = quax.quaxify(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
+        out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
         return jax.tree.map(_unwrap, out, is_leaf=lambda leaf: isinstance(leaf, Lowered))
 
     return lowered

@@ -86,8 +86,8 @@ def _enter(inner: Any, inputs: Sequence[Value]) -> Walk:
 
 def _scan(params: dict[str, Any], inputs: list[Value]) -> Walk:
     """Every turn by itself: each may take another slice of the weights."""
-    fixed, carried = params["num_consts"], params["num_carry"]
-    consts, carry, xs = inputs[:fixed], inputs[fixed : fixed + carried], inputs[fixed + carried :]
+    consts, carry, xs = _parts(params, inputs)
+    carried = len(carry)
     turns = range(params["length"])
     collected: list[list[Value]] = []
     for turn in reversed(turns) if params["reverse"] else turns:
@@ -98,6 +98,15 @@ def _scan(params: dict[str, Any], inputs: list[Value]) -> Walk:
     ordered = collected[::-1] if params["reverse"] else collected
     count = len(params["jaxpr"].jaxpr.outvars) - carried
     return carry + [_stacked([outputs[i] for outputs in ordered]) for i in range(count)]
+
+
+def _parts(params: dict[str, Any], inputs: list[Value]) -> tuple[list[Value], list[Value], list[Value]]:
+    """The inputs of a scan that stay, that are carried from turn to turn, and that are cut into slices."""
+    if "ft_in" in params:  # JAX 0.11 and later
+        fixed, carry, slices = params["ft_in"].update(inputs).unpack()
+        return list(fixed), list(carry), list(slices)
+    fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+    return inputs[:fixed], inputs[fixed:carried], inputs[carried:]
 
 
 def _stacked(values: list[Value]) -> Value:
