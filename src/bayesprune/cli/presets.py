@@ -26,10 +26,9 @@ def ssvi_cifar(given: Mapping[str, Any]) -> Values:
     """SSVI at 5 % of ResNet-18's kernels on CIFAR-10: 200 epochs in batches of 128, cold posterior (KL weight 0.01).
 
     Learning rate and KL weight follow their schedules by the step, not by the epoch; another batch size leaves the epochs as
-    they are. A tenth of the training images is held
-    out to choose the checkpoint on; --choose-on test chooses on the test set, as the authors do, and trains on all images.
-    The gradient that wakes weights leaves the divergence out; --ssvi.growth loss has it in, as the authors have. The frame of
-    moved images is of the mean colour. Results are of five draws.
+    they are. A tenth of the training images is held out to choose the checkpoint on; --choose-on test chooses on the test set,
+    as the authors do, and trains on all images. The gradient that wakes weights leaves the divergence out; --ssvi.growth loss
+    has it in, as the authors have. The frame of moved images is of the mean colour. Results are of five draws.
 
     Source: Li et al. (2024), section 4.1 and appendix C, and the authors' code.
     """
