@@ -39,8 +39,10 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 	@echo "Metrics: $(OUT)/metrics.json"
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
-# A process a core: threads of NumPy's beside them would only wait for one another.
+# A process a core: threads of NumPy's beside them would only wait for one another. What a fast test compiles runs for an
+# instant: most of XLA's optimisation would cost more than it saves there.
 test test-slow: export OPENBLAS_NUM_THREADS ?= 1
+test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 test: $(VENV)/.ready  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -q -n auto
 
