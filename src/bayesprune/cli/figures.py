@@ -26,10 +26,11 @@ def draw(folder: Path) -> list[Path]:
     posterior, mask, metadata = load_posterior(folder / results.POSTERIOR)
     losses = history.pop("losses", np.zeros(0))
     first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
+    exchanges = _exchanges(history)
     wanted: dict[str, tuple[bool, Callable[[], Any]]] = {
         "training": (losses.size > 0, lambda: plots.training_curves(losses, history)),
-        "pruned": ("prune/step" in history and not _exchanges(history), lambda: plots.pruned_share(history)),
-        "exchanged": (_exchanges(history), lambda: plots.exchanged_share(history)),
+        "pruned": ("prune/step" in history and not exchanges, lambda: plots.pruned_share(history)),
+        "exchanged": (exchanges, lambda: plots.exchanged_share(history)),
         "loc_cdf": (_any_alive(posterior, mask), lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": (
             first in posterior,

@@ -14,6 +14,8 @@ def values(name: str | None, given: Mapping[str, Any]) -> Values:
 
     >>> [values("ssvi-cifar", given)["steps"] for given in ({}, {"batch_size": 256})]
     [70400, 35200]
+    >>> values("ssvi-cifar", {"steps": 90})["every"]
+    3
     """
     if name is None:
         return {}
