@@ -13,6 +13,7 @@ from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, Sp
 from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.fit import fit_svi
+from bayesprune.infer.interruption import InterruptedFit
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
@@ -43,6 +44,7 @@ __all__ = [
     "Evidence",
     "FitResult",
     "Info",
+    "InterruptedFit",
     "LocalELBO",
     "MeanField",
     "MeanFieldELBO",

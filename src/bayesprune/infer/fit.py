@@ -14,12 +14,14 @@ from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.compiled import Recipe, as_it_is, compile_loop
 from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.interruption import interruption
 from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import fingerprint, open_checkpoints
 from bayesprune.infer.sites import Example
+from bayesprune.infer.standing import Standing
 from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
@@ -76,7 +78,7 @@ def fit_svi(
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
         init_params: parameters to start from, as in ``fit.params``; others are initialised. Pruned ones need their mask too.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
-        early_stop: `EarlyStop` on a figure of the evaluation.
+        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
         callbacks: functions of a `Moment`, called between chunks of steps, before the weights are pruned.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
@@ -96,6 +98,7 @@ def fit_svi(
 
     Raises:
         ValueError, TypeError: bad data or settings, by name, before anything is trained.
+        InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt.
         DivergedError: the loss stopped being finite; carries the last finite parameters.
         OSError: the checkpoint folder cannot be written.
 
@@ -140,9 +143,10 @@ def fit_svi(
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
     checkpoints = open_checkpoints(checkpoint, fingerprint(rng_key, data.x.shape[0], periods.every, storage, recipe))
-    carry, sparse, record = checkpoints.resume(carry, sparse, Record.empty(num_steps))
-    with make_progress(num_steps, progress, initial=int(carry.step)) as bar:
+    standing, record = checkpoints.resume(Standing(carry, sparse), Record.empty(num_steps))
+    with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
         training = Training(
-            program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks)
-        )
-        return training.run(carry, sparse, record)
+            program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks),
+            interruption(checkpoint),
+        )  # fmt: skip
+        return training.run(standing, record)

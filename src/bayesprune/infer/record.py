@@ -29,6 +29,10 @@ class Record:
         row |= {f"density/{site}": value for site, value in info.density_per_site.items()}
         self._append("prune", step, row)
 
+    def pruned_at(self, step: int) -> bool:
+        """Whether the last pruning was at this step."""
+        return self.history.get("prune/step", [])[-1:] == [step]
+
     def add_metrics(self, step: int, metrics: dict[str, float]) -> None:
         self._append("eval", step, metrics)
 

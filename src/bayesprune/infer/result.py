@@ -17,7 +17,9 @@ class FitResult(NamedTuple):
 
     ``params``: NumPyro parameters, dead weights at loc = scale = 0. ``state``: NumPyro ``SVIState``. ``losses``: negative ELBO
     of the whole data set by step, nats, shape (steps,). ``mask``: site -> booleans, True = alive (empty if nothing was pruned).
-    ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation.
+    ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation;
+    ``"returned/step"``, shape (1,), is the step whose params, state and mask these are: the last one, unless
+    ``EarlyStop(restore="best")`` chose another.
     """
 
     params: dict[str, Any]

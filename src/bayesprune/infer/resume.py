@@ -8,20 +8,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.types import SparseState
 from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
-from bayesprune.infer.compiled import Carry, Recipe
+from bayesprune.infer.compiled import Recipe
 from bayesprune.infer.record import Record
+from bayesprune.infer.standing import Standing
 
 
 @dataclass(frozen=True)
 class NoCheckpoints:
     """Saves nothing, resumes nothing."""
 
-    def resume(self, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState, Record]:
-        return carry, sparse, record
+    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
+        return standing, record
 
-    def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
+    def save(self, step: int, standing: Standing, record: Record) -> None:
         return None
 
 
@@ -32,21 +32,24 @@ class FitCheckpoints:
     checkpoints: Checkpoints
     fingerprint: dict[str, Any]
 
-    def resume(self, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState, Record]:
+    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
         step = self.checkpoints.latest()
         if step is None:
-            return carry, sparse, record
+            return standing, record
         metadata = self.checkpoints.metadata(step)
         check_same_settings(metadata["fingerprint"], self.fingerprint, self.checkpoints.folder)
-        target = (carry, sparse, np.zeros((step,), np.float32))
-        (carry, sparse, losses), _ = self.checkpoints.restore(step, target)
+        now = (standing.carry, standing.sparse)
+        best = now if metadata.get("has_best") else None
+        (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
         record = Record(record.losses, metadata["history"], metadata["stopped"])
         record.add_losses(0, losses[: len(record.losses)])
-        return carry, sparse, record
+        return Standing(carry, sparse, best), record
 
-    def save(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> None:
+    def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
-        self.checkpoints.save(step, (carry, sparse, record.losses[:step]), metadata)
+        metadata["has_best"] = standing.best is not None
+        state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
+        self.checkpoints.save(step, state, metadata)
 
 
 def fingerprint(rng_key: jax.Array, num_rows: int, every: int, storage: str, recipe: Recipe) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.checks import check_integer
+from bayesprune.core.checks import check_integer, unknown_name
 
+RESTORE = ("last", "best")
 _HIGHER_IS_BETTER = ("accuracy", "coverage", "auroc")
 
 
@@ -17,23 +18,43 @@ class EarlyStop:
     Args:
         metric: a name that the evaluation reports, such as "nll" (lower is better) or "accuracy" (higher is better).
         patience: evaluations without a new best before the fit ends.
+        restore: which evaluated state the fit returns: the "last" one, at which it stopped, or the "best" by ``metric``, the
+            first of equals, with the mask of then (also where no stop came). ``fit.history["returned/step"]`` has its step.
+
+    Nothing is pruned or exchanged after the evaluation that ends the fit.
+
+    Raises `ValueError` for a patience below 1 and an unknown ``restore``.
+
+    >>> stop = EarlyStop("accuracy", patience=2)
+    >>> stop({"eval/accuracy": [0.5, 0.9, 0.8]}), stop({"eval/accuracy": [0.5, 0.9, 0.8, 0.9]})
+    (False, True)
     """
 
     metric: str = "nll"
     patience: int = 5
+    restore: str = "last"
 
     def __post_init__(self) -> None:
         check_integer(self.patience, "patience")
+        if self.restore not in RESTORE:
+            raise unknown_name("restore", self.restore, RESTORE)
 
     def __call__(self, history: dict[str, list[Any]]) -> bool:
         """Whether to stop, given the history so far."""
+        return self._since_best(history) >= self.patience
+
+    def keeps(self, history: dict[str, list[Any]]) -> bool:
+        """Whether the evaluation just made is the best so far, and the best is what the fit returns."""
+        return self.restore == "best" and self._since_best(history) == 0
+
+    def _since_best(self, history: dict[str, list[Any]]) -> int:
+        """Evaluations since the best one."""
         values = history.get(f"eval/{self.metric}")
         if values is None:
             known = sorted(name.removeprefix("eval/") for name in history if name.startswith("eval/") and name != "eval/step")
             raise ValueError(f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}.")
         scores = np.asarray(values) if self.metric in _HIGHER_IS_BETTER else -np.asarray(values)
-        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
-        return len(values) - 1 - best >= self.patience
+        return len(values) - 1 - int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
 
 
 @dataclass(frozen=True)
@@ -41,4 +62,7 @@ class NeverStop:
     """Run all steps."""
 
     def __call__(self, history: dict[str, list[Any]]) -> bool:
+        return False
+
+    def keeps(self, history: dict[str, list[Any]]) -> bool:
         return False

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import check_integer
@@ -17,6 +18,7 @@ from bayesprune.infer.diverged import diverged
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, Moment
+from bayesprune.infer.standing import Standing
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.prune.read import write
 
@@ -61,22 +63,36 @@ class Training:
     eval_samples: int
     early_stop: EarlyStop | NeverStop
     callbacks: tuple[Callable[[Moment], None], ...]
+    interruption: Any
 
-    def run(self, carry: Carry, sparse: SparseState, record: Record) -> FitResult:
+    def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop."""
-        step = int(carry.step)
-        pace = 16
-        while step < self.periods.num_steps and not record.stopped:
-            pause = self.periods.next_stop(step)
-            while step < pause:
-                carry, taken, seconds = self._chunk(carry, sparse, record, min(pace, pause - step))
-                step += taken
-                # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit of the result.
-                pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
-            carry, sparse = self._pause(step, carry, sparse, record)
+        step, pace = int(standing.carry.step), 16
+        with self.interruption as interruption:
+            while step < self.periods.num_steps and not record.stopped:
+                # Only where training goes on: what was evaluated last is what is returned.
+                standing = self._prune(step, standing, record)
+                pause = self.periods.next_stop(step)
+                while step < pause:
+                    carry, taken, seconds = self._chunk(standing.carry, standing.sparse, record, min(pace, pause - step))
+                    step, standing = step + taken, standing._replace(carry=carry)
+                    # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
+                    pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
+                    if step < pause and interruption.asked:
+                        break
+                else:
+                    standing = self._pause(step, standing, record)
+                if interruption.asked:
+                    self.checkpoints.save(step, standing, record)
+                    raise interruption.end(step, self.periods.num_steps)
+        return self._result(step, standing, record)
+
+    def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
+        carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
         state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
-        return FitResult(params, state, record.losses[:step], mask, record.arrays())
+        history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])}
+        return FitResult(params, state, record.losses[:step], mask, history)
 
     def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
         step, begin = int(carry.step), time.perf_counter()
@@ -90,7 +106,16 @@ class Training:
         self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask))
         return carry, int(done), time.perf_counter() - begin
 
-    def _pause(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> tuple[Carry, SparseState]:
+    def _prune(self, step: int, standing: Standing, record: Record) -> Standing:
+        """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
+        if not step or not self.periods.due("every", step) or record.pruned_at(step):
+            return standing
+        old, (sparse, info) = standing.sparse.mask, self.loop.prune(standing.carry, self.data, standing.sparse)
+        record.add_info(step, info)
+        return standing._replace(carry=self.loop.renew(standing.carry, old, sparse.mask), sparse=sparse)
+
+    def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
+        carry, sparse = standing.carry, standing.sparse
         if self.periods.due("eval_every", step):
             key = jax.random.fold_in(carry.rng_key, step)
             params, mask = self._params(carry, sparse.mask)
@@ -98,16 +123,16 @@ class Training:
                 step, evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
             )
             record.stopped = self.early_stop(record.history)
+            if self.early_stop.keeps(record.history):
+                # A copy: the loop takes over the memory of the state that it goes on from.
+                standing = standing._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
         # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
         for callback in self.callbacks:
             callback(self._moment(step, carry, sparse, record))
-        if self.periods.due("every", step) and step < self.periods.num_steps:
-            old, (sparse, info) = sparse.mask, self.loop.prune(carry, self.data, sparse)
-            carry = self.loop.renew(carry, old, sparse.mask)
-            record.add_info(step, info)
-        if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and step == self.periods.num_steps):
-            self.checkpoints.save(step, carry, sparse, record)
-        return carry, sparse
+        last = step == self.periods.num_steps or record.stopped
+        if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):
+            self.checkpoints.save(step, standing, record)
+        return standing
 
     def _moment(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> Moment:
         now = functools.partial(self._params, carry, sparse.mask)
