@@ -47,6 +47,20 @@ def test_bernoulli_divergence_for_probabilities_that_floats_cannot_hold(log_lam:
     np.testing.assert_allclose(slope, expit(odds) * expit(-odds) * (odds - prior_logit), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("odds", [-80.0, -25.0, -17.0, 0.3, 17.0, 25.0, 80.0])
+def test_slopes_keep_their_digits_where_inclusion_saturates(odds: float) -> None:
+    """Beyond log-odds of 16.6 a float32 has no 1 - phi left; the slopes, in float64, are written with phi(-logit)."""
+    prior_logit, dead = -700.0, expit(-odds)
+    slab = np.log(2.0) + 0.5 * (0.25 + 16.0 - 1.0)  # KL( N(4, 1/4) || N(0, 1) )
+    by_logit = jax.grad(dirac_slab.bernoulli_divergence)(odds, prior_logit)
+    np.testing.assert_allclose(by_logit, expit(odds) * dead * (odds - prior_logit), rtol=2e-6)
+    by_prior = jax.grad(dirac_slab.bernoulli_divergence, 1)(odds, odds + 1.0)
+    exact = dead - expit(-odds - 1.0) if odds > 0 else expit(odds + 1.0) - expit(odds)
+    np.testing.assert_allclose(by_prior, exact, rtol=2e-6)
+    whole = jax.grad(dirac_slab.kl_divergence, 2)(4.0, 0.5, odds, 0.0, 1.0, prior_logit)
+    np.testing.assert_allclose(whole, expit(odds) * dead * (odds - prior_logit + slab), rtol=2e-6)
+
+
 def test_divergence_is_finite_and_has_finite_slopes_where_inclusion_saturates() -> None:
     odds = jnp.array([-1e4, -100.0, 0.0, 100.0, 1e4])
     value, slopes = jax.vmap(jax.value_and_grad(dirac_slab.kl_divergence, (0, 1, 2)), (None, None, 0, None, None, None))(

@@ -104,3 +104,19 @@ def test_slopes_are_finite(score: object) -> None:
     loc, scale = jnp.asarray([0.0, 0.1, -2.0, 1.0]), jnp.asarray([1e-6, 1e-4, 3.0, 0.5])
     slopes = jax.jit(jax.grad(lambda *x: jnp.sum(score(*x)), argnums=(0, 1)))(loc, scale)
     assert np.isfinite(slopes).all()
+
+
+def test_slopes_of_score_6_for_small_scales() -> None:
+    """To first order in t (4.6) is -log lam - log sd|w|: its slopes are those of the folded normal's deviation, in float64."""
+
+    def log_sd(r: float, spread: float) -> float:
+        return float(np.log(stats.foldnorm.std(r / spread, scale=spread)))
+
+    def wanted(r: float, step: float = 1e-5) -> list[float]:
+        rises = log_sd(r + step, 1.0) - log_sd(abs(r - step), 1.0), log_sd(r, 1.0 + step) - log_sd(r, 1.0 - step)
+        return [-rise / (2 * step) for rise in rises]
+
+    cases = np.asarray([(r, scale) for r in (0.0, 0.4, 3.0) for scale in (1e-16, 1e-12, 1e-10, 1e-8, 1e-4)], np.float32)
+    slopes = jax.jit(jax.vmap(jax.grad(fe.log_expected_exp_over_std, argnums=(0, 1))))(cases[:, 0] * cases[:, 1], cases[:, 1])
+    got = np.stack(slopes, axis=1) * cases[:, 1:]
+    np.testing.assert_allclose(got, [wanted(float(r)) for r in cases[:, 0]], rtol=1e-3, atol=1e-3)

@@ -31,6 +31,13 @@ def test_soft_gate_is_the_formula_and_hard_gate_borrows_its_slope() -> None:
     np.testing.assert_allclose(jax.grad(gates.hard_gate)(odds, noise, tau), gate * (1 - gate) / tau, rtol=1e-5)
 
 
+@pytest.mark.parametrize("odds", [-30.0, 17.0, 30.0])
+def test_the_slope_of_a_gate_keeps_its_digits_where_it_saturates(odds: float) -> None:
+    """Against float64: in float32 gate (1 - gate) is zero from 16.6 on."""
+    for gate in (gates.relaxed_gate, gates.hard_gate):
+        np.testing.assert_allclose(jax.grad(gate)(odds, 0.0, 1.0), expit(odds) * expit(-odds), rtol=2e-6)
+
+
 CASES = [(0.4, 0.3, 0.6), (-1.0, 0.5, 0.95), (0.0, 1.0, 0.1)]  # loc, scale, phi
 
 

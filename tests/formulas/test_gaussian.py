@@ -1,5 +1,7 @@
 """Gaussian evidence against quadrature, SciPy's densities and conjugate arithmetic."""
 
+from decimal import Decimal, getcontext
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,6 +113,53 @@ def test_removal_slopes_are_those_of_the_log_densities() -> None:
     rises = [stats.norm.logpdf(0, loc + step, scale), stats.norm.logpdf(0, loc, scale + step)]
     falls = [stats.norm.logpdf(0, loc - step, scale), stats.norm.logpdf(0, loc, scale - step)]
     np.testing.assert_allclose((by_loc, by_scale), (np.subtract(rises, falls)) / (2 * step), rtol=1e-5)
+
+
+SMALL = [(0.3, 1e-6), (0.3, 1e-12), (2e-9, 1e-9), (3e-20, 1e-20), (-1e-30, 1e-30), (0.0, 1e-15), (0.4, 0.7)]
+
+
+def removal_and_slopes(loc: float, scale: float, moved: float) -> list[float]:
+    """dF = log N(m1; loc, scale²) - log N(m1; 0, 2²), a weight's removal to m1, in decimals, and its slopes in loc, scale, the
+    prior's mean, m1 and theta."""
+    getcontext().prec = 60
+    loc, scale, moved = (Decimal(float(value)) for value in (loc, scale, moved))
+    z = (loc - moved) / scale
+    value = Decimal(2).ln() - scale.ln() - z**2 / 2 + moved**2 / 8
+    return [float(number) for number in (value, -z / scale, (z**2 - 1) / scale, -moved / 4, z / scale + moved / 4, 0)]
+
+
+def test_gain_and_slopes_2_2_at_shrinkage_zero() -> None:
+    """Down to scales of 1e-30 in float32, where scale² is zero; what no float32 can hold saturates."""
+    cases = np.asarray([(loc, scale, moved) for loc, scale in SMALL for moved in (0.0, 0.25)], np.float32)
+    exact = np.asarray([removal_and_slopes(*case) for case in cases])
+    gain = lambda loc, scale, m0, s0, m1, theta: gaussian.log_evidence_gain(loc, scale, m0, s0, m1, theta)  # noqa: E731
+    both = jax.jit(jax.vmap(jax.value_and_grad(gain, argnums=(0, 1, 2, 4, 5, 3)), in_axes=(0, 0, None, None, 0, None)))
+    value, (*slopes, by_prior_scale) = both(cases[:, 0], cases[:, 1], 0.0, 2.0, cases[:, 2], 0.0)
+    got = np.stack([value, *slopes], axis=1)
+    assert np.isfinite(got).all() and np.isfinite(by_prior_scale).all()
+    held = np.abs(exact) < 1e37
+    np.testing.assert_allclose(got[held], exact[held], rtol=1e-5, atol=1e-6)
+    assert (np.sign(got[~held]) == np.sign(exact[~held])).all() and (np.abs(got[~held]) > 1e37).all()
+
+
+def test_slopes_of_2_2_are_differences_of_the_integral(float64: None) -> None:
+    """At priors that do not vanish: every slope of (2.2) against differences of the quadrature's."""
+    gradient = jax.jit(jax.grad(gaussian.log_evidence_gain, argnums=tuple(range(6))))
+    for case in (CASES[1], CASES[4]):
+        slopes = gradient(*case)
+        for index, slope in enumerate(slopes):
+            step = np.eye(6)[index] * 1e-4 * case[5 if index == 5 else 1]
+            rise = gain_by_quadrature(*(case + step)) - gain_by_quadrature(*(case - step))
+            np.testing.assert_allclose(slope, rise / (2 * step[index]), rtol=1e-5, atol=1e-5)
+
+
+def test_slopes_of_the_reduced_posterior_2_3_at_shrinkage_zero() -> None:
+    """mean -> theta² loc/scale² -> 0 and sd -> theta: slopes in (loc, scale, theta) are 0, 0, 0 and 0, 0, 1."""
+    moments = lambda *x: jnp.stack(gaussian.reduced_posterior(x[0], x[1], 0.0, 1.0, 0.0, x[2]))  # noqa: E731
+    slopes = jax.jit(jax.vmap(jax.jacobian(moments, argnums=(0, 1, 2)), in_axes=(0, 0, None)))
+    got = slopes(*np.asarray(SMALL, np.float32).T, 0.0)
+    wanted = [[0, 0], [0, 0], [0, 1]]
+    np.testing.assert_allclose(np.stack(got, axis=1), np.broadcast_to(wanted, (len(SMALL), 3, 2)), atol=1e-6)
 
 
 def test_shrinkage_to_almost_nothing_is_removal(float64: None) -> None:

@@ -12,7 +12,8 @@ from numpyro.infer import MCMC, NUTS
 from scipy import stats
 
 import bayesprune as bp
-from bayesprune.prune.by_inclusion import expected_density
+from bayesprune.core.types import Evidence, SpikeSlab
+from bayesprune.prune.by_inclusion import cut, expected_density, start
 from bayesprune.prune.choose import keep_density
 
 X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
@@ -68,6 +69,15 @@ def test_a_fit_is_finite_at_an_inclusion_of_1e_200(gate: str, estimator: str, rn
     assert float(expected_density(bnn.read(fit.params))) < 0.05  # at 460 nats a weight hardly one is worth its price
 
 
+def test_a_start_next_to_certainty_is_finite(rng_key) -> None:
+    """1 - 1e-9 is 1 in float32, and its log-odds are an ordinary number: log(1e9)."""
+    bnn = network(bp.priors.DiracSlab(init_inclusion=1 - 1e-9))
+    fit = bp.fit_svi(rng_key, bnn, DATA, num_steps=1, optimizer=OPTIMIZER, progress=False)
+    assert np.isfinite(fit.losses).all()
+    for node in bnn.read(fit.params).values():
+        np.testing.assert_allclose(node.logit, math.log(1e9), atol=0.02)  # one step of 1e-2 away
+
+
 def test_inclusion_of_a_gaussian_slab_6_1_is_read_in_the_weights_units(rng_key) -> None:
     """(6.1): p* by SciPy's densities, E_q log N averaged over both components, from weights w = slab w_hat."""
     spike, slab, pi = 0.05, 2.0, 0.3
@@ -102,6 +112,13 @@ def test_nuts_samples_a_gaussian_slab_network(rng_key) -> None:
     assert weight[0] == pytest.approx(1.0, abs=0.3) and np.abs(weight[1:]).max() < 0.35
 
 
+def test_a_cut_next_to_certainty_keeps_what_is_surer() -> None:
+    """1 - 1e-9 is 1 in float32: nothing reaches the log-odds of that."""
+    posterior = {"w": SpikeSlab(jnp.ones(3), jnp.ones(3), jnp.array([-5.0, 20.0, 25.0]))}
+    state, _ = cut(1 - 1e-9, None, "global", Evidence(posterior, posterior), start(posterior))
+    assert state.mask["w"].tolist() == [False, False, True]
+
+
 def test_a_point_has_no_gate(rng_key) -> None:
     bnn = network(bp.priors.DiracSlab(), posterior="map")
     with pytest.raises(ValueError, match="use posterior='mean_field'"):
@@ -134,12 +151,14 @@ def test_gaussian_evidence_is_not_asked_of_a_spike_and_slab(prior, rng_key) -> N
     ("make", "message"),
     [
         (lambda: bp.priors.DiracSlab(log_inclusion=0.1), "log_inclusion must be negative"),
+        (lambda: bp.priors.DiracSlab(log_inclusion=-math.inf), "log_inclusion must be negative"),
         (lambda: bp.priors.DiracSlab(log_inclusion="optimum"), "Did you mean 'optimal'"),
         (lambda: bp.priors.DiracSlab(gate="soft"), "unknown gate"),
         (lambda: bp.priors.DiracSlab(init_inclusion=1.0), "init_inclusion must lie in"),
         (lambda: bp.priors.DiracSlab(slab_scale=-1.0), "slab_scale must be positive"),
         (lambda: bp.priors.GaussianSlab(spike_scale=1.0, slab_scale=0.5), "the slab is the wide one"),
         (lambda: bp.priors.GaussianSlab(slab_probability=0.0), "slab_probability must lie in"),
+        (lambda: bp.priors.GaussianSlab(slab_probability=1 - 1e-9), "slab_probability must lie in"),
         (lambda: bp.methods.SBNN(probability=1.0), "probability must lie in"),
         (lambda: bp.methods.SVBNN(density=0.0), "density must lie in"),
     ],

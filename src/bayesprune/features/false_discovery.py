@@ -1,5 +1,6 @@
 """The Bayesian false discovery rate: how many of a selection's members are expected to be wrong, given their probabilities."""
 
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Float64, Shaped
@@ -13,7 +14,8 @@ def control_fdr(probabilities: Float[ArrayLike, "..."], level: float) -> Bool[np
         max |S|  such that  (1/|S|) Σ_{i in S} (1 - p_i) <= level,  S the most probable ones
 
     The promise is as good as the probabilities: it holds on average if they are calibrated, and mean-field posteriors are
-    often too sure. Members of equal probability enter by their index, lowest first.
+    often too sure. Members of equal probability enter by their index, lowest first. Shares that are equal up to the precision
+    of the probabilities' dtype count as equal, so that p = 1 - level is within the level.
 
     Args:
         probabilities: p that a member belongs, in [0, 1], of any shape (inputs, or weights).
@@ -38,8 +40,17 @@ def control_fdr(probabilities: Float[ArrayLike, "..."], level: float) -> Bool[np
     # Sorted so, the running mean never falls: the members below the level are a beginning of the order.
     running = np.cumsum(1.0 - p.ravel()[order]) / np.arange(1, p.size + 1)
     chosen = np.zeros(p.size, bool)
-    chosen[order[: np.searchsorted(running, level, side="right")]] = True
+    chosen[order[: np.searchsorted(running, level + _resolution(probabilities, level), side="right")]] = True
     return chosen.reshape(p.shape)
+
+
+def _resolution(probabilities: ArrayLike, level: float) -> float:
+    """What two shares may differ by and be equal: float32's 0.9 is 0.89999998, and ten of float64's 0.1 are not 1.
+
+    Never more than a thousandth of the level, so that one below the resolution of the probabilities still means something.
+    """
+    dtype = jnp.asarray(probabilities).dtype
+    return min(float(jnp.finfo(dtype if jnp.issubdtype(dtype, jnp.floating) else np.float64).eps), 1e-3 * level)
 
 
 def expected_fdr(probabilities: Float[ArrayLike, "..."], selected: Shaped[ArrayLike, "..."]) -> float:

@@ -100,9 +100,8 @@ def _integrate(function: Callable[[Array], Array], like: Array) -> Array:
 
 
 def _expm1_ratio(x: Array) -> Array:
-    """expm1(x)/x, 1 at 0."""
-    safe = jnp.where(x > 0, x, 1.0)
-    return jnp.where(x > 0, jnp.expm1(safe) / safe, 1.0)
+    """expm1(x)/x as the integral of exp(x u) over [0, 1], which has a slope wherever it has a value."""
+    return _integrate(lambda u: jnp.exp(x * u), x)
 
 
 def _overlap(r: Array, t: Array) -> Array:

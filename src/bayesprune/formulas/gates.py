@@ -5,10 +5,11 @@ Each turns noise that knows nothing of the parameters into a draw of w ~ phi N(l
 
 import jax
 import jax.numpy as jnp
-from jax.nn import sigmoid
 from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
+
+from bayesprune.formulas.odds import probability
 
 TEMPERATURE = 0.5
 
@@ -27,7 +28,7 @@ def relaxed_gate(
 
     Source: Bai, Song & Cheng 2020, equation 8; Maddison et al. 2017.
     """
-    return sigmoid((jnp.asarray(logit) + logistic_noise) / temperature)
+    return probability((jnp.asarray(logit) + logistic_noise) / temperature)
 
 
 def hard_gate(
@@ -71,7 +72,7 @@ def inverse_cdf(
     Source: Bai, Song & Cheng 2020, section 5.
     """
     loc, scale, u = jnp.asarray(loc), jnp.asarray(scale), jnp.asarray(uniform)
-    phi, dead = sigmoid(jnp.asarray(logit)), sigmoid(-jnp.asarray(logit))
+    phi, dead = probability(logit), probability(-jnp.asarray(logit))
     below = phi * ndtr(-loc / scale)
     left, right = u < below, u > below + dead
     drawn = left | right

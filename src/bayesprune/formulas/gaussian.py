@@ -38,23 +38,30 @@ def kl_divergence(
     return 0.5 * ((ratio - 1.0) * (ratio + 1.0) + distance**2) - jnp.log(ratio)
 
 
-def _reduction(
+def _in_prior_units(
     loc: Real[ArrayLike, "..."],
     scale: Real[ArrayLike, "..."],
     prior: tuple[Real[ArrayLike, "..."], Real[ArrayLike, "..."]],
     reduced: tuple[Real[ArrayLike, "..."], Real[ArrayLike, "..."]],
 ) -> tuple[Array, ...]:
-    """The pieces of the derivation above in units of the prior's scale: a, b, rho², m0 - loc, m1 - loc, m1 - m0."""
-    loc, scale = jnp.asarray(loc), jnp.asarray(scale)
-    prior_loc, prior_scale = map(jnp.asarray, prior)
+    """m1 - loc, m1 - m0, and the scales of the reduced prior and of the posterior, all over the prior's scale."""
+    loc, scale, (prior_loc, prior_scale) = jnp.asarray(loc), jnp.asarray(scale), map(jnp.asarray, prior)
     reduced_loc, reduced_scale = map(jnp.asarray, reduced)
-    a = (reduced_scale / prior_scale) ** 2
-    b = (scale / prior_scale) ** 2
-    to_prior = (prior_loc - loc) / prior_scale
-    to_reduced = (reduced_loc - loc) / prior_scale
-    moved = (reduced_loc - prior_loc) / prior_scale
-    # a + b - a b, written so that neither a near 1 nor b near 1 cancels.
-    return a, b, a * (1.0 - b) + b, to_prior, to_reduced, moved
+    values = (reduced_loc - loc, reduced_loc - prior_loc, reduced_scale, scale)
+    return tuple(value / prior_scale for value in values)
+
+
+def _shares(reduced: Array, posterior: Array) -> tuple[Array, Array, Array, Array]:
+    """sqrt(a)/rho and sqrt(b)/rho, where rho² > 0 (else 0), and rho and rho² in units of the larger of the two scales.
+
+    In that unit nothing underflows, neither here nor in a slope: squares of scales below 1e-19 are zero in float32.
+    """
+    largest = jnp.maximum(reduced, posterior)
+    unit = jax.lax.stop_gradient(jnp.where(largest > 0, largest, 1.0))
+    r, s = reduced / unit, posterior / unit
+    rho2 = r * r * (1.0 - posterior) * (1.0 + posterior) + s * s  # neither a near 1 nor b near 1 cancels
+    rho = jnp.sqrt(jnp.where(rho2 > 0, rho2, 1.0))
+    return jnp.where(rho2 > 0, r / rho, 0.0), jnp.where(rho2 > 0, s / rho, 0.0), rho * unit, rho2
 
 
 def log_evidence_gain(
@@ -78,13 +85,8 @@ def log_evidence_gain(
 
     Source: Marković et al. 2024, eq. (5); Friston & Penny 2011.
     """
-    a, b, rho2, to_prior, to_reduced, moved = _reduction(loc, scale, (prior_loc, prior_scale), (reduced_loc, reduced_scale))
-    safe = jnp.where(rho2 > 0, rho2, 1.0)
-    # Where the mean stays (m1 = m0) the first two terms are one square times 1 - a: factored, so they do not cancel.
-    square = (1.0 - a) * to_reduced**2 + a * moved * (to_reduced + to_prior) - b * moved**2
-    # rho² = 0 is a point mass meeting a point mass: certain to agree or certain to differ.
-    limit = jnp.where((rho2 == 0) & (square > 0), -jnp.inf, jnp.inf)
-    return jnp.where(rho2 > 0, -0.5 * jnp.log(safe) - 0.5 * square / safe, limit)
+    pieces = _in_prior_units(loc, scale, (prior_loc, prior_scale), (reduced_loc, reduced_scale))
+    return _gain(*jnp.broadcast_arrays(*pieces))
 
 
 def reduced_posterior(
@@ -107,11 +109,47 @@ def reduced_posterior(
 
     Source: Marković et al. 2024, section II-D.
     """
-    a, b, rho2, to_prior, to_reduced, _ = _reduction(loc, scale, (prior_loc, prior_scale), (reduced_loc, reduced_scale))
-    rho2 = jnp.where(rho2 > 0, rho2, jnp.where(rho2 == 0, 1.0, jnp.nan))
+    distance, moved, reduced, posterior = _in_prior_units(loc, scale, (prior_loc, prior_scale), (reduced_loc, reduced_scale))
+    by_reduced, by_posterior, _, rho2 = _shares(reduced, posterior)
+    exists = jnp.where((rho2 > 0) | (reduced == 0), 1.0, jnp.nan)
     # loc + b/rho² (m1 - loc) - a b/rho² (m0 - loc), started from m1 so that a = 0 lands on m1 exactly.
-    mean = jnp.asarray(reduced_loc) - (prior_scale * (a / rho2)) * ((1.0 - b) * to_reduced + b * to_prior)
-    return mean, jnp.asarray(prior_scale) * jnp.sqrt(a * (b / rho2))
+    mean = jnp.asarray(reduced_loc) - prior_scale * by_reduced**2 * (distance - posterior**2 * moved)
+    return mean * exists, jnp.asarray(prior_scale) * reduced * by_posterior * exists
+
+
+@jax.custom_jvp
+def _gain(distance: Array, moved: Array, reduced: Array, posterior: Array) -> Array:
+    """dF of the derivation above from m1 - loc, m1 - m0 and the two scales, all in units of the prior's scale."""
+    return _gain_and_slopes(distance, moved, reduced, posterior)[0]
+
+
+@_gain.defjvp
+def _gain_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    # Written out, because rho² and rho⁴ in the denominators underflow long before rho does.
+    value, *slopes = _gain_and_slopes(*primals)
+    most = jnp.finfo(value.dtype).max
+    terms = (jnp.clip(slope, -most, most) * tangent for slope, tangent in zip(slopes, tangents, strict=True))
+    return value, sum(terms, start=jnp.zeros_like(value))
+
+
+def _gain_and_slopes(e: Array, moved: Array, reduced: Array, posterior: Array) -> tuple[Array, ...]:
+    """dF = -log rho - Q/2, Q being the square bracket over rho², and its slopes in the four arguments."""
+    r, s, rho, rho2 = _shares(reduced, posterior)
+    largest = 0.9 * float(jnp.finfo(rho.dtype).max) ** 0.5
+    z = jnp.clip(e / rho, -largest, largest)
+    less_a, less_b = (1.0 - reduced) * (1.0 + reduced), (1.0 - posterior) * (1.0 + posterior)
+    # Where the mean stays (m1 = m0) the first two terms are one square times 1 - a: factored, so they do not cancel.
+    square = less_a * z**2 + r**2 * moved * (2.0 * e - moved) - (s * moved) ** 2
+    slopes = (
+        -less_a * z / rho - r**2 * moved,
+        s**2 * moved - r**2 * (e - moved),
+        r / rho * ((e - moved) ** 2 - less_b * (1.0 - square)),
+        s / rho * (moved**2 - less_a * (1.0 - square)),
+    )
+    # rho² = 0 is a point mass meeting a point mass: certain to agree or certain to differ.
+    limit = jnp.where((rho2 == 0) & (jnp.maximum(reduced, posterior) == 0) & (e != 0), -jnp.inf, jnp.inf)
+    value = jnp.where(rho2 > 0, -jnp.log(rho) - 0.5 * square, limit)
+    return value, *(jnp.where(rho2 > 0, slope, 0.0) for slope in slopes)
 
 
 def log_evidence_gain_of_shrinkage(

@@ -7,10 +7,11 @@ KL(q || prior) = R(loc, scale, p) - 1/2 with R of (6.2): the penalty below diffe
 import math
 
 import jax.numpy as jnp
-from jax.nn import sigmoid
 from jax.scipy.special import entr
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
+
+from bayesprune.formulas import odds
 
 
 def inclusion_log_odds(
@@ -52,7 +53,7 @@ def inclusion_probability(
 
     Source: Saha et al. 2024, Algorithm 1.
     """
-    return sigmoid(inclusion_log_odds(loc, scale, spike_scale, slab_scale, slab_probability))
+    return odds.probability(inclusion_log_odds(loc, scale, spike_scale, slab_scale, slab_probability))
 
 
 def penalty(

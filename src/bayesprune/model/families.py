@@ -1,5 +1,6 @@
 """Families of guides: how one weight, or one positive scale, is approximated. A prior writes its guide once, for any."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -71,8 +72,8 @@ class MeanFieldFamily:
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
         """A weight behind a gate whose probability starts at ``inclusion``; ``gate``: see `model.spike_slab.GatedNormal`."""
         loc, scale = self._slab(spec)
-        start = jax.scipy.special.logit(jnp.full(spec.shape, inclusion))
-        logit = numpyro.param(f"{_stem(spec)}_logit", start)
+        log_odds = math.log(inclusion) - math.log1p(-inclusion)  # of the double: a float32 would have rounded it to 1
+        logit = numpyro.param(f"{_stem(spec)}_logit", jnp.full(spec.shape, log_odds))
         return numpyro.sample(str(spec.path), GatedNormal(loc, scale, logit, gate=gate, validate_args=False))
 
     def positive(self, name: str) -> Any:

@@ -45,7 +45,7 @@ class DiracSlab:
     otherwise. `methods.SVBNN` cuts at phi = 1/2; `features.selected` reads which inputs are used.
 
     Raises:
-        ValueError: ``log_inclusion`` is no negative number nor a known word, ``slab_scale`` is not positive, ``gate`` is
+        ValueError: ``log_inclusion`` is no finite negative number nor a known word, ``slab_scale`` is not positive, ``gate`` is
             unknown, or ``init_inclusion`` is outside (0, 1).
 
     Example:
@@ -73,9 +73,10 @@ class DiracSlab:
         if isinstance(self.log_inclusion, str):
             if self.log_inclusion not in OPTIMAL:
                 raise unknown_name("log_inclusion", self.log_inclusion, OPTIMAL, "Or give log lam, a negative number.")
-        elif not self.log_inclusion < 0:
+        elif not -math.inf < self.log_inclusion < 0:
             raise ValueError(
-                f"log_inclusion must be negative, got {self.log_inclusion}: it is log lam, the logarithm of a probability."
+                f"log_inclusion must be negative and finite, got {self.log_inclusion}: it is log lam, the logarithm of a "
+                "probability."
             )
 
     @property

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import numpyro
 
 from bayesprune.core.checks import check_positive
@@ -70,8 +71,8 @@ class GaussianSlab:
             raise ValueError(
                 f"spike_scale must be below slab_scale, got {self.spike_scale} and {self.slab_scale}: the slab is the wide one."
             )
-        if not 0 < self.slab_probability < 1:
-            raise ValueError(f"slab_probability must lie in (0, 1), got {self.slab_probability}.")
+        if not 0 < np.float32(self.slab_probability) < 1:  # the densities hold it as a float32
+            raise ValueError(f"slab_probability must lie in (0, 1) and not round to 0 or 1, got {self.slab_probability}.")
 
     @property
     def family(self) -> MeanFieldFamily:

@@ -1,5 +1,6 @@
 """Pruning by inclusion probabilities: the step that the spike-and-slab methods share."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ def cut(
     """Keep what is included with at least ``probability``; with a ``density``, exactly so many of the likeliest instead."""
     if density is not None:
         return to_density.cut(scores.inclusion, density, scope, evidence, state)
-    odds = jnp.log(probability) - jnp.log1p(-probability)
+    odds = math.log(probability) - math.log1p(-probability)  # of the double: next to 1 a float32 has no log-odds
     alive = threshold(scores.inclusion(evidence.posterior), odds, within=state.mask)
     return take_step(state, alive, evidence.posterior)
 
