@@ -25,6 +25,7 @@ FLOORS = {
     "prune": 2,
     "data": 2,
     "report": 2,
+    "train": 2,
     "methods": 3,
     "infer": 3,
     "features": 3,

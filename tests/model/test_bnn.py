@@ -143,3 +143,29 @@ def test_what_cannot_be_a_network_is_refused() -> None:
         programs.small_bnn(bayesian=select.nothing)
     with pytest.raises(ValueError, match=r"outputs of shape \(rows, outputs\), got \(1, 2, 2\)"):
         build(linen.Sequential([linen.Dense(4), lambda x: x.reshape(-1, 2, 2)]))
+
+
+@pytest.mark.parametrize("net", ["linen", "nnx", "equinox"])
+def test_networks_of_equal_parts_are_equal(net) -> None:
+    one, other = (build(NETS[net](), prunable=lambda path, shape: True) for _ in range(2))
+    assert one == other and hash(one) == hash(other) and one is not other
+
+
+def test_other_parts_make_another_network() -> None:
+    one = build(NETS["linen"]())
+    others = {
+        "net": build(linen.Sequential([linen.Dense(5), jnp.tanh, linen.Dense(2)])),
+        "prior": build(NETS["linen"](), prior=bp.priors.Gaussian(0.6)),
+        "likelihood": build(NETS["linen"](), likelihood=bp.likelihoods.Normal(1.0)),
+        "family": build(NETS["linen"](), posterior="map"),
+        "layout": build(NETS["linen"](), prunable=select.kernels),
+    }
+    assert [name for name, other in others.items() if one == other] == []
+    weights = [build(eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(n))) for n in range(2)]
+    assert weights[0] != weights[1], "an Equinox net's arrays are where its points start from"
+
+
+def test_programs_of_the_same_callables_are_equal() -> None:
+    model, guide = (lambda x, y=None: None), (lambda x, y=None: None)
+    assert bp.Program(model, guide) == bp.Program(model, guide) != bp.Program(guide, guide)
+    assert len({bp.Program(model, guide), bp.Program(model, guide)}) == 1

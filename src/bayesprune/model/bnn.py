@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpyro
 from jax.extend.core import ClosedJaxpr
 
+from bayesprune.core import same
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model import select
@@ -22,9 +23,9 @@ from bayesprune.model.lowered import lower_convolutions
 STATE = "net$state"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Program:
-    """Any NumPyro model with its guide: callables of (x, y).
+    """Any NumPyro model with its guide: callables of (x, y). Programs of the same callables are equal.
 
     The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
     not scale them itself. ``prunable``: predicate on (site, shape): which mean-field sites a sparsifier is shown. Those need a
@@ -50,7 +51,8 @@ class BNN:
             authors have it: every layer but the last, or all for the spike-and-slab priors.
 
     ``bnn.model(x, y=None)`` and ``bnn.guide(x, y=None)`` are plain NumPyro callables; ``train=True`` turns on dropout and the
-    update of batch statistics (the mutable site ``"net$state"``).
+    update of batch statistics (the mutable site ``"net$state"``). Networks of equal parts are equal and share what is compiled:
+    modules by their fields and arrays, priors, likelihoods and families as frozen dataclasses; see `core.same.key`.
 
     Raises:
         TypeError: ``net`` is no known kind of module.
@@ -98,6 +100,15 @@ class BNN:
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
+
+        parts = (net, prior, likelihood, self.input_shape, self.family)
+        self._key = (type(self), *map(same.key, parts), self.layout)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BNN) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
