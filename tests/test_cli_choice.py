@@ -163,7 +163,7 @@ def test_a_folder_of_before_these_settings_is_still_this_run(tmp_path: Path, cap
     assert small_run(tmp_path, "--method", "none") == 0
     for name in ("settings.json", "metrics.json"):
         old = json.loads((tmp_path / name).read_text())
-        new = ("preset", "optimizer", "kl_weight", "kl_weight_in_words", "choose", "chosen_step", "flops")
+        new = ("preset", "optimizer", "kl_weight", "kl_weight_in_words", "choose", "chosen_step", "flops", "checksum")
         (tmp_path / name).write_text(json.dumps({key: value for key, value in old.items() if key not in new}))
     assert small_run(tmp_path, "--method", "none") == 0 and "finished" in capsys.readouterr().out
     assert cli.main(["report", str(tmp_path), "--no-figures"]) == 0

@@ -114,7 +114,7 @@ def test_a_pickle_cannot_run_anything(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "cifar-10-batches-py", "py")
     (tmp_path / "cifar-10-batches-py/data_batch_2").write_bytes(pickle.dumps({"data": Attack(), "labels": [1]}))
-    with pytest.raises(ValueError, match=r"data_batch_2: not a CIFAR-10 batch.*mkdir, which no CIFAR-10 batch needs"):
+    with pytest.raises(ValueError, match=r"data_batch_2 is no whole CIFAR-10 batch.*mkdir, which no CIFAR-10 batch needs"):
         data.load("cifar10", tmp_path, verify=False)
     assert not (tmp_path / "attacked").exists()
 
@@ -122,9 +122,9 @@ def test_a_pickle_cannot_run_anything(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (pickled("test_batch")[:-40], "not a CIFAR-10 batch"),
-        (b"", "not a CIFAR-10 batch"),
-        (pickle.dumps([1, 2]), "not a CIFAR-10 batch"),
+        (pickled("test_batch")[:-40], "no whole CIFAR-10 batch"),
+        (b"", "no whole CIFAR-10 batch"),
+        (pickle.dumps([1, 2]), "no whole CIFAR-10 batch"),
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8)}), "KeyError"),
         (pickle.dumps({"data": np.zeros((2, 3072)), "labels": [0, 1]}), "got float64 data"),
         (pickle.dumps({"data": np.zeros((2, 3071), np.uint8), "labels": [0, 1]}), r"of shape \(2, 3071\)"),
@@ -165,7 +165,7 @@ def test_a_damaged_archive_is_told(tmp_path):
     path = tmp_path / "cifar-10-binary.tar.gz"
     archive(path, "bin")
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(ValueError, match=r"cifar-10-binary\.tar\.gz: not a whole \.tar\.gz file"):
+    with pytest.raises(ValueError, match=r"cifar-10-binary\.tar\.gz is no whole \.tar\.gz file"):
         data.load("cifar10", tmp_path, verify=False)
 
 

@@ -96,7 +96,7 @@ def changed(**fields):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({k: v for k, v in made().items() if k != "index_test"}, "not a UCI set with splits"),
+        ({k: v for k, v in made().items() if k != "index_test"}, "no whole UCI set with splits"),
         (changed(data=np.full((20, 6), np.nan)), "data must be finite"),
         (changed(data=made()["data"].ravel()), "data must be finite, of shape"),
         (changed(index_target=np.array([6])), "different columns of 0..5"),
@@ -104,7 +104,7 @@ def changed(**fields):
         (changed(index_test=made()["index_train"][:, :2]), "rows of split 0 must hold each of the 20 rows exactly once"),
         (changed(index_test=made()["index_test"][:2]), r"must have the shape \(splits, rows\)"),
         (changed(index_train=made()["index_train"] + 0.5), "not a whole number"),
-        (changed(data=np.array([object()])), "not a UCI set with splits"),
+        (changed(data=np.array([object()])), "no whole UCI set with splits"),
     ],
 )
 def test_bad_arrays_are_refused(tmp_path, arrays, message):
@@ -116,7 +116,7 @@ def test_bad_arrays_are_refused(tmp_path, arrays, message):
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a zip", b"not a zip at all"])
 def test_a_file_that_is_no_npz_is_refused(tmp_path, content):
     (tmp_path / "energy.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"energy\.npz: not a UCI set with splits"):
+    with pytest.raises(ValueError, match=r"energy\.npz is no whole UCI set with splits"):
         data.load("energy", tmp_path)
 
 
@@ -124,7 +124,7 @@ def test_a_truncated_npz_is_refused(tmp_path):
     write_npz(tmp_path, made())
     path = tmp_path / "energy.npz"
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(ValueError, match="not a UCI set with splits"):
+    with pytest.raises(ValueError, match="no whole UCI set with splits"):
         data.load("energy", tmp_path)
 
 

@@ -1,8 +1,6 @@
 """What a run leaves in its folder, apart from figures, and how it is read back."""
 
 import importlib.metadata
-import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,17 +12,23 @@ import numpy as np
 from bayesprune.cli import build
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import Settings, to_json
+from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict
 from bayesprune.infer.result import FitResult
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Categorical
 from bayesprune.report import metrics
-from bayesprune.report.atomic import write_atomically, write_json
 from bayesprune.report.export import SavedPosterior, load_posterior, save_posterior
 from bayesprune.report.sparsity import sparsity_report
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
+NEEDED = {
+    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds"),
+    HISTORY: ("losses",),
+    PREDICTIONS: ("probs", "y"),
+}
+REMEDY = f"Delete {METRICS} and give the same bayesprune run command again: it goes on from its checkpoints."
 LIBRARIES = ("bayesprune", "jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
 
 
@@ -57,12 +61,12 @@ def write(
         "versions": versions(),
     }
     save_posterior(folder / POSTERIOR, posterior, mask, metadata)
-    _write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
+    write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
     scores, probs = score(settings, bnn, fit.params, mask, data, settings.num_samples)
     if probs is not None:
-        _write_arrays(folder / PREDICTIONS, {"probs": probs.astype(np.float32), "y": np.asarray(data.test.y)})
+        write_arrays(folder / PREDICTIONS, {"probs": probs.astype(np.float32), "y": np.asarray(data.test.y)})
     gained = np.asarray(fit.history.get("prune/evidence_gained", [np.nan]))
-    write_json(
+    write_record(
         folder / METRICS,
         {
             "metrics": scores,
@@ -95,15 +99,12 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / METRICS
     if not path.is_file():
         raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. Run or resume it with bayesprune run")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_record(path, "run's metrics", REMEDY, NEEDED[METRICS])
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz file; none where there is no file."""
-    if not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    """The arrays of the history or of the predictions; none where there is no file."""
+    return read_arrays(path, "arrays of a run", REMEDY, NEEDED[path.name]) if path.is_file() else {}
 
 
 def read_params(folder: Path) -> tuple[dict[str, Any], SavedPosterior]:
@@ -178,10 +179,3 @@ def _parameter_names(params: Mapping[str, Any], posterior: Mapping[str, Any]) ->
 
 def _dense_sizes(bnn: BNN) -> dict[str, int]:
     return {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
-
-
-def _write_arrays(path: Path, content: Mapping[str, Any]) -> None:
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in content.items()}
-    np.savez_compressed(buffer, **arrays)
-    write_atomically(path, buffer.getvalue())

@@ -1,7 +1,6 @@
 """The settings of a run: flags on the command line, and ``settings.json`` in its folder."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from tyro import conf
 
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import REQUIRED, knobs
+from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.infer.checkpoint import check_same_settings
-from bayesprune.report.atomic import jsonable, write_json
 
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
@@ -157,7 +156,7 @@ def claim(settings: Settings, folder: Path) -> None:
     if path.is_file():
         check_same_settings(_defaults() | _read(path), to_json(settings), folder)
     else:
-        write_json(path, to_json(settings))
+        write_record(path, to_json(settings))
 
 
 def load(folder: Path, **free: Any) -> Settings:
@@ -186,10 +185,8 @@ def _defaults() -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not whole ({error}): delete it, and the checkpoints beside it, to start anew.") from error
+    remedy = "Delete it, and give the same bayesprune run command again: it goes on from its checkpoints."
+    return read_record(path, "file of settings", remedy, needed=KINDS)
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ Binary: records of one label byte and 3072 pixel bytes (planes R, G, B). Python:
 import io
 import pickle
 import tarfile
-import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from bayesprune.core.files import reading
 from bayesprune.data import checksum, locate
 from bayesprune.data.images import RawImages
 
@@ -105,12 +105,10 @@ def _encode_latin1(text: str, encoding: str = "latin1") -> bytes:
 
 
 def _pickled(content: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
+    with reading(path, "CIFAR-10 batch", "Fetch the file again."):
         stored = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
         fields = {key.decode() if isinstance(key, bytes) else key: value for key, value in stored.items()}
         pixels, labels = fields["data"], np.asarray(fields["labels"])
-    except Exception as error:  # a damaged pickle may fail in any way at all
-        raise ValueError(f"{path}: not a CIFAR-10 batch ({type(error).__name__}: {error}). Fetch the file again.") from error
     shape, dtype = getattr(pixels, "shape", None), getattr(pixels, "dtype", None)
     if dtype != np.uint8 or labels.dtype.kind not in "iu" or labels.ndim != 1 or shape != (len(labels), RECORD - 1):
         raise ValueError(
@@ -124,14 +122,14 @@ def _unpack(archive: Path, part: str) -> dict[str, bytes]:
     """The batches of a part, in order, read out of an archive into memory: nothing is written to disk."""
     suffix = dict(ARCHIVES)[archive.name]
     found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive, "r:gz") as members:
-            for member in members:
-                stream = members.extractfile(member)
-                if stream is not None and PurePosixPath(member.name).name.removesuffix(suffix) in BATCHES[part]:
-                    found[PurePosixPath(member.name).name] = stream.read()
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{archive}: not a whole .tar.gz file ({error}): truncated or damaged. Fetch it again.") from error
+    with (
+        reading(archive, ".tar.gz file", "Fetch it again."),
+        tarfile.open(archive, "r:gz") as members,
+    ):
+        for member in members:
+            stream = members.extractfile(member)
+            if stream is not None and PurePosixPath(member.name).name.removesuffix(suffix) in BATCHES[part]:
+                found[PurePosixPath(member.name).name] = stream.read()
     absent = [batch + suffix for batch in BATCHES[part] if batch + suffix not in found]
     if absent:
         raise ValueError(f"{archive} lacks {', '.join(absent)}: fetch it again.")

@@ -6,12 +6,12 @@ Source: Y. LeCun, C. Cortes & C. Burges, "The MNIST database of handwritten digi
 
 import gzip
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 
+from bayesprune.core.files import reading
 from bayesprune.data import checksum, locate
 from bayesprune.data.images import RawImages
 
@@ -90,10 +90,8 @@ def _content(path: Path, name: str, stem: str, verify: bool) -> bytes:
     packed = path.read_bytes()
     content = packed
     if path.suffix == ".gz":
-        try:
+        with reading(path, "gzip file", "Fetch it again."):
             content = gzip.decompress(packed)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"{path}: not a whole gzip file ({error}): truncated or damaged. Fetch it again.") from error
     parse(content, 3 if stem.endswith("images") else 1, str(path))
     if verify:
         as_distributed, unpacked = checksum.IDX[name, stem]

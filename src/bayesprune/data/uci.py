@@ -5,15 +5,18 @@ Two packagings hold the same arrays. One file ``NAME.npz``: ``data`` (rows, colu
 published: data.txt, index_features.txt, index_target.txt, and index_train_0.txt, index_test_0.txt and so on.
 """
 
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from bayesprune.core.files import reading
+from bayesprune.core.formats import read_arrays
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue, checksum, locate
+
+TOLD = ("UCI set with splits", "Make it again.")
 
 
 class Table(NamedTuple):
@@ -52,12 +55,10 @@ def read(path: Path, name: str, verify: bool = True) -> Table:
         ValueError: unreadable or incomplete, values not finite, columns out of range, splits that do not hold every row
             exactly once, or (with ``verify``) numbers that differ from the published ones where those are known.
     """
-    try:
+    with reading(path, *TOLD):
         arrays = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
         table = Table(np.asarray(arrays[0], np.float64), *(_whole(index) for index in arrays[1:]))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: not a UCI set with splits ({type(error).__name__}: {error}). Make it again.") from error
-    _check(table, path)
+        _check(table)
     if verify:
         checksum.require(checksum.md5(content(table)), checksum.UCI.get(name, ""), f"{path} (its arrays)")
     return table
@@ -78,8 +79,8 @@ def split(table: Table, index: int) -> tuple[Dataset, Dataset]:
 
 
 def _from_npz(path: Path) -> list[np.ndarray]:
-    with np.load(path, allow_pickle=False) as stored:
-        return [stored[field] for field in Table._fields]
+    stored = read_arrays(path, *TOLD, needed=Table._fields)
+    return [stored[field] for field in Table._fields]
 
 
 def _from_text(folder: Path) -> list[np.ndarray]:
@@ -99,17 +100,17 @@ def _whole(index: np.ndarray) -> np.ndarray:
     return whole
 
 
-def _check(table: Table, path: Path) -> None:
+def _check(table: Table) -> None:
     rows, columns = table.data.shape if table.data.ndim == 2 else (0, 0)
     if rows == 0 or not np.isfinite(table.data).all():
-        raise ValueError(f"{path}: data must be finite, of shape (rows, columns), got {table.data.shape}. Make it again.")
+        raise ValueError(f"data must be finite, of shape (rows, columns), got {table.data.shape}")
     used = np.concatenate([table.index_features.ravel(), table.index_target.ravel()])
     if used.min() < 0 or used.max() >= columns or len(set(used.tolist())) != len(used):
-        raise ValueError(f"{path}: features and target must be different columns of 0..{columns - 1}, got {used.tolist()}.")
+        raise ValueError(f"features and target must be different columns of 0..{columns - 1}, got {used.tolist()}")
     if table.index_train.ndim != 2 or table.index_test.ndim != 2 or len(table.index_train) != len(table.index_test):
         shapes = f"{table.index_train.shape} and {table.index_test.shape}"
-        raise ValueError(f"{path}: index_train and index_test must have the shape (splits, rows), got {shapes}.")
+        raise ValueError(f"index_train and index_test must have the shape (splits, rows), got {shapes}")
     both = [np.sort(np.concatenate(pair)) for pair in zip(table.index_train, table.index_test, strict=True)]
     for number, seen in enumerate(both):
         if not np.array_equal(seen, np.arange(rows)):
-            raise ValueError(f"{path}: train and test rows of split {number} must hold each of the {rows} rows exactly once.")
+            raise ValueError(f"train and test rows of split {number} must hold each of the {rows} rows exactly once")

@@ -1,30 +1,29 @@
 """Checkpoints: a run's state on disk, one file per saved step, complete or not there at all.
 
-What a file holds is said in `bayesprune.infer.leaves`. It is written under another name and renamed when the last byte is on
-the disk, so a run that is killed, or meets a full disk, leaves the checkpoint before it untouched.
+What a file holds is said in `bayesprune.infer.leaves`, how it is written in `bayesprune.core.files`: a run that is killed, or
+meets a full disk, leaves the checkpoint before it untouched.
 """
 
-import contextlib
 import errno
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from safetensors import safe_open
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.files import make_folder, reading, write_atomically
+from bayesprune.core.formats import read_tensors
 from bayesprune.core.types import PyTree
 from bayesprune.infer import leaves
 
 _NAME = "step_{:010d}.safetensors"
 _PATTERN = re.compile(r"step_(\d{10,})\.safetensors")
-_PARTIAL = ".partial"
+_WHAT, _REMEDY = "checkpoint", "Delete that file to resume from the one before it."
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,7 @@ class Checkpoints:
         check_integer(self.keep, "keep", minimum=1)
         if "://" in str(self.folder):
             raise ValueError(f"folder must be on a local disk, got {str(self.folder)!r}: give a path such as 'runs/first'.")
-        object.__setattr__(self, "folder", Path(self.folder).expanduser().absolute())
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._folder):
-                pass
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise OSError(
-                error.errno,
-                f"cannot write checkpoints to {self._folder}: {why}. Give a folder you may write to, or train without one.",
-            ) from error
+        object.__setattr__(self, "folder", make_folder(self.folder))
 
     @property
     def _folder(self) -> Path:
@@ -96,21 +85,14 @@ class Checkpoints:
                 f"step must not lie before the latest checkpoint, got {step} and {self._folder} holds step {latest}: "
                 "restore that one, delete it, or give another folder."
             )
-        data = leaves.encode(state, metadata)
-        partial = self._file(step).with_name(self._file(step).name + _PARTIAL)
+        content = leaves.encode(state, metadata)
         try:
-            for left_over in self._folder.glob("step_*" + _PARTIAL):
-                left_over.unlink()
-            _write_through(partial, data)
-            os.replace(partial, self._file(step))
-            _sync_folder(self._folder)
+            write_atomically(self._file(step), content)
             for old in self.steps()[: -self.keep]:
                 self._file(old).unlink()
         except OSError as error:
-            raise _not_written(error, step, self._folder, latest) from error
-        finally:
-            with contextlib.suppress(OSError):  # A disk that turned read-only keeps it; the first error is the one to tell.
-                partial.unlink(missing_ok=True)
+            whole = "No checkpoint was saved before" if latest is None else f"The checkpoint of step {latest} is whole"
+            raise OSError(error.errno, f"{error.strerror or error} {whole}: start again when that is done.") from error
 
     def metadata(self, step: int) -> dict[str, Any]:
         """The metadata saved with ``step``, without reading the arrays. Raises as `restore` does."""
@@ -124,20 +106,25 @@ class Checkpoints:
         the same kind stand for each other; weak types come back as strong ones.
 
         Raises `ValueError` naming the first leaf that differs in path, dtype, shape or kind of key; `FileNotFoundError` for
-        a step that was not saved; `OSError` for a file that is damaged.
+        a step that was not saved; `DamagedFileError`, an `OSError`, for a file that is damaged.
         """
-        manifest, tensors = self._read(step, with_tensors=True)
+        path, (manifest, tensors) = self._file(step), self._read(step, with_tensors=True)
         paths, treedef = jax.tree_util.tree_flatten_with_path(target)
-        wanted = [(jax.tree_util.keystr(path), leaf) for path, leaf in paths]
-        saved = {entry["path"]: entry for entry in manifest["leaves"]}
-        differences = leaves.differences(saved, {path: leaves.describe(path, leaf) for path, leaf in wanted})
+        wanted = [(jax.tree_util.keystr(key_path), leaf) for key_path, leaf in paths]
+        with reading(path, _WHAT, _REMEDY):
+            saved = {entry["path"]: (entry, leaves.described(entry)) for entry in manifest["leaves"]}
+        differences = leaves.differences(
+            {name: described for name, (_, described) in saved.items()},
+            {name: leaves.describe(name, leaf) for name, leaf in wanted},
+        )
         if differences:
             more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
             raise ValueError(
                 f"the checkpoint of step {step} in {self._folder} does not fit this run: {differences[0]}{more}. It was "
                 "saved by a run with other settings: repeat that run's arguments, or give another folder."
             )
-        restored = [leaves.decode(saved[path], tensors.get(path), leaf) for path, leaf in wanted]
+        with reading(path, _WHAT, _REMEDY):
+            restored = [leaves.decode(saved[name][0], tensors.get(name), leaf) for name, leaf in wanted]
         return jax.tree_util.tree_unflatten(treedef, restored), manifest["metadata"]
 
     def delete(self, step: int) -> None:
@@ -152,16 +139,10 @@ class Checkpoints:
 
     def _read(self, step: int, with_tensors: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         path = self._present(step)
-        try:
-            with safe_open(path, framework="np") as file:
-                manifest = json.loads(file.metadata()["manifest"])
-                names = file.keys() if with_tensors else ()
-                return manifest, {name: file.get_tensor(name) for name in names}
-        except Exception as error:
-            raise OSError(
-                errno.EIO,
-                f"cannot read the checkpoint {path}: {error}. Delete that file to resume from the one before it.",
-            ) from error
+        with reading(path, _WHAT, _REMEDY):
+            tensors, header = read_tensors(path, _WHAT, _REMEDY, header_only=not with_tensors)
+            manifest = json.loads(header["manifest"])
+            return {"metadata": manifest["metadata"], "leaves": manifest["leaves"]}, tensors
 
 
 def check_same_settings(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
@@ -192,31 +173,3 @@ def _flat_json(tree: Any, prefix: str = "") -> dict[str, str]:
         parts = (_flat_json(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in tree.items())
         return {name: text for part in parts for name, text in part.items()}
     return {prefix: json.dumps(tree, sort_keys=True)}
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, on systems where a folder can be opened for that."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _not_written(error: OSError, step: int, folder: Path, latest: int | None) -> OSError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    remedy = "Free space there" if full else "Make the folder writable"
-    resume = "no checkpoint was saved before" if latest is None else f"the checkpoint of step {latest} is whole"
-    return OSError(
-        error.errno,
-        f"cannot write the checkpoint of step {step} to {folder}: {error.strerror or error}. {remedy}, or give another folder, "
-        f"and start again: {resume}.",
-    )

@@ -1,7 +1,7 @@
 """The leaves of a checkpoint: a pytree as the bytes of one safetensors file, and back.
 
 The file holds the arrays, and in its header a JSON manifest with every leaf's path, dtype and shape, the Python scalars and the
-caller's metadata.
+caller's metadata; and a checksum of all.
 """
 
 import json
@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors.numpy import save as to_bytes
 
+from bayesprune.core.formats import pack_tensors
 from bayesprune.core.types import PyTree
 
 _PYTHON_SCALARS = (bool, int, float, str)
@@ -41,16 +41,20 @@ def encode(state: PyTree, metadata: dict[str, Any]) -> bytes:
         if type(leaf) in _PYTHON_SCALARS:
             entries[-1]["value"] = leaf
             continue
-        # The order matters: safetensors writes a strided array's memory as it lies, without a word.
         array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
         # What the format has no name for, such as bfloat16 or complex128, goes as bytes.
         stored_as_is = array.dtype.kind in "biuf" and array.itemsize <= 8
         tensors[path] = array if stored_as_is else np.frombuffer(array.tobytes(), np.uint8)
     try:
-        manifest = json.dumps({"version": 1, "metadata": metadata, "leaves": entries})
+        manifest = json.dumps({"metadata": metadata, "leaves": entries})
     except (TypeError, ValueError) as error:
         raise TypeError(f"metadata must be what JSON can hold (dict, list, str, number, bool, None): {error}.") from error
-    return to_bytes(tensors, metadata={"manifest": manifest})
+    return pack_tensors(tensors, {"version": "2", "manifest": manifest})
+
+
+def described(entry: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """The dtype and the shape that a manifest's entry states."""
+    return str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
 
 
 def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
@@ -74,14 +78,14 @@ def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any
     return jax.device_put(value, target.sharding) if getattr(target, "committed", False) else jnp.array(value)
 
 
-def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
-    """One sentence for every leaf that the checkpoint and the run do not share."""
+def differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
+    """One sentence for every leaf that the checkpoint and the run do not share; both say dtype and shape by path."""
     told = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
     for path, (dtype, shape) in wanted.items():
         if path not in saved:
             told.append(f"state{path} is only in this run")
             continue
-        old_dtype, old_shape = saved[path]["dtype"], tuple(saved[path]["shape"])
+        old_dtype, old_shape = saved[path]
         weak = "Python" in old_dtype or "Python" in dtype
         same = _family(old_dtype) == _family(dtype) if weak else old_dtype == dtype
         if not same or old_shape != shape:

@@ -1,6 +1,6 @@
 """What a fit is judged by and handed on as: metrics, files, figures (`bayesprune.report.plots`), citations."""
 
-from bayesprune.report.atomic import write_json
+from bayesprune.core.formats import write_json
 from bayesprune.report.cite import cite
 from bayesprune.report.export import load_posterior, save_posterior
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.core.types import MeanField, SpikeSlab
-from bayesprune.report.atomic import jsonable, write_atomically, write_json
 from bayesprune.report.inputs import ArrayLike, truth_values
 
-__all__ = ["SavedPosterior", "load_posterior", "save_posterior", "write_json"]
+__all__ = ["SavedPosterior", "load_posterior", "save_posterior"]
 
 FORMAT, VERSION = "bayesprune posterior", "1"
+WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 Node = MeanField | SpikeSlab
 
 
@@ -68,8 +68,7 @@ def save_posterior(
         "coordinates": json.dumps({site: node.coordinates for site, node in posterior.items()}),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
-    # safetensors reads the buffer as it lies in memory: a transposed view would come back scrambled
-    write_atomically(path, save({name: np.asarray(t, order="C") for name, t in tensors.items()}, metadata=header))
+    write_atomically(path, pack_tensors(tensors, header))
 
 
 def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
@@ -95,7 +94,8 @@ def _plain(array: Any) -> np.ndarray:
 def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     """Read what `save_posterior` wrote: ``(posterior, mask, metadata)``, of NumPy arrays, bit for bit.
 
-    Raises ``FileNotFoundError`` where there is no file, ``ValueError`` for a file that is not such a posterior or is cut short.
+    Raises ``FileNotFoundError`` where there is no file, ``ValueError`` for a file that is not such a posterior,
+    `DamagedFileError`, a ``ValueError`` too, for one that has changed since or is cut short.
 
     >>> load_posterior("/nowhere/p.safetensors")
     Traceback (most recent call last):
@@ -105,22 +105,17 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no posterior at {path}: check the path, or write one with save_posterior.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
-    except SafetensorError as error:
-        raise ValueError(f"{path} is no whole safetensors file ({error}): copy or save it again.") from error
+    tensors, header = read_tensors(path, WHAT, REMEDY)
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise ValueError(
             f"{path} is not a version {VERSION} posterior of bayesprune, its header says format {header.get('format')!r}, "
             f"version {header.get('version')!r}: read it with safetensors itself, or with the release that wrote it."
         )
-    coordinates = json.loads(header["coordinates"])
-    posterior = {site: _node(tensors, site, where) for site, where in coordinates.items()}
-    mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
-    return SavedPosterior(posterior, mask, json.loads(header["metadata"]))
+    with reading(path, WHAT, REMEDY):
+        coordinates = json.loads(header["coordinates"])
+        posterior = {site: _node(tensors, site, where) for site, where in coordinates.items()}
+        mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
+        return SavedPosterior(posterior, mask, json.loads(header["metadata"]))
 
 
 def _node(tensors: Mapping[str, np.ndarray], site: str, coordinates: str) -> Node:

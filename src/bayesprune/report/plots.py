@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.report.atomic import write_atomically
+from bayesprune.core.files import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering

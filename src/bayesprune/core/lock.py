@@ -1,0 +1,86 @@
+"""One process at a time in a folder; a second one learns which process is at work there."""
+
+import contextlib
+import errno
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from bayesprune.core.files import make_folder, running
+
+try:
+    import fcntl
+except ImportError:  # not on every system
+    fcntl = None  # type: ignore[assignment]
+
+NAME = ".bayesprune.lock"
+_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+
+
+@contextlib.contextmanager
+def alone_in(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep ``folder``, made if need be, to this process and this block.
+
+    The system itself sets the folder free when a process ends, however it ends. Raises ``BlockingIOError`` that names the
+    process at work there and its machine, ``OSError`` where the folder cannot be written to.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, alone_in(folder), alone_in(folder):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    BlockingIOError: [Errno ...] process ... on ... is at work in ...: wait until it ends, or give another folder.
+    """
+    path = make_folder(folder) / NAME
+    handle = _taken(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # while it is still held: nobody can take it in between
+            os.ftruncate(handle, 0)
+            path.unlink()
+        os.close(handle)
+
+
+def _taken(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(handle, path)
+            # The one who held it may have deleted it since: then what was locked is not what others will find.
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()} {platform.node()}".encode())
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> None:
+    """Lock the open file, or say who has; where the system has no locks, by the process number that stands in it."""
+    try:
+        if fcntl is not None:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            raise _at_work(path) from None
+    pid, host = _owner(path)
+    if pid and (host != platform.node() or running(int(pid))):
+        raise _at_work(path, f" If that process is no more, delete {path}.")
+    return None
+
+
+def _owner(path: Path) -> tuple[str, str]:
+    """Process number and machine that stand in the file; empty texts where none do."""
+    pid, _, host = path.read_text(encoding="utf-8", errors="replace").partition(" ")
+    return (pid, host) if pid.isdigit() else ("", "")
+
+
+def _at_work(path: Path, more: str = "") -> OSError:
+    pid, host = _owner(path)
+    who = f"process {pid} on {host}" if pid else "another process"
+    told = f"{who} is at work in {path.parent}: wait until it ends, or give another folder.{more}"
+    return OSError(errno.EWOULDBLOCK, told)
