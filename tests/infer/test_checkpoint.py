@@ -1,6 +1,7 @@
 """Tests of the checkpoints: bit-exact, whole or not there, and plain errors."""
 
 import errno
+import json
 import os
 import resource
 from pathlib import Path
@@ -11,9 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from safetensors.numpy import save_file
 
+import bayesprune as bp
+from bayesprune.core.lock import alone_in
 from bayesprune.core.types import MeanField, SparseState
 from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
+from tests.infer import programs
 
 
 def bits(leaf: Any) -> tuple[Any, ...]:
@@ -229,3 +234,25 @@ def test_settings_are_compared_by_value_and_by_name() -> None:
         check_same_settings(same, other, "runs/a")
     with pytest.raises(ValueError, match="flag was true, now 1"):
         check_same_settings({"flag": True}, {"flag": 1}, "runs/a")
+
+
+def test_a_second_fit_in_a_folder_learns_of_the_first(tmp_path: Path, rng_key: jax.Array) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+
+    def fit() -> bp.FitResult:
+        return bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
+
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=rf"process {os.getpid()} on .* is at work in {tmp_path}"):
+        fit()
+    assert not os.listdir(tmp_path)
+    fit()
+    assert os.listdir(tmp_path) == ["step_0000000004.safetensors"]
+
+
+def test_a_checkpoint_of_before_there_were_checksums_is_read(tmp_path: Path) -> None:
+    leaf = {"path": "['w']", "dtype": "float64", "shape": [2]}
+    manifest = {"version": 1, "metadata": {"seed": 1}, "leaves": [leaf]}
+    tensors = {"['w']": np.array([1.0, 2.0])}
+    save_file(tensors, tmp_path / "step_0000000005.safetensors", metadata={"manifest": json.dumps(manifest)})
+    state, told = Checkpoints(tmp_path).restore(5, {"w": np.zeros(2)})
+    assert state["w"].tolist() == [1.0, 2.0] and told == {"seed": 1}

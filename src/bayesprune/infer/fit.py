@@ -100,7 +100,7 @@ def fit_svi(
         ValueError, TypeError: bad data or settings, by name, before anything is trained.
         InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt.
         DivergedError: the loss stopped being finite; carries the last finite parameters.
-        OSError: the checkpoint folder cannot be written.
+        OSError: the checkpoint folder cannot be written, or another process, which it names, is at work there.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -143,10 +143,11 @@ def fit_svi(
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
     checkpoints = open_checkpoints(checkpoint, fingerprint(rng_key, data.x.shape[0], periods.every, storage, recipe))
-    standing, record = checkpoints.resume(Standing(carry, sparse), Record.empty(num_steps))
-    with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
-        training = Training(
-            program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks),
-            interruption(checkpoint),
-        )  # fmt: skip
-        return training.run(standing, record)
+    with checkpoints.alone():
+        standing, record = checkpoints.resume(Standing(carry, sparse), Record.empty(num_steps))
+        with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
+            training = Training(
+                program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks),
+                interruption(checkpoint),
+            )  # fmt: skip
+            return training.run(standing, record)

@@ -2,12 +2,14 @@
 
 import os
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from bayesprune.core.lock import alone_in
 from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
 from bayesprune.infer.compiled import Recipe
 from bayesprune.infer.record import Record
@@ -17,6 +19,9 @@ from bayesprune.infer.standing import Standing
 @dataclass(frozen=True)
 class NoCheckpoints:
     """Saves nothing, resumes nothing."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
         return standing, record
@@ -31,6 +36,10 @@ class FitCheckpoints:
 
     checkpoints: Checkpoints
     fingerprint: dict[str, Any]
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps other fits out of the folder; the processes of one fit on several machines share it, and write the same."""
+        return alone_in(self.checkpoints.folder) if jax.process_count() == 1 else nullcontext()
 
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
         step = self.checkpoints.latest()
