@@ -1,7 +1,7 @@
 """Are inclusion probabilities right? Small linear regressions, where all 2^k subsets of the inputs can be summed exactly.
 
-    python benchmarks/calibrated_inclusion.py run --out runs/inclusion
-    python benchmarks/calibrated_inclusion.py table --out benchmarks/results/inclusion
+    python benchmarks/calibrated_inclusion.py run       # what is not in runs/inclusion.jsonl yet
+    python benchmarks/calibrated_inclusion.py table     # from the results kept here
 
 Data sets are drawn from the model itself (k inputs, each active with probability 1/2, its coefficient from N(0, 1), noise of
 known scale 1), with independent inputs and with correlated ones (0.8^|i - j|). Every approximation is held against the exact
@@ -9,13 +9,13 @@ posterior of its own model: a spike at zero; a narrow Gaussian for the spike; an
 the rate of inclusion, a spike at zero with a uniform prior on that rate. All data sets are fitted side by side.
 """
 
-import argparse
 import itertools
-import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cells
 import flax.linen as nn
 import jax
 import numpy as np
@@ -36,6 +36,17 @@ NAMES = {
     "gaussian_slab": "GaussianSlab, p*",
     "bmr": "BMR, q",
 }
+
+
+@dataclass(frozen=True)
+class Cell:
+    method: str
+    inputs: str
+    steps: int = STEPS
+    seed: int = 0  # of the data sets
+
+
+CELLS = tuple(Cell(method, kind) for method, kind in itertools.product(NAMES, KINDS))
 
 
 def simulate(seed: int, correlation: float) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +87,7 @@ def coordinate_ascent(x: np.ndarray, y: np.ndarray, sweeps: int = 500) -> np.nda
     return phi
 
 
-def fitted(method: str, x: np.ndarray, y: np.ndarray, steps: int = STEPS) -> np.ndarray:
+def fitted(method: str, x: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
     """Inclusion probabilities (sets, inputs) by stochastic variational inference, all sets side by side."""
     prior: Any = {
         "gaussian_slab": bp.priors.GaussianSlab(spike_scale=SPIKE, slab_scale=1.0),
@@ -120,45 +131,31 @@ def errors(approximate: np.ndarray, exact: np.ndarray) -> dict[str, float]:
     }
 
 
-def run(method: str, kind: str) -> dict[str, Any]:
-    x, y = simulate(0, KINDS[kind])
-    model = {"gaussian_slab": {"spike_scale": SPIKE}, "bmr": {"rate": None}}.get(method, {})
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Exact and approximate probabilities, (sets, inputs), and how far apart they are."""
+    x, y = simulate(cell.seed, KINDS[cell.inputs])
+    model = {"gaussian_slab": {"spike_scale": SPIKE}, "bmr": {"rate": None}}.get(cell.method, {})
     exact = np.stack([exact_inclusion(a, b, **model) for a, b in zip(x, y, strict=True)])
-    if method == "coordinate":
-        found = np.stack([coordinate_ascent(a, b) for a, b in zip(x, y, strict=True)])
+    if cell.method == "coordinate":
+        approximate = np.stack([coordinate_ascent(a, b) for a, b in zip(x, y, strict=True)])
     else:
-        found = fitted(method, x, y)
-    return {"method": method, "inputs": kind, **errors(found, exact), "exact": exact, "approximate": found}
+        approximate = fitted(cell.method, x, y, cell.steps)
+    return {**errors(approximate, exact), "exact": exact, "approximate": approximate}
 
 
-def table(out: Path) -> str:
-    lines = [
-        "| approximation | inputs | mean error | mean absolute error | too sure by | correlation |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+def biases(found: cells.Found) -> str:
+    """How far each approximation is off."""
+    head = ["approximation", "inputs", "mean error", "mean absolute error", "too sure by", "correlation"]
+    forms = {"mean_error": "+.3f", "mean_absolute_error": ".3f", "too_sure": "+.3f", "correlation": ".3f"}
+    rows = [
+        [NAMES[cell.method], cell.inputs]
+        + [f"{found[cell][name]:{form}}" if cell in found else "missing" for name, form in forms.items()]
+        for cell in CELLS
     ]
-    for method, kind in itertools.product(NAMES, KINDS):
-        path = out / f"{method}-{kind}.json"
-        if path.exists():
-            r = json.loads(path.read_text())
-            figures = (f"{r[name]:+.3f}" for name in ("mean_error", "mean_absolute_error", "too_sure", "correlation"))
-            signed, size, sure, correlation = figures
-            lines.append(f"| {NAMES[method]} | {kind} | {signed} | {size[1:]} | {sure} | {correlation.removeprefix('+')} |")
-    return "\n".join(lines)
+    return cells.table(head, rows, "llrrrr")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "table"))
-    parser.add_argument("--out", type=Path, default=Path("runs/inclusion"))
-    arguments = parser.parse_args()
-    if arguments.action == "run":
-        for method, kind in itertools.product(NAMES, KINDS):
-            path = arguments.out / f"{method}-{kind}.json"
-            if not path.exists():
-                bp.report.write_json(path, run(method, kind))
-                print(method, kind, flush=True)
-    print(table(arguments.out))
-
+STUDY = cells.Study("inclusion", CELLS, run, {"biases": biases})
 
 if __name__ == "__main__":
-    main()
+    cells.main(STUDY)

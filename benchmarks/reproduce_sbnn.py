@@ -1,26 +1,25 @@
 """Feature importance and selection by Gaussian spike-and-slab networks: experiments 1 to 3 of Saha, Liu & Liang (2024).
 
-    python benchmarks/reproduce_sbnn.py run --out runs/sbnn                    # everything that is not there yet
-    python benchmarks/reproduce_sbnn.py run --out runs/sbnn --only influence   # one experiment
-    python benchmarks/reproduce_sbnn.py table --out benchmarks/results/sbnn    # tables and figures, from what is there
+    python benchmarks/reproduce_sbnn.py run                                 # what is not in runs/sbnn.jsonl yet
+    python benchmarks/reproduce_sbnn.py run --only experiment=influence     # one experiment
+    python benchmarks/reproduce_sbnn.py table                               # from the results kept here; draw: the figures
 
 Networks with hidden layers of 20 and 10 ReLU units, inputs and targets standardised by the training rows, noise learned.
 Importance is (6.3). All data sets of one shape are fitted side by side, and so are all folds of the cross-validation.
-`--seed` moves all data sets: settings were chosen at seed 1000, the results are of seed 0.
+`--seeds` moves all data sets: settings were chosen at seed 1000, the results are of seed 0.
 """
 
-import argparse
-import dataclasses
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cells
 import flax.linen as nn
 import jax
 import numpy as np
 import optax
+from sbnn_report import FUNCTIONS, RULES, draw, experiments
 
 import bayesprune as bp
 from bayesprune.model.families import MeanFieldFamily
@@ -28,13 +27,15 @@ from bayesprune.model.families import MeanFieldFamily
 ALPHAS = tuple(range(1, 11))
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 ACTIVE = (0.1, 0.3, 0.5, 0.7, 0.9)
-FUNCTIONS = ("linear", "nonlinear")
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How the networks are fitted. ``init_scale``: standard deviation that every weight's posterior starts with."""
+class Cell:
+    """An experiment and how its networks are fitted. ``init_scale``: what every weight's posterior scale starts with."""
 
+    experiment: str
+    num_features: int = 0  # 0: the experiment's own
+    seed: int = 0
     steps: int = 2000
     batch: int = 100
     rate: float = 1e-2
@@ -44,27 +45,34 @@ class Setting:
     folds: int = 3
 
 
-def fit(seed: int, x: np.ndarray, y: np.ndarray, setting: Setting) -> tuple[bp.BNN, dict[str, Any]]:
+CELLS = (
+    Cell("influence", spike_scale=0.3),  # a spike wide enough for p* to be graded
+    Cell("graded", 100),
+    Cell("graded", 20, spike_scale=0.3),
+    *(Cell("selection", d) for d in (100, 20, 50, 200)),
+    Cell("threshold", steps=1000),
+)
+
+
+def fit(seed: int, x: np.ndarray, y: np.ndarray, cell: Cell) -> tuple[bp.BNN, dict[str, Any]]:
     """One network for each data set of (sets, rows, inputs) and (sets, rows)."""
     bnn = bp.BNN(
         bp.nets.MLP(hidden=(20, 10), num_outputs=1, activation=nn.relu),
-        prior=bp.priors.GaussianSlab(spike_scale=setting.spike_scale, slab_scale=setting.slab_scale),
+        prior=bp.priors.GaussianSlab(spike_scale=cell.spike_scale, slab_scale=cell.slab_scale),
         likelihood=bp.likelihoods.Normal(),
         input_shape=x.shape[2:],
-        posterior=MeanFieldFamily(init_scale=setting.init_scale / setting.slab_scale, init_loc="he", unit=setting.slab_scale),
+        posterior=MeanFieldFamily(init_scale=cell.init_scale / cell.slab_scale, init_loc="he", unit=cell.slab_scale),
     )
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(setting.rate, setting.steps))
-    )
+    optimizer = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(cell.rate, cell.steps)))
     fits = bp.fit_replicates(
         jax.random.key(seed),
         bnn,
         bp.Dataset(x, y),
-        num_steps=setting.steps,
-        batch_size=setting.batch,
+        num_steps=cell.steps,
+        batch_size=cell.batch,
         optimizer=optimizer,
         estimator="local",
-        kl_weight=bp.schedules.LinearWarmup(0, 0.3 * setting.steps),
+        kl_weight=bp.schedules.LinearWarmup(0, 0.3 * cell.steps),
         progress=False,
     )
     return bnn, fits.params
@@ -100,16 +108,15 @@ def linear_rmse(data: dict[str, np.ndarray]) -> np.ndarray:
     return np.sqrt(np.mean(np.square(residual), axis=1))
 
 
-def influence(seed: int, setting: Setting, repetitions: int = 5) -> dict[str, Any]:
-    """Experiment 1: psi of two inputs as one takes over from the other, with a spike wide enough for p* to be graded.
+def influence(cell: Cell, repetitions: int = 5) -> cells.Record:
+    """Experiment 1: psi of two inputs as one takes over from the other.
 
     Several sets for each alpha; correlations of every series by itself, and of the mean over sets.
     """
-    setting = dataclasses.replace(setting, spike_scale=0.3)
     alphas = np.round(np.arange(0, 1.0001, 0.05), 2)
-    made = [bp.data.saha_1(seed=seed + s, alpha=float(a)) for s in range(repetitions) for a in alphas]
+    made = [bp.data.saha_1(seed=cell.seed + s, alpha=float(a)) for s in range(repetitions) for a in alphas]
     data = together(made)
-    _, log_psi = importance(*fit(seed, data["x"], data["y"], setting))
+    _, log_psi = importance(*fit(cell.seed, data["x"], data["y"], cell))
     psi = np.exp(log_psi).reshape(repetitions, len(alphas), 2)
     share = np.array([bp.data.saha_influence(one) for one in made]).reshape(repetitions, len(alphas))
     relative = psi / psi.sum(axis=2, keepdims=True)
@@ -123,85 +130,87 @@ def influence(seed: int, setting: Setting, repetitions: int = 5) -> dict[str, An
     }
 
 
-def graded(seed: int, setting: Setting, num_features: int = 100) -> dict[str, Any]:
+def graded(cell: Cell) -> cells.Record:
     """Experiment 2: importance against effect size where every input matters."""
-    cells = [(function, alpha, r) for function in FUNCTIONS for alpha in ALPHAS for r in range(2 if num_features > 50 else 1)]
+    repetitions = range(2 if cell.num_features > 50 else 1)
+    sets = [(function, alpha, r) for function in FUNCTIONS for alpha in ALPHAS for r in repetitions]
     made = [
-        bp.data.saha_2(seed=seed + 100 * r + alpha, alpha=float(alpha), num_features=num_features, function=function)
-        for function, alpha, r in cells
+        bp.data.saha_2(seed=cell.seed + 100 * r + alpha, alpha=float(alpha), num_features=cell.num_features, function=function)
+        for function, alpha, r in sets
     ]
     data = together(made)
-    bnn, params = fit(seed, data["x"], data["y"], setting)
+    bnn, params = fit(cell.seed, data["x"], data["y"], cell)
     scaled, _ = importance(bnn, params)
     correlations = [np.corrcoef(phi, one.weights)[0, 1] for phi, one in zip(scaled, made, strict=True)]
     rmse = test_rmse(bnn, params, data["test_x"], data["test_y"])
-    return {
-        "cells": cells,
-        "num_features": num_features,
-        "correlations": correlations,
-        "scaled": np.round(scaled, 4),
-        "test_rmse": rmse,
-    }
+    return {"sets": sets, "correlations": correlations, "scaled": np.round(scaled, 4), "test_rmse": rmse}
 
 
-def selection(seed: int, setting: Setting, alphas: tuple[float, ...], num_features: int) -> dict[str, Any]:
+def selection(cell: Cell) -> cells.Record:
     """Experiment 3, the fixed rule: the top fifth of the inputs where each is active with probability 1/5."""
-    cells = [(alpha, r) for alpha in alphas for r in range(3)]
-    made = [bp.data.saha_3(seed=seed + 100 * r + int(a), alpha=float(a), num_features=num_features) for a, r in cells]
+    alphas = ALPHAS[::2] if cell.num_features == 100 else (2,)
+    sets = [(alpha, r) for alpha in alphas for r in range(3)]
+    made = [
+        bp.data.saha_3(seed=cell.seed + 100 * r + alpha, alpha=float(alpha), num_features=cell.num_features)
+        for alpha, r in sets
+    ]
     data = together(made)
-    bnn, params = fit(seed, data["x"], data["y"], setting)
+    bnn, params = fit(cell.seed, data["x"], data["y"], cell)
     _, log_psi = importance(bnn, params)
     keep = np.stack([bp.features.top_fraction(one, 0.2) for one in log_psi])
-    return {"cells": cells, "num_features": num_features, **_judged(seed, setting, data, made, keep, (bnn, params))}
+    return {"sets": sets, **_judged(cell, data, made, keep, (bnn, params))}
 
 
-def _judged(
-    seed: int, setting: Setting, data: dict[str, np.ndarray], made: list[Any], keep: np.ndarray, full: tuple[Any, Any]
-) -> dict[str, Any]:
+def _judged(cell: Cell, data: dict[str, np.ndarray], made: list[Any], keep: np.ndarray, full: tuple[Any, Any]) -> cells.Record:
     """A selection's accuracy, and the test errors of networks with all inputs, with those kept, and of the linear model."""
     truth = np.stack([one.relevant for one in made])
     kept_x, kept_test = (data[name] * keep[:, None, :].astype(np.float32) for name in ("x", "test_x"))
-    small = fit(seed + 1, kept_x, data["y"], setting)
+    small = fit(cell.seed + 1, kept_x, data["y"], cell)
+    rmse = {
+        "all inputs": test_rmse(*full, data["test_x"], data["test_y"]),
+        "selected": test_rmse(*small, kept_test, data["test_y"]),
+        "linear model": linear_rmse(data),
+    }
     return {
         "accuracy": (keep == truth).mean(axis=1),
         "best_accuracy_of_the_count": 1 - np.abs(keep.sum(axis=1) - truth.sum(axis=1)) / truth.shape[1],
         "true_share": truth.mean(axis=1),
         "kept_share": keep.mean(axis=1),
-        "test_rmse": {
-            "all inputs": test_rmse(*full, data["test_x"], data["test_y"]),
-            "selected": test_rmse(*small, kept_test, data["test_y"]),
-            "linear model": linear_rmse(data),
-        },
+        **cells.flat({"test_rmse": rmse}),
     }
 
 
-def threshold(seed: int, setting: Setting) -> dict[str, Any]:
+def threshold(cell: Cell) -> cells.Record:
     """Experiment 3, the share of inputs by cross-validation: `features.choose_fraction` for all data sets at once."""
-    setting = dataclasses.replace(setting, steps=1000)
-    made = [bp.data.saha_3(seed=seed + i, active=active) for i, active in enumerate(ACTIVE)]
+    made = [bp.data.saha_3(seed=cell.seed + i, active=active) for i, active in enumerate(ACTIVE)]
     data = together(made)
-    folds = _folds(len(data["y"][0]), setting.folds)
-    train = [(s, rows) for s in range(len(made)) for rows, _ in folds]
+    losses = held_out_losses(cell, data)
+    full = fit(cell.seed, data["x"], data["y"], cell)
+    _, log_psi = importance(*full)
+    result: cells.Record = {"active": ACTIVE, "losses": losses}
+    for rule in RULES:
+        detected = np.array([_chosen(one, rule) for one in losses])
+        keep = np.stack([bp.features.top_fraction(one, float(share)) for one, share in zip(log_psi, detected, strict=True)])
+        result |= cells.flat({rule: {"detected": detected, **_judged(cell, data, made, keep, full)}})
+    return result
+
+
+def held_out_losses(cell: Cell, data: dict[str, np.ndarray]) -> np.ndarray:
+    """(sets, folds, shares): mean square error on the fold held out, of a network on the share ranked first by the others."""
+    count, folds = len(data["y"]), _folds(len(data["y"][0]), cell.folds)
+    train = [(s, rows) for s in range(count) for rows, _ in folds]
+    held = [(s, rows) for s in range(count) for _, rows in folds]
     stack = lambda pairs, name: np.stack([data[name][s][rows] for s, rows in pairs])  # noqa: E731
     x, y = stack(train, "x"), stack(train, "y")
-    _, ranks = importance(*fit(seed, x, y, setting))
+    _, ranks = importance(*fit(cell.seed, x, y, cell))
     say("ranked within the folds")
     keeps = np.stack([[bp.features.top_fraction(one, share) for share in SHARES] for one in ranks]).astype(np.float32)
-    held = [(s, rows) for s in range(len(made)) for _, rows in folds]
     losses = []
     for chosen in np.moveaxis(keeps, 1, 0):
-        bnn, params = fit(seed + 2, x * chosen[:, None, :], y, setting)
+        bnn, params = fit(cell.seed + 2, x * chosen[:, None, :], y, cell)
         losses.append(test_rmse(bnn, params, stack(held, "x") * chosen[:, None, :], stack(held, "y")) ** 2)
         say(f"share {SHARES[len(losses) - 1]} fitted")
-    losses = np.array(losses).T.reshape(len(made), setting.folds, len(SHARES))
-    shares = {rule: np.array([_chosen(one, rule) for one in losses]) for rule in ("min", "one_standard_error")}
-    full = fit(seed, data["x"], data["y"], setting)
-    _, log_psi = importance(*full)
-    result: dict[str, Any] = {"active": ACTIVE, "losses": losses}
-    for rule, detected in shares.items():
-        keep = np.stack([bp.features.top_fraction(one, float(share)) for one, share in zip(log_psi, detected, strict=True)])
-        result[rule] = {"detected": detected, **_judged(seed, setting, data, made, keep, full)}
-    return result
+    return np.array(losses).T.reshape(count, cell.folds, len(SHARES))
 
 
 def _folds(rows: int, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -217,115 +226,17 @@ def _chosen(losses: np.ndarray, rule: str) -> float:
     return SHARES[int(np.flatnonzero(mean <= mean[best] + slack)[0])]
 
 
-EXPERIMENTS = {
-    "influence": influence,
-    "graded": graded,
-    "graded-wide": lambda seed, setting: graded(seed, dataclasses.replace(setting, spike_scale=0.3), 20),
-    "selection-alpha": lambda seed, setting: selection(seed, setting, ALPHAS[::2], 100),
-    **{f"selection-{d}": lambda seed, setting, d=d: selection(seed, setting, (2,), d) for d in (20, 50, 200)},
-    "threshold": threshold,
-}
-
-
 def say(words: str) -> None:
     print(time.strftime("%H:%M:%S"), words, flush=True)
 
 
-def table(out: Path) -> str:
-    found = {name: json.loads((out / f"{name}.json").read_text()) for name in EXPERIMENTS if (out / f"{name}.json").exists()}
-    lines = ["| experiment | what | ours | paper |", "| --- | --- | --- | --- |"]
-    if "influence" in found:
-        r = found["influence"]
-        words = ", ".join(f"{value:+.3f}" for value in r["correlations"])
-        relative = ", ".join(f"{value:+.3f}" for value in r["correlations_relative"])
-        each = ", ".join(f"{pair[1]:+.2f}" for pair in r["each_relative"])
-        what = f"correlation of I with psi_1, psi_2 (with psi_j / sum), mean of {len(r['psi'])} sets"
-        lines.append(f"| 1 | {what} | {words} ({relative}; psi_2 / sum set by set {each}) | almost linear |")
-    for name, what in (("graded", "D = 100, spike .05"), ("graded-wide", "D = 20, spike .3")):
-        r = found.get(name)
-        for function in FUNCTIONS if r else ():
-            of = [c for cell, c in zip(r["cells"], r["correlations"], strict=True) if cell[0] == function]
-            figures = f"{np.mean(of):.3f} ({min(of):.3f} to {max(of):.3f}, {len(of)} sets)"
-            lines.append(f"| 2 | correlation of importance with effect, {function}, {what} | {figures} | .90 to .95 |")
-    for name in (n for n in EXPERIMENTS if n.startswith("selection") and n in found):
-        r = found[name]
-        alphas = sorted({cell[0] for cell in r["cells"]})
-        what = f"accuracy of the top fifth, D = {r['num_features']}, alpha {', '.join(map(str, alphas))}"
-        best, errors = np.mean(r["best_accuracy_of_the_count"]), _errors(r)
-        figures = f"{100 * np.mean(r['accuracy']):.1f} % (at most {100 * best:.1f} % with that count); {errors}"
-        lines.append(f"| 3 | {what} | {figures} | about 90 % |")
-    if "threshold" in found:
-        for rule in ("min", "one_standard_error"):
-            r = found["threshold"][rule]
-            pairs = ", ".join(f"{t:.2f} → {d:.1f}" for t, d in zip(r["true_share"], r["detected"], strict=True))
-            accuracy = ", ".join(f"{100 * a:.0f}" for a in r["accuracy"])
-            lines.append(f"| 3 | true share → by cross-validation ({rule}) | {pairs} | near the diagonal |")
-            lines.append(f"| 3 | accuracy with it, % | {accuracy}; {_errors(r)} | above 80 % |")
-    return "\n".join(lines)
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """One experiment, all its data sets."""
+    of = {"influence": influence, "graded": graded, "selection": selection, "threshold": threshold}
+    return of[cell.experiment](cell)
 
 
-def _errors(r: dict[str, Any]) -> str:
-    return "test RMSE " + ", ".join(f"{name} {np.mean(values):.3f}" for name, values in r["test_rmse"].items())
-
-
-def draw(out: Path) -> None:
-    """importance.png: experiments 1 and 2; share.png: detected against true share."""
-    found = {name: json.loads((out / f"{name}.json").read_text()) for name in EXPERIMENTS if (out / f"{name}.json").exists()}
-    plots = bp.plots
-    if {"influence", "graded-wide"} <= found.keys():
-        fig = plots.figure(9.0, 3.6)
-        left, right = fig.subplots(1, 2)
-        shares, psi = np.array(found["influence"]["influence"]), np.array(found["influence"]["psi"])
-        relative = psi / psi.sum(axis=2, keepdims=True)
-        for j, colour in enumerate(plots.PALETTE[:2]):
-            left.plot(shares.ravel(), relative[..., j].ravel(), "o", markersize=2.5, alpha=0.35, color=colour)
-            left.plot(shares.mean(0), relative[..., j].mean(0), "-", color=colour, label=f"$\\psi_{j + 1}$ / sum, mean of sets")
-        left.legend(frameon=False)
-        plots.style(left, "influence I of the second input", "share of the importance")
-        r = found["graded-wide"]
-        for function, colour, shift in zip(FUNCTIONS, plots.PALETTE, (-0.12, 0.12), strict=False):
-            of = [(cell[1] + shift, c) for cell, c in zip(r["cells"], r["correlations"], strict=True) if cell[0] == function]
-            right.plot(*zip(*of, strict=True), "o", markersize=4, color=colour, label=function)
-        right.axhline(0.9, color=plots.GREY, linewidth=0.8)
-        right.set_ylim(0, 1)
-        right.legend(frameon=False, loc="lower left")
-        plots.style(right, "α (larger: less signal)", "correlation with the effects")
-        plots.save(fig, out / "importance.png")
-    if "threshold" in found:
-        fig = plots.figure(4.4, 3.8)
-        ax = fig.subplots()
-        ax.plot((0, 1), (0, 1), color=plots.GREY, linewidth=0.8)
-        for rule, colour, mark in (("min", plots.PALETTE[0], "o"), ("one_standard_error", plots.PALETTE[1], "s")):
-            r = found["threshold"][rule]
-            ax.plot(r["true_share"], r["detected"], mark, color=colour, label=rule.replace("_", " "))
-        ax.legend(frameon=False)
-        plots.style(ax, "true share of active inputs", "share by cross-validation")
-        plots.save(fig, out / "share.png")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "table"))
-    parser.add_argument("--out", type=Path, default=Path("runs/sbnn"))
-    parser.add_argument("--only", nargs="*", default=list(EXPERIMENTS))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE")
-    arguments = parser.parse_args()
-    pairs = dict(change.split("=") for change in arguments.set)
-    kinds = {name: type(value) for name, value in vars(Setting()).items()}
-    setting = Setting(**{name: kinds[name](value) for name, value in pairs.items()})
-    if arguments.action == "run":
-        for name in arguments.only:
-            path = arguments.out / f"{name}.json"
-            if not path.exists():
-                begin = time.perf_counter()
-                result = EXPERIMENTS[name](arguments.seed, setting)
-                more = {"seed": arguments.seed, "setting": vars(setting), "seconds": time.perf_counter() - begin}
-                bp.report.write_json(path, {**result, **more})
-                say(f"{name} {more['seconds']:.0f} s")
-    draw(arguments.out)
-    print(table(arguments.out))
-
+STUDY = cells.Study("sbnn", CELLS, run, {"experiments": experiments}, draw)
 
 if __name__ == "__main__":
-    main()
+    cells.main(STUDY)

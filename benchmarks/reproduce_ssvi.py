@@ -1,25 +1,28 @@
 """Sparse from the first step: SSVI against dense VI, RigL, SET and one-shot SNR, by density, on MNIST and Fashion-MNIST.
 
-    python benchmarks/reproduce_ssvi.py run --out runs/ssvi                     # every cell that is not there yet
-    python benchmarks/reproduce_ssvi.py run --out runs/ssvi --only fashion_mnist-lenet300
-    python benchmarks/reproduce_ssvi.py table --out runs/ssvi                   # the tables and the figure
+    python benchmarks/reproduce_ssvi.py run                                     # what is not in runs/ssvi.jsonl yet
+    python benchmarks/reproduce_ssvi.py run --only dataset=fashion_mnist net=lenet300 part=density
+    python benchmarks/reproduce_ssvi.py table                                   # from the results kept here
 
 All methods: the same network, batches of 128, Adam with a cosine from 3e-3 to 0, weights from He's start, prior N(0, 1) on
 every weight, kernels prunable, 30 posterior draws for the figures (LeNet-5: ten; MAP, RigL, SET: one). VI and SSVI: local
 reparameterisation, scales from 0.01. Their divergence has the paper's weight, 0.01 min(2 epoch/epochs, 1): a COLD POSTERIOR;
 "vi_full" and "ssvi_full" have it with full weight at every step. SSVI, RigL, SET: an exchange every 100 steps until three
 quarters of the training, 30 % of the alive weights at first, densities by Erdős-Rényi (one for all in "ssvi_uniform"). SNR
-one-shot cuts the dense VI fit of the same seed, with no training after. Epochs are few, the table names them. Prior and rate
-were chosen by dense VI with full weight, the distribution by SSVI, on 10,000 training images of Fashion-MNIST held back
-(`tune`); the test set decided nothing.
+one-shot cuts the dense VI fit of the same seed, with no training after. Epochs are few, the tables name them. Parts beside
+"density" and "longer": "scale" varies the initial scales, "removal" the six removal scores, both for LeNet-300-100 on
+Fashion-MNIST; "tune" chose prior and rate by dense VI with full weight, distribution and width of the start by SSVI, on 10,000
+of its training images held back. The test set decided nothing.
 """
 
-import argparse
-import json
+import functools
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cells
 import flax.linen as nn
 import jax
 import numpy as np
@@ -31,220 +34,238 @@ from bayesprune.model.families import MapFamily, MeanFieldFamily
 BATCH, EVERY, COLD = 128, 100, 0.01
 DENSITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 DATASETS = ("fashion_mnist", "mnist")
+SEEDS = (0, 1, 2)
 NETS = {"lenet300": lambda: bp.nets.MLP((300, 100), 10, activation=nn.relu), "lenet5": lambda: bp.nets.LeNet5(10)}
 EPOCHS = {"lenet300": 5, "lenet5": 3}
 DRAWS = {"lenet300": 30, "lenet5": 10}
-SPARSIFIERS = {
-    "ssvi": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi"),
-    "rigl": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi", removal="magnitude"),
-    "set": lambda density: bp.methods.SSVI(density, distribution="erdos_renyi", removal="magnitude", addition="random"),
-    "ssvi_uniform": lambda density: bp.methods.SSVI(density),
-}
-METHODS = [
-    ("vi", 1.0),
-    ("map", 1.0),
-    *((method, density) for density in DENSITIES for method in ("ssvi", "rigl", "set")),
-    ("vi_full", 1.0),
-    ("ssvi_full", 0.1),
-    ("ssvi_uniform", 0.1),
-]
+POINTS = ("map", "rigl", "set")
+ORDER = ("map", "vi", "vi_full", "ssvi", "ssvi_full", "ssvi_uniform", "rigl", "set")
 SCORES = ("magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp", "log_expected_exp_over_std")
 FIGURES = ("accuracy", "nll", "ece", "ece_quantile", "calibration_marginal", "brier")
+HEAD = ("method", "density", "seeds", *FIGURES)
 
 
-def build(
-    net: str, point: bool, shape: tuple[int, ...], prior: float = 1.0, init_scale: float = 0.01, widen: float = 1.0
-) -> bp.BNN:
-    """The network under N(0, prior²); ``init_scale``: where the posterior's scales start, in the network's units.
+@dataclass(frozen=True)
+class Cell:
+    """One training. ``widen``: the start's standard deviation over He's; ``removal``: "" is the method's own."""
 
-    ``widen``: the start's standard deviation over He's.
-    """
-    start = {"init_loc": "he", "unit": prior / widen}
+    part: str
+    dataset: str
+    net: str
+    method: str
+    density: float
+    epochs: int
+    seed: int
+    init_scale: float = 0.01
+    removal: str = ""
+    prior: float = 1.0
+    rate: float = 3e-3
+    widen: float = 1.0
+
+
+def by_density(dataset: str, net: str) -> list[Cell]:
+    pairs = [(method, density) for density in DENSITIES for method in ("ssvi", "rigl", "set")]
+    pairs += [("vi", 1.0), ("map", 1.0), ("vi_full", 1.0), ("ssvi_full", 0.1), ("ssvi_uniform", 0.1)]
+    return [Cell("density", dataset, net, *pair, EPOCHS[net], seed) for seed in SEEDS for pair in pairs]
+
+
+def longer() -> list[Cell]:
+    pairs = {"lenet300": (("vi", 1.0), ("ssvi", 0.1), ("rigl", 0.1))}
+    pairs["lenet5"] = (*pairs["lenet300"], ("set", 0.1))
+    planned = [("fashion_mnist", net, *pair, 20, seed) for seed in SEEDS for net in NETS for pair in pairs[net]]
+    planned += [("mnist", "lenet5", *pair, 20, 0) for pair in pairs["lenet5"]]
+    return [Cell("longer", *settings) for settings in planned]
+
+
+def ablations() -> list[Cell]:
+    made = functools.partial(Cell, dataset="fashion_mnist", net="lenet300")
+    uniform = [made("density", method="ssvi_uniform", density=d, epochs=5, seed=0) for d in (0.5, 0.2, 0.05)]
+    scale = [
+        made("scale", method=method, density=density, epochs=5, seed=seed, init_scale=sigma)
+        for seed in SEEDS
+        for sigma in (0.001, 0.01, 0.03, 0.1)
+        for method, density in (("vi", 1.0), ("ssvi", 0.1))
+    ]
+    removal = [
+        made("removal", method="ssvi", density=density, epochs=5, seed=seed, removal=score)
+        for seed in SEEDS
+        for density in (0.1, 0.01)
+        for score in SCORES
+    ]
+    tune = functools.partial(made, "tune", epochs=3, seed=0)
+    dense = [(p, r, 0.01) for p in (0.05, 0.1, 0.3) for r in (1e-3, 3e-3)] + [(0.1, 3e-3, 0.03), (1.0, 3e-3, 0.01)]
+    tuned = [tune(method="vi_full", density=1.0, prior=p, rate=r, init_scale=s) for p, r, s in dense]
+    tuned += [tune(method=method, density=0.1, widen=w) for method in ("ssvi_uniform", "ssvi") for w in (1.0, 2.0)]
+    return [*uniform, *scale, *removal, *tuned]
+
+
+CELLS = tuple([cell for net in NETS for data in DATASETS for cell in by_density(data, net)] + ablations() + longer())
+
+
+def build(cell: Cell, shape: tuple[int, ...]) -> bp.BNN:
+    """The network under N(0, prior²), its scales starting at ``init_scale`` in the network's units."""
+    start = {"init_loc": "he", "unit": cell.prior / cell.widen}
+    point = cell.method in POINTS
     return bp.BNN(
-        NETS[net](),
-        prior=bp.priors.Gaussian(prior),
+        NETS[cell.net](),
+        prior=bp.priors.Gaussian(cell.prior),
         likelihood=bp.likelihoods.Categorical(),
         input_shape=shape,
-        posterior=MapFamily(**start) if point else MeanFieldFamily(init_scale=init_scale / prior, **start),
+        posterior=MapFamily(**start) if point else MeanFieldFamily(init_scale=cell.init_scale / cell.prior, **start),
         prunable=bp.select.kernels,
     )
 
 
-def load(dataset: str, net: str) -> tuple[bp.Dataset, bp.Dataset]:
-    return bp.data.load(dataset, pad=32 if net == "lenet5" else 0)
+def load(cell: Cell) -> tuple[bp.Dataset, bp.Dataset]:
+    """What is trained on and what is judged by: the test images, or in "tune" 10,000 of the training images."""
+    data, test = bp.data.load(cell.dataset, pad=32 if cell.net == "lenet5" else 0)
+    if cell.part != "tune":
+        return data, test
+    order = np.random.default_rng(0).permutation(len(data.y))
+    x, y = np.asarray(data.x), np.asarray(data.y)
+    held, kept = (bp.Dataset(x[rows], y[rows]) for rows in (order[:10_000], order[10_000:]))
+    return kept, held
 
 
-def train(net: str, method: str, density: float, seed: int, data: bp.Dataset, epochs: int, **changes: Any) -> Any:
-    """One training; returns (bnn, fit, seconds)."""
-    sparsifier = changes.pop("sparsifier", None)
-    rate = changes.pop("rate", 3e-3)
-    point = method in ("map", "rigl", "set")
-    bnn = build(net, point, data.x.shape[1:], **changes)
-    num_steps = epochs * -(-len(data.y) // BATCH)
-    full = method.endswith("_full") or point
-    kl_weight = bp.schedules.Constant(1.0) if full else bp.schedules.LinearWarmup(0, num_steps / 2, peak=COLD)
-    pruning: dict[str, Any] = {}
-    if method.removesuffix("_full") in SPARSIFIERS:
-        pruning = {"sparsifier": sparsifier or SPARSIFIERS[method.removesuffix("_full")](density), "every": EVERY}
-    begin = time.perf_counter()
+def sparsifier(cell: Cell) -> Any:
+    changes = {"distribution": "erdos_renyi"}
+    if cell.method in POINTS:
+        changes["removal"] = "magnitude"
+    if cell.method == "set":
+        changes["addition"] = "random"
+    if cell.method == "ssvi_uniform":
+        del changes["distribution"]
+    return bp.methods.SSVI(cell.density, **changes, **({"removal": cell.removal} if cell.removal else {}))
+
+
+def train(cell: Cell, data: bp.Dataset) -> Any:
+    """One training; returns (bnn, fit)."""
+    bnn = build(cell, data.x.shape[1:])
+    num_steps = cell.epochs * -(-len(data.y) // BATCH)
+    full = cell.method.endswith("_full") or cell.method in POINTS
+    dense = cell.method in ("vi", "vi_full", "map")
     fit = bp.fit_svi(
-        jax.random.key(seed),
+        jax.random.key(cell.seed),
         bnn,
         data,
         num_steps=num_steps,
         batch_size=BATCH,
-        optimizer=optax.adam(optax.cosine_decay_schedule(rate, num_steps)),
-        estimator="weight" if point else "local",
-        kl_weight=kl_weight,
+        optimizer=optax.adam(optax.cosine_decay_schedule(cell.rate, num_steps)),
+        estimator="weight" if cell.method in POINTS else "local",
+        kl_weight=bp.schedules.Constant(1.0) if full else bp.schedules.LinearWarmup(0, num_steps / 2, peak=COLD),
         progress=False,
-        **pruning,
+        **({} if dense else {"sparsifier": sparsifier(cell), "every": EVERY}),
     )
-    return bnn, fit, time.perf_counter() - begin
+    return bnn, fit
 
 
-def judge(bnn: bp.BNN, params: Any, mask: Any, data: bp.Dataset, seed: int, draws: int = 30) -> dict[str, float]:
-    draws = 1 if isinstance(bnn.family, MapFamily) else draws
-    figures = bp.evaluate(jax.random.key(1000 + seed), bnn, params, data, mask=mask, num_samples=draws)
+def judge(cell: Cell, bnn: bp.BNN, params: Any, mask: Any, data: bp.Dataset) -> dict[str, float]:
+    draws = 1 if cell.method in POINTS else DRAWS[cell.net]
+    figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, params, data, mask=mask, num_samples=draws)
     return {name: float(figures[name]) for name in FIGURES}
 
 
-def cell(dataset: str, net: str, method: str, density: float, seed: int, out: Path, epochs: int) -> None:
-    """One row; the dense VI fit of a seed also gives the one-shot SNR rows of all densities."""
-    path = out / f"{dataset}-{net}-{method}-{density:g}-{seed}.json"
-    if path.exists():
-        return
-    data, test = load(dataset, net)
-    bnn, fit, seconds = train(net, method, density, seed, data, epochs)
-    row = {"dataset": dataset, "net": net, "seed": seed, "epochs": epochs, "seconds": seconds}
-    if method == "vi":
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Figures of the fit; a dense VI fit also has those of one-shot SNR, under ``snr/density/``."""
+    data, test = load(cell)
+    begin = time.perf_counter()
+    bnn, fit = train(cell, data)
+    record: cells.Record = {"training_seconds": time.perf_counter() - begin, **judge(cell, bnn, fit.params, fit.mask, test)}
+    if cell.method == "vi" and cell.part in ("density", "longer"):
         for cut in DENSITIES:
             pruned = bp.prune_once(fit.params, bp.methods.SNR(cut), read=bnn.read)
-            figures = judge(bnn, pruned.params, pruned.mask, test, seed, DRAWS[net])
-            name = f"{dataset}-{net}-snr-{cut:g}-{seed}.json"
-            bp.report.write_json(out / name, row | {"method": "snr", "density": cut, "figures": figures})
-    figures = judge(bnn, fit.params, fit.mask, test, seed, DRAWS[net])
-    bp.report.write_json(path, row | {"method": method, "density": density, "figures": figures})
-    print(time.strftime("%H:%M:%S"), path.stem, {k: round(v, 4) for k, v in figures.items()}, f"{seconds:.0f} s", flush=True)
+            record |= cells.flat({f"snr/{cut:g}": judge(cell, bnn, pruned.params, pruned.mask, test)})
+    if cell.part == "removal":
+        record |= beside_snr(cell, fit.mask, folder)
+    return record
 
 
-def ablation(kind: str, seed: int, out: Path, epochs: int) -> None:
-    """ "sigma": initial scales against methods; "criteria": the six removal scores. Fashion-MNIST, LeNet-300-100."""
-    data, test = load("fashion_mnist", "lenet300")
-    cells: list[tuple[str, str, float, dict[str, Any]]] = []
-    if kind == "sigma":
-        for sigma in (0.001, 0.01, 0.03, 0.1):
-            cells += [(f"{m}-{sigma:g}", m, density, {"init_scale": sigma}) for m, density in (("vi", 1.0), ("ssvi", 0.1))]
-    else:
-        for density in (0.1, 0.01):
-            for score in SCORES:
-                sparsifier = bp.methods.SSVI(density, distribution="erdos_renyi", removal=score)
-                cells.append((f"{score}-{density:g}", "ssvi", density, {"sparsifier": sparsifier}))
-    masks: dict[str, Any] = {}
-    for name, method, density, changes in cells:
-        path = out / f"{kind}-{name}-{seed}.json"
-        if path.exists():
-            continue
-        bnn, fit, seconds = train("lenet300", method, density, seed, data, epochs, **changes)
-        masks[name] = {site: np.asarray(alive) for site, alive in fit.mask.items()}
-        row = {"kind": kind, "name": name, "method": method, "density": density, "seed": seed, "epochs": epochs}
-        row |= {"seconds": seconds, "figures": judge(bnn, fit.params, fit.mask, test, seed)}
-        if name.startswith("expected_abs_over_std") and f"snr-{density:g}" in masks:
-            snr = masks[f"snr-{density:g}"]
-            row["differs_from_snr_in"] = int(sum((snr[s] != m).sum() for s, m in masks[name].items()))
-        bp.report.write_json(path, row)
-        print(time.strftime("%H:%M:%S"), path.stem, {k: round(v, 4) for k, v in row["figures"].items()}, flush=True)
+def beside_snr(cell: Cell, mask: Any, folder: Path) -> cells.Record:
+    """Leaves the mask of score 2 behind; for score 4 in how many weights it differs, where score 2 was run before."""
+    kept = folder.parent / f"snr-{cell.density:g}-{cell.epochs}-{cell.seed}.npz"
+    if cell.removal == "snr":
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(kept, **{site: np.asarray(alive) for site, alive in mask.items()})
+    if cell.removal != "expected_abs_over_std" or not kept.exists():
+        return {}
+    snr = np.load(kept)
+    return {"differs_from_snr_in": int(sum((snr[site] != np.asarray(alive)).sum() for site, alive in mask.items()))}
 
 
-def tune(out: Path) -> None:
-    """On 50,000 images of Fashion-MNIST, judged on the other 10,000 training images, LeNet-300-100, three epochs.
-
-    Prior, rate and scale by dense VI; distribution and width of the start by SSVI at density 0.1.
-    """
-    data, _ = load("fashion_mnist", "lenet300")
-    order = np.random.default_rng(0).permutation(len(data.y))
-    x, y = np.asarray(data.x), np.asarray(data.y)
-    held, kept = (bp.Dataset(x[rows], y[rows]) for rows in (order[:10_000], order[10_000:]))
-    dense = [(p, r, 0.01) for p in (0.05, 0.1, 0.3) for r in (1e-3, 3e-3)] + [(0.1, 3e-3, 0.03), (1.0, 3e-3, 0.01)]
-    trials = [(f"tune-{p:g}-{r:g}-{s:g}", "vi_full", 1.0, {"prior": p, "rate": r, "init_scale": s}) for p, r, s in dense]
-    for distribution in ("uniform", "erdos_renyi"):
-        for widen in (1.0, 2.0):
-            changes = {"sparsifier": bp.methods.SSVI(0.1, distribution=distribution), "widen": widen}
-            trials.append((f"tune-ssvi-{distribution}-{widen:g}", "ssvi", 0.1, changes))
-    for name, method, density, changes in trials:
-        if (out / f"{name}.json").exists():
-            continue
-        bnn, fit, _ = train("lenet300", method, density, 0, kept, 3, **changes)
-        figures = judge(bnn, fit.params, fit.mask, held, 0)
-        bp.report.write_json(out / f"{name}.json", {"name": name, "figures": figures})
-        print(name, {k: round(v, 4) for k, v in figures.items()}, flush=True)
+def figures(found: cells.Found, planned: list[Cell], label: str, density: float, prefix: str = "") -> list[str]:
+    """One row: means over seeds, with the range."""
+    records = [found[cell] for cell in planned if cell in found]
+    values = [[record[prefix + name] for record in records] for name in FIGURES]
+    return [label, f"{density:g}", cells.count(records, planned), *(cells.mean_and_range(v) for v in values)]
 
 
-def table(out: Path) -> str:
-    """Markdown tables: methods by density, the ablations; mean over seeds, and the range where there are several."""
-    rows = [json.loads(path.read_text()) for path in sorted(out.glob("*.json")) if not path.stem.startswith("tune")]
+def grouped(part: str, by: Callable[[Cell], Any], *only: str) -> dict[Any, list[Cell]]:
+    """The cells of a part that differ in their seed alone."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells.select(CELLS, [f"part={part}", *only]):
+        groups.setdefault(by(cell), []).append(cell)
+    return groups
+
+
+def rows(found: cells.Found, part: str, dataset: str, net: str) -> str:
+    """Methods by density, one-shot SNR last."""
+    groups = grouped(part, lambda cell: (cell.method, cell.density), f"dataset={dataset}", f"net={net}")
+    order = sorted(groups, key=lambda group: (ORDER.index(group[0]), -group[1]))
+    lines = [figures(found, groups[method, density], method, density) for method, density in order]
+    lines += [figures(found, groups["vi", 1.0], "snr", cut, f"snr/{cut:g}/") for cut in DENSITIES]
+    return cells.table(HEAD, lines, "l" + "r" * 8)
+
+
+def ablation(found: cells.Found, part: str, name: Callable[[Cell], str]) -> str:
+    groups = grouped(part, lambda cell: (name(cell), cell.density))
+    lines = [figures(found, groups[label, density], label, density) for label, density in sorted(groups)]
+    return cells.table(HEAD, lines, "l" + "r" * 8)
+
+
+def per_cent(found: cells.Found, planned: list[Cell], name: str) -> str:
+    values = [found[cell][name] for cell in planned if cell in found]
+    if not values:
+        return "missing" if planned else "-"
+    return f"{100 * np.mean(values):.1f}" + (f" ({cells.count(values, planned)})" if len(values) < len(planned) else "")
+
+
+def accuracy(found: cells.Found) -> str:
+    """Per cent, means over seeds, of the methods that have every density."""
     lines = []
-    for dataset in DATASETS:
-        for net in NETS:
-            cells = [row for row in rows if (row.get("dataset"), row.get("net")) == (dataset, net)]
-            if cells:
-                epochs = sorted({row["epochs"] for row in cells})
-                lines += ["", f"### {dataset}, {net}, {', '.join(map(str, epochs))} epochs", "", *_header("density")]
-                order = ["map", "vi", "vi_full", "ssvi", "ssvi_full", "ssvi_uniform", "rigl", "set", "snr"]
-                keys = {(row["method"], row["density"]) for row in cells}
-                for method, density in sorted(keys, key=lambda key: (order.index(key[0]), -key[1])):
-                    same = [row for row in cells if (row["method"], row["density"]) == (method, density)]
-                    lines.append(_line(f"{method} | {density:g}", same))
-    for kind, what in (("sigma", "initial scale"), ("criteria", "removal score and density")):
-        cells = [row for row in rows if row.get("kind") == kind]
-        if cells:
-            lines += ["", f"### By {what}: Fashion-MNIST, lenet300, {cells[0]['epochs']} epochs", "", *_header("density")]
-            for name in dict.fromkeys(row["name"] for row in cells):
-                same = [row for row in cells if row["name"] == name]
-                lines.append(_line(f"{name} | {same[0]['density']:g}", same))
-    return "\n".join(lines)
+    for part, dataset, net in SHOWN:
+        groups = grouped(part, lambda cell: (cell.method, cell.density), f"dataset={dataset}", f"net={net}")
+        dense = groups["vi", 1.0]
+        first = [dataset, net, str(dense[0].epochs)]
+        for method in ("ssvi", "rigl", "set"):
+            planned = [groups.get((method, density), []) for density in DENSITIES]
+            if any(planned):
+                values = [per_cent(found, same, "accuracy") for same in (dense, *planned)]
+                lines.append([*first, method, *values])
+        names = ["accuracy", *(f"snr/{density:g}/accuracy" for density in DENSITIES)]
+        lines.append([*first, "snr", *(per_cent(found, dense, name) for name in names)])
+    head = ["dataset", "net", "epochs", "method", "dense VI", *(f"{density:g}" for density in DENSITIES)]
+    return cells.table(head, lines, "llrl" + "r" * 7)
 
 
-def _header(second: str) -> list[str]:
-    return [
-        f"| method | {second} | seeds | {' | '.join(FIGURES)} |",
-        "| --- " + "| ---: " * (len(FIGURES) + 2) + "|",
-    ]
+def trials(found: cells.Found) -> str:
+    """What was chosen on images held back, one seed."""
+    shown = ("method", "prior", "rate", "init_scale", "widen")
+    lines = []
+    for cell in cells.select(CELLS, ["part=tune"]):
+        values = [f"{found[cell][name]:.4f}" if cell in found else "missing" for name in ("accuracy", "nll", "ece")]
+        lines.append([cell.method, *(f"{getattr(cell, name):g}" for name in shown[1:]), *values])
+    return cells.table([*shown, "accuracy", "nll", "ece"], lines, "l" + "r" * 7)
 
 
-def _line(label: str, rows: list[dict[str, Any]]) -> str:
-    values = [[row["figures"][name] for row in rows] for name in FIGURES]
-    spread = lambda v: f"{np.mean(v):.4f}" + (f" ({min(v):.4f} to {max(v):.4f})" if len(v) > 1 else "")  # noqa: E731
-    return f"| {label} | {len(rows)} | " + " | ".join(spread(v) for v in values) + " |"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "sigma", "criteria", "tune", "table"))
-    parser.add_argument("--out", type=Path, default=Path("runs/ssvi"))
-    parser.add_argument("--only", default="", help="data set and net, such as fashion_mnist-lenet300")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=0, help="0: the net's own")
-    parser.add_argument("--methods", nargs="*", default=[], help="names with densities, such as vi-1 ssvi-0.1; all if left out")
-    arguments = parser.parse_args()
-    if arguments.action == "tune":
-        tune(arguments.out)
-    if arguments.action == "table":
-        print(table(arguments.out))
-    for seed in arguments.seeds:
-        if arguments.action in ("sigma", "criteria"):
-            ablation(arguments.action, seed, arguments.out, arguments.epochs or EPOCHS["lenet300"])
-        if arguments.action != "run":
-            continue
-        for net in NETS:
-            for dataset in DATASETS:
-                if arguments.only not in ("", f"{dataset}-{net}"):
-                    continue
-                epochs = arguments.epochs or EPOCHS[net]
-                for method, density in METHODS:
-                    if arguments.methods and f"{method}-{density:g}" not in arguments.methods:
-                        continue
-                    cell(dataset, net, method, density, seed, arguments.out, epochs)
-
+SHOWN = dict.fromkeys((cell.part, cell.dataset, cell.net) for cell in CELLS if cell.part in ("density", "longer"))
+TABLES = {
+    "accuracy": accuracy,
+    **{"-".join(one): functools.partial(rows, part=one[0], dataset=one[1], net=one[2]) for one in SHOWN},
+    "scale": functools.partial(ablation, part="scale", name=lambda cell: f"{cell.method}-{cell.init_scale:g}"),
+    "removal": functools.partial(ablation, part="removal", name=lambda cell: f"{cell.removal}-{cell.density:g}"),
+    "tune": trials,
+}
+STUDY = cells.Study("ssvi", CELLS, run, TABLES)
 
 if __name__ == "__main__":
-    main()
+    cells.main(STUDY)

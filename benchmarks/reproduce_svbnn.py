@@ -1,8 +1,8 @@
 """The simulations of the SVBNN paper (its Tables 1 and 2), every replication of a cell in one vectorised program.
 
-    python benchmarks/reproduce_svbnn.py run --out runs/svbnn                          # every cell that is not there yet
-    python benchmarks/reproduce_svbnn.py run --out runs/svbnn --only code_x svbnn      # one simulation, one method
-    python benchmarks/reproduce_svbnn.py table --out runs/svbnn                        # the table, from what is there
+    python benchmarks/reproduce_svbnn.py run                                            # what is not in runs/svbnn.jsonl yet
+    python benchmarks/reproduce_svbnn.py run --only simulation=code_x method=svbnn      # one simulation, one method
+    python benchmarks/reproduce_svbnn.py table                                          # from the results kept here
 
 Settings of the paper and its code: Adam 5e-3, batches of 512 (all 500 rows in simulation B), 7000 epochs, one draw a step,
 lambda_opt, noise of standard deviation 1 taken as known, 30 draws for a prediction, 10,000 test rows. Simulation II comes with
@@ -11,12 +11,12 @@ prior and no gates; magnitude, a MAP fit cut along the cubic schedule to the sha
 Oracle: a MAP fit, rate decayed from 1e-2 by a cosine, that is given the relevant inputs alone. Test rows decide nothing.
 """
 
-import argparse
-import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cells
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -69,6 +69,23 @@ PUBLISHED = {
 }
 
 
+@dataclass(frozen=True)
+class Cell:
+    simulation: str
+    method: str
+    steps: int
+    replications: int = 10  # data sets and starts
+
+
+# All inputs of teacher A matter: its oracle would be the dense network again.
+CELLS = tuple(
+    Cell(name, method, setting.num_steps)
+    for name, setting in SETTINGS.items()
+    for method in METHODS
+    if (name, method) != ("teacher_a", "oracle")
+)
+
+
 def build(setting: Setting, method: str, num_inputs: int, form: str) -> bp.BNN:
     """The student network with the method's prior; every weight and bias is the method's own."""
     slab = 1.3 if form == "optimal_code" else 2.0**0.5
@@ -84,32 +101,36 @@ def build(setting: Setting, method: str, num_inputs: int, form: str) -> bp.BNN:
     )
 
 
-def run(simulation: str, method: str, replications: int, folder: Path, steps: int) -> None:
-    """Train and judge all replications of one cell; writes result.json."""
-    setting = SETTINGS[simulation]
-    drawn = [setting.draw(seed) for seed in range(replications)]
-    train, test = (
-        bp.Dataset(*(np.stack([getattr(getattr(s, part), field) for s in drawn]) for field in ("x", "y")))
-        for part in ("train", "test")
-    )
-    relevant = np.stack([s.relevant for s in drawn])
-    if method == "oracle":
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Train and judge all replications of one cell."""
+    setting = SETTINGS[cell.simulation]
+    train, test, relevant = drawn(setting, cell.replications)
+    if cell.method == "oracle":
         train, test = (bp.Dataset(d.x[..., relevant[0]], d.y) for d in (train, test))
-    form = "optimal" if simulation == "paper_x" else "optimal_code"
-    bnn = build(setting, method, train.x.shape[-1], form)
-    fit = {"num_steps": steps or setting.num_steps, "batch_size": setting.batch_size, "optimizer": optax.adam(5e-3)}
+    form = "optimal" if cell.simulation == "paper_x" else "optimal_code"
+    bnn = build(setting, cell.method, train.x.shape[-1], form)
+    fit = {"num_steps": cell.steps, "batch_size": setting.batch_size, "optimizer": optax.adam(5e-3)}
     begin = time.perf_counter()
-    if method == "oracle":
-        fit["optimizer"] = optax.adam(optax.cosine_decay_schedule(1e-2, fit["num_steps"]))
+    if cell.method == "oracle":
+        fit["optimizer"] = optax.adam(optax.cosine_decay_schedule(1e-2, cell.steps))
     mask: dict[str, Any] = {}
-    if method == "magnitude":
+    if cell.method == "magnitude":
         params, mask = gradual_magnitude(setting, bnn, train, fit)
     else:
         params, _ = bp.fit_replicates(jax.random.key(0), bnn, train, progress=False, **fit)
     seconds = time.perf_counter() - begin
-    result = judge(bnn, params, mask, train, test, relevant, 1 if method in POINTS else 30)
-    result |= {"simulation": simulation, "method": method, "steps": fit["num_steps"], "seconds": seconds}
-    bp.report.write_json(folder / "result.json", result)
+    figures = judge(bnn, params, mask, train, test, relevant, 1 if cell.method in POINTS else 30)
+    return {**figures, "training_seconds": seconds}
+
+
+def drawn(setting: Setting, replications: int) -> tuple[bp.Dataset, bp.Dataset, np.ndarray]:
+    """Training and test rows of all replications, and which inputs are relevant, (replications, inputs)."""
+    made = [setting.draw(seed) for seed in range(replications)]
+    train, test = (
+        bp.Dataset(*(np.stack([getattr(getattr(s, part), field) for s in made]) for field in ("x", "y")))
+        for part in ("train", "test")
+    )
+    return train, test, np.stack([s.relevant for s in made])
 
 
 def gradual_magnitude(setting: Setting, bnn: bp.BNN, train: bp.Dataset, fit: dict[str, Any]) -> tuple[Any, Any]:
@@ -162,50 +183,29 @@ def judge(bnn: Any, params: Any, mask: Any, train: Any, test: Any, relevant: np.
     return result
 
 
-def table(out: Path) -> str:
-    """Markdown: mean and standard deviation over replications, beside the published figures."""
+def simulations(found: cells.Found) -> str:
+    """Mean and standard deviation over replications, beside the published figures."""
     head = ["simulation", "method", "replications", "train RMSE", "test RMSE", "FPR %", "FNR %", "coverage %", "weights left %"]
-    lines = [
-        f"| {' | '.join([*head, 'published: test RMSE / FPR / FNR / coverage / left', 's per replication'])} |",
-        f"|{' --- |' * (len(head) + 2)}",
-    ]
-    for simulation in SETTINGS:
-        for method in METHODS:
-            path = out / f"{simulation}-{method}" / "result.json"
-            if not path.exists():
-                continue
-            r = json.loads(path.read_text())
-            count = len(r["test_rmse"])
-            cells = [_spread(r["train_rmse"], 1, 3), _spread(r["test_rmse"], 1, 3)]
-            cells += [_spread(r[name], 100, 1) for name in ("fpr", "fnr", "coverage", "sparsity")]
-            beside = PUBLISHED.get((simulation, method), "-")
-            lines.append(f"| {simulation} | {method} | {count} | {' | '.join(cells)} | {beside} | {r['seconds'] / count:.0f} |")
-    return "\n".join(lines)
+    head += ["published: test RMSE / FPR / FNR / coverage / left", "s per replication"]
+    rows = []
+    for cell in CELLS:
+        record, beside = found.get(cell), PUBLISHED.get((cell.simulation, cell.method), "-")
+        if record is None:
+            rows.append([cell.simulation, cell.method, f"0 of {cell.replications}", *["missing"] * 6, beside, "-"])
+            continue
+        figures = [_spread(record[name], 1, 3) for name in ("train_rmse", "test_rmse")]
+        figures += [_spread(record[name], 100, 1) for name in ("fpr", "fnr", "coverage", "sparsity")]
+        seconds = f"{record['training_seconds'] / cell.replications:.0f}"
+        rows.append([cell.simulation, cell.method, str(cell.replications), *figures, beside, seconds])
+    return cells.table(head, rows, "l" * len(head))
 
 
-def _spread(values: list[float], factor: float, digits: int) -> str:
-    known = [v for v in values if v is not None and np.isfinite(v)]
-    if not known:
-        return "-"
-    return f"{factor * np.mean(known):.{digits}f} ± {factor * np.std(known, ddof=1):.{digits}f}"
+def _spread(values: list[float | None], factor: float, digits: int) -> str:
+    known = [v for v in values if v is not None]
+    return cells.mean_and_spread(known, digits, factor) if known else "-"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "table"))
-    parser.add_argument("--out", type=Path, default=Path("runs/svbnn"))
-    parser.add_argument("--replications", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=0, help="0: the setting's own")
-    parser.add_argument("--only", nargs=2, metavar=("SIMULATION", "METHOD"))
-    arguments = parser.parse_args()
-    if arguments.action == "run":
-        chosen = [tuple(arguments.only)] if arguments.only else [(s, m) for s in SETTINGS for m in METHODS]
-        for simulation, method in chosen:
-            folder = arguments.out / f"{simulation}-{method}"
-            if not (folder / "result.json").exists():
-                run(simulation, method, arguments.replications, folder, arguments.steps)
-    print(table(arguments.out))
-
+STUDY = cells.Study("svbnn", CELLS, run, {"simulations": simulations})
 
 if __name__ == "__main__":
-    main()
+    cells.main(STUDY)

@@ -1,26 +1,25 @@
 """UCI regressions by Gaussian spike-and-slab networks, pruned by inclusion: Table 2 and 3 of Saha, Liu & Liang (2024).
 
-    python benchmarks/reproduce_uci.py run --out runs/uci                      # all sets that are not there yet
-    python benchmarks/reproduce_uci.py run --out runs/uci --only yacht         # one set
-    python benchmarks/reproduce_uci.py table --out benchmarks/results/uci      # the tables, from what is there
-    python benchmarks/reproduce_uci.py tune --only yacht --set rate=0.01       # one trial on validation rows
+    python benchmarks/reproduce_uci.py run                                                  # what is not in runs/uci.jsonl yet
+    python benchmarks/reproduce_uci.py run --only name=yacht                                # one set
+    python benchmarks/reproduce_uci.py run --only name=yacht --set rows=validation rate=.02 # one trial on validation rows
+    python benchmarks/reproduce_uci.py table                                                # from the results kept here
 
 The protocol of Hernández-Lobato & Adams (2015): their published splits (90 : 10), inputs and targets standardised with the
 training rows, one hidden layer of 50 ReLU units. All splits of a set are trained side by side in one program. Weights and
 biases together are ranked by their inclusion p* and the least are cut; once as they are, and once refitted under the mask.
-`tune` trains on 90 % of the training rows of the first three splits and scores the rest of them; test rows are not looked at.
+With ``rows=validation`` 90 % of the training rows of the first three splits are trained on and the rest of them is scored;
+test rows are not looked at.
 """
 
-import argparse
-import dataclasses
 import functools
-import json
 import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cells
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -43,9 +42,10 @@ DRAWS = 50
 
 
 @dataclass(frozen=True)
-class Setting:
+class Cell:
     """How one set is fitted. ``warm``: share of the steps over which the penalty's weight rises to 1."""
 
+    name: str
     steps: int = 6000
     batch: int = 100
     rate: float = 1e-2
@@ -57,17 +57,18 @@ class Setting:
     noise: str = "vague"
     estimator: str = "local"
     splits: int = 20
+    rows: str = "test"
 
 
-SETTINGS = {
-    "boston_housing": Setting(),
-    "concrete": Setting(),
-    "naval_propulsion_plant": Setting(steps=5000, batch=200, splits=3),
-    "power_plant": Setting(steps=8000, batch=200),
-    "protein_tertiary_structure": Setting(steps=12_000, batch=200, refit=500, splits=3),
-    "wine_quality_red": Setting(),
-    "yacht": Setting(),
-}
+CELLS = (
+    Cell("boston_housing"),
+    Cell("concrete"),
+    Cell("naval_propulsion_plant", steps=5000, batch=200, splits=3),
+    Cell("power_plant", steps=8000, batch=200),
+    Cell("protein_tertiary_structure", steps=12_000, batch=200, refit=500, splits=3),
+    Cell("wine_quality_red"),
+    Cell("yacht"),
+)
 # The paper's Table 3 (full sBNN; best of sBNN, SVBNN, HS-BNN, Dropout, PBP) and its Table 2 at drop rates of 50, 75 and 90 %.
 PUBLISHED = {
     "boston_housing": (3.07, 2.97, (3.07, 3.69, 6.22)),
@@ -84,15 +85,15 @@ PUBLISHED = {
 VAGUE_NOISE = bp.likelihoods.Normal(noise_shape=1.0, noise_rate=1e-3)
 
 
-def build(setting: Setting, num_inputs: int) -> bp.BNN:
+def build(cell: Cell, num_inputs: int) -> bp.BNN:
     """One hidden layer of 50 ReLU units under the spike and slab."""
-    slab = math.exp(setting.log_slab)
+    slab = math.exp(cell.log_slab)
     return bp.BNN(
         bp.nets.MLP(hidden=(50,), num_outputs=1, activation=nn.relu),
-        prior=bp.priors.GaussianSlab(spike_scale=math.exp(setting.log_spike), slab_scale=slab),
-        likelihood=VAGUE_NOISE if setting.noise == "vague" else bp.likelihoods.Normal(),
+        prior=bp.priors.GaussianSlab(spike_scale=math.exp(cell.log_spike), slab_scale=slab),
+        likelihood=VAGUE_NOISE if cell.noise == "vague" else bp.likelihoods.Normal(),
         input_shape=(num_inputs,),
-        posterior=MeanFieldFamily(init_scale=setting.init_scale / slab, init_loc="he", unit=slab),
+        posterior=MeanFieldFamily(init_scale=cell.init_scale / slab, init_loc="he", unit=slab),
     )
 
 
@@ -112,13 +113,13 @@ def _each(train: bp.Dataset, test: bp.Dataset) -> list[tuple[Any, Any]]:
     return list(zip(zip(train.x, train.y, strict=True), zip(test.x, test.y, strict=True), strict=True))
 
 
-def recipe(bnn: bp.BNN, setting: Setting, num_rows: int) -> Recipe:
+def recipe(bnn: bp.BNN, cell: Cell, num_rows: int) -> Recipe:
     """What a fit is made of: one for the fit and its refits, so that all of them share a compilation."""
-    kl_weight = bp.schedules.LinearWarmup(0, setting.warm * setting.steps) if setting.warm else bp.schedules.Constant(1.0)
-    rate = optax.cosine_decay_schedule(setting.rate, setting.steps)
+    kl_weight = bp.schedules.LinearWarmup(0, cell.warm * cell.steps) if cell.warm else bp.schedules.Constant(1.0)
+    rate = optax.cosine_decay_schedule(cell.rate, cell.steps)
     steps = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate))
     keywords = (("train", True), ("num_rows", num_rows))
-    return Recipe(bnn, make_elbo(setting.estimator, 1), steps, KeepAll(), kl_weight, reader(bnn), setting.batch, keywords, None)
+    return Recipe(bnn, make_elbo(cell.estimator, 1), steps, KeepAll(), kl_weight, reader(bnn), cell.batch, keywords, None)
 
 
 def everything(bnn: bp.BNN, splits: int) -> dict[str, Any]:
@@ -126,9 +127,9 @@ def everything(bnn: bp.BNN, splits: int) -> dict[str, Any]:
 
 
 def refit(
-    key: jax.Array, how: Recipe, params: dict[str, Any], mask: dict[str, Any], data: bp.Dataset, setting: Setting
+    key: jax.Array, how: Recipe, params: dict[str, Any], mask: dict[str, Any], data: bp.Dataset, cell: Cell
 ) -> dict[str, Any]:
-    """Train on from ``params`` under a mask, all splits side by side: the last ``setting.refit`` steps once more.
+    """Train on from ``params`` under a mask, all splits side by side: the last ``cell.refit`` steps once more.
 
     The schedules are wound back by so many steps (Renda, Frankle & Carbin 2020), the moments of Adam start anew.
     """
@@ -138,13 +139,13 @@ def refit(
     carry = init(jax.random.split(key, len(data.x)), data)
     sites = find_sites(how.program, example.abstract())
     begin = jax.vmap(lambda fresh, given: start_params(carry._replace(params=fresh, mutable={}), given, sites).params)
-    first = jnp.asarray(setting.steps - setting.refit, jnp.int32)
+    first = jnp.asarray(cell.steps - cell.refit, jnp.int32)
     moved = lambda s: s._replace(count=jnp.full_like(s.count, first)) if isinstance(s, optax.ScaleByScheduleState) else s  # noqa: E731
     opt_state = jax.tree.map(moved, carry.opt_state, is_leaf=lambda s: isinstance(s, optax.ScaleByScheduleState))
     # A copy: the loop gives its first state's memory away.
     carry = carry._replace(params=jax.tree.map(jnp.copy, begin(carry.params, params)), opt_state=opt_state, step=first)
-    for done in range(0, setting.refit, CHUNK):
-        carry, _ = run(carry, data, mask, jnp.asarray(min(CHUNK, setting.refit - done), jnp.int32))
+    for done in range(0, cell.refit, CHUNK):
+        carry, _ = run(carry, data, mask, jnp.asarray(min(CHUNK, cell.refit - done), jnp.int32))
     return write(constrain(carry.params), mask)
 
 
@@ -173,22 +174,22 @@ def score(key: jax.Array, bnn: bp.BNN, params: dict[str, Any], test: bp.Dataset,
 
 
 def fit_and_score(
-    train: bp.Dataset, test: bp.Dataset, setting: Setting, seed: int = 0, densities: tuple[float, ...] = DENSITIES
-) -> dict[str, Any]:
-    """Raw splits (splits, rows, ...) in; figures by drop rate out, cut and refitted."""
+    train: bp.Dataset, test: bp.Dataset, cell: Cell, seed: int = 0, densities: tuple[float, ...] = DENSITIES
+) -> cells.Record:
+    """Raw splits (splits, rows, ...) in; figures of every split out, under ``drop rate/cut or refit/metric``."""
     begin = time.perf_counter()
     train, test, *units = standardise(train, test)
-    bnn = build(setting, train.x.shape[-1])
+    bnn = build(cell, train.x.shape[-1])
     keys = iter(jax.random.split(jax.random.key(seed), 20))
-    how = recipe(bnn, setting, train.x.shape[1])
+    how = recipe(bnn, cell, train.x.shape[1])
     fits = bp.fit_replicates(
         next(keys),
         bnn,
         train,
-        num_steps=setting.steps,
-        batch_size=setting.batch,
+        num_steps=cell.steps,
+        batch_size=cell.batch,
         optimizer=how.optimizer,
-        estimator=setting.estimator,
+        estimator=cell.estimator,
         kl_weight=how.kl_weight,
         mask=everything(bnn, len(train.x)),
         progress=False,
@@ -199,19 +200,13 @@ def fit_and_score(
     figures: dict[str, Any] = {"0": {"cut": score(next(keys), bnn, fits.params, test, units)}}
     for density in densities:
         mask = cutter(bnn)(fits.params, density)
-        cell = {"cut": score(next(keys), bnn, write(fits.params, mask), test, units)}
-        if setting.refit:
-            cell["refit"] = score(next(keys), bnn, refit(next(keys), how, fits.params, mask, train, setting), test, units)
-        figures[f"{100 * (1 - density):.0f}"] = cell
+        dropped = {"cut": score(next(keys), bnn, write(fits.params, mask), test, units)}
+        if cell.refit:
+            dropped["refit"] = score(next(keys), bnn, refit(next(keys), how, fits.params, mask, train, cell), test, units)
+        figures[f"{100 * (1 - density):.0f}"] = dropped
         say(f"{100 * (1 - density):.0f} % cut after {time.perf_counter() - begin:.0f} s")
-    return {
-        "setting": dataclasses.asdict(setting),
-        "splits": len(train.x),
-        "figures": figures,
-        "mean_rmse": (np.sqrt(np.mean(test.y.astype(np.float64) ** 2, axis=1)) * units[1]).tolist(),
-        "included": included.tolist(),
-        "seconds": time.perf_counter() - begin,
-    }
+    mean_rmse = np.sqrt(np.mean(test.y.astype(np.float64) ** 2, axis=1)) * units[1]
+    return {**cells.flat(figures), "mean_rmse": mean_rmse.tolist(), "included": included.tolist()}
 
 
 def validation(train: bp.Dataset, splits: int = 3, share: float = 0.1) -> tuple[bp.Dataset, bp.Dataset]:
@@ -223,78 +218,52 @@ def validation(train: bp.Dataset, splits: int = 3, share: float = 0.1) -> tuple[
     return pick(order[held:]), pick(order[:held])
 
 
-def tune(name: str, changes: list[str], out: Path) -> None:
-    """One trial, kept as JSON so that what was tried can be counted."""
-    setting = _changed(SETTINGS[name], changes)
-    parts = validation(bp.data.uci_splits(name, standardise=False)[0])
-    result = fit_and_score(*parts, setting, seed=100)
-    line = {k: {how: _spread(v["rmse"]) for how, v in cell.items()} for k, cell in result["figures"].items()}
-    full = result["figures"]["0"]["cut"]
-    more = {"nll": _spread(full["nll"]), "noise": _spread(full["noise_scale"]), "included": _spread(result["included"])}
-    print(name, changes, line, more, f"{result['seconds']:.0f} s", flush=True)
-    trial = {"set": name, "setting": result["setting"], "rmse": line, **more, "seconds": result["seconds"]}
-    bp.report.write_json(out / "trials" / f"{name}-{time.time_ns() // 10**6}.json", trial)
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """All splits of one set."""
+    train, test = bp.data.uci_splits(cell.name, standardise=False)
+    if cell.rows == "validation":
+        return fit_and_score(*validation(train), cell, seed=100)
+    first = (bp.Dataset(*(field[: cell.splits] for field in part)) for part in (train, test))
+    return fit_and_score(*first, cell)
 
 
-def _changed(setting: Setting, changes: list[str]) -> Setting:
-    pairs = dict(change.split("=") for change in changes)
-    types = {field.name: type(getattr(setting, field.name)) for field in dataclasses.fields(setting)}
-    return dataclasses.replace(
-        setting, **{name: types[name](float(v) if types[name] is int else v) for name, v in pairs.items()}
-    )
-
-
-def table(out: Path) -> str:
-    """Markdown: mean and standard error over splits, beside the published figures."""
-    found = {name: json.loads((out / f"{name}.json").read_text()) for name in SETTINGS if (out / f"{name}.json").exists()}
-    lines = [
-        "| set | splits | RMSE | NLL | coverage of 95 % | p* > 1/2 | sBNN paper | best published | predicting the mean |",
-        "| --- | ---: | --- | --- | --- | ---: | ---: | ---: | ---: |",
+def whole(found: cells.Found) -> str:
+    """Without a cut: mean and standard error over splits, beside the published figures."""
+    head = [
+        "set",
+        "splits",
+        "RMSE",
+        "NLL",
+        "coverage of 95 %",
+        "p* > 1/2",
+        "sBNN paper",
+        "best published",
+        "predicting the mean",
     ]
-    for name, result in found.items():
-        full = result["figures"]["0"]["cut"]
-        cells = [_spread(full[metric]) for metric in ("rmse", "nll", "coverage")]
-        share, mean = 100 * np.mean(result["included"]), np.mean(result["mean_rmse"])
-        paper, best, _ = PUBLISHED[name]
-        row = [name, str(result["splits"]), *cells, f"{share:.0f} %", f"{paper:.2f}", f"{best:.2f}", f"{mean:.4g}"]
-        lines.append(f"| {' | '.join(row)} |")
-    lines += ["", "| set | " + " | ".join(f"RMSE, {d} % cut: as it is / refitted / paper" for d in (50, 75, 90)) + " |"]
-    lines.append("| --- |" + " --- |" * 3)
-    for name, result in found.items():
-        cells = []
-        for dropped, paper in zip(("50", "75", "90"), PUBLISHED[name][2], strict=True):
-            cell = result["figures"][dropped]
-            cells.append(" / ".join([*(_spread(cell[how]["rmse"]) for how in ("cut", "refit") if how in cell), f"{paper:.2f}"]))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = []
+    for cell in CELLS:
+        record, (paper, best, _) = found.get(cell, {}), PUBLISHED[cell.name]
+        figures = [cells.mean_and_error(record.get(f"0/cut/{metric}", [])) for metric in ("rmse", "nll", "coverage")]
+        share = f"{100 * np.mean(record['included']):.0f} %" if record else "missing"
+        mean = f"{np.mean(record['mean_rmse']):.4g}" if record else "missing"
+        rows.append([cell.name, str(cell.splits if record else 0), *figures, share, f"{paper:.2f}", f"{best:.2f}", mean])
+    return cells.table(head, rows, "lrlllrrrr")
 
 
-def _spread(values: list[float]) -> str:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{np.mean(values):.4g} ± {error:.2g}"
+def by_drop_rate(found: cells.Found) -> str:
+    """RMSE by drop rate, cut and refitted, beside the paper's."""
+    head = ["set"] + [f"RMSE, {d} % cut: as it is / refitted / paper" for d in (50, 75, 90)]
+    rows = []
+    for cell in CELLS:
+        record, columns = found.get(cell, {}), []
+        for drop, paper in zip(("50", "75", "90"), PUBLISHED[cell.name][2], strict=True):
+            figures = [cells.mean_and_error(record.get(f"{drop}/{how}/rmse", [])) for how in ("cut", "refit")]
+            columns.append(" / ".join([*figures, f"{paper:.2f}"]))
+        rows.append([cell.name, *columns])
+    return cells.table(head, rows, "llll")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "tune", "table"))
-    parser.add_argument("--out", type=Path, default=Path("runs/uci"))
-    parser.add_argument("--only", nargs="*", default=list(SETTINGS))
-    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE")
-    arguments = parser.parse_args()
-    for name in arguments.only if arguments.action != "table" else []:
-        if arguments.action == "tune":
-            tune(name, arguments.set, arguments.out)
-        elif not (arguments.out / f"{name}.json").exists():
-            setting = _changed(SETTINGS[name], arguments.set)
-            parts = (
-                bp.Dataset(*(field[: setting.splits] for field in part)) for part in bp.data.uci_splits(name, standardise=False)
-            )
-            result = fit_and_score(*parts, setting)
-            bp.report.write_json(arguments.out / f"{name}.json", {"set": name, **result})
-            print(name, f"{result['seconds']:.0f} s", flush=True)
-    if arguments.action != "tune":
-        print(table(arguments.out))
-
+STUDY = cells.Study("uci", CELLS, run, {"whole": whole, "dropped": by_drop_rate})
 
 if __name__ == "__main__":
-    main()
+    cells.main(STUDY)

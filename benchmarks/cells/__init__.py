@@ -1,0 +1,29 @@
+"""One harness for all studies: cells of settings, a function that runs one, and a line of JSON for each that is finished."""
+
+from cells.command import main
+from cells.markdown import count, flat, mean_and_error, mean_and_range, mean_and_spread, table
+from cells.records import Record, append, read
+from cells.settings import change, key, select, settings, with_seeds
+from cells.study import Found, Study, found, tables
+
+__all__ = [
+    "Found",
+    "Record",
+    "Study",
+    "append",
+    "change",
+    "count",
+    "flat",
+    "found",
+    "key",
+    "main",
+    "mean_and_error",
+    "mean_and_range",
+    "mean_and_spread",
+    "read",
+    "select",
+    "settings",
+    "table",
+    "tables",
+    "with_seeds",
+]

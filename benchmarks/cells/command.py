@@ -1,0 +1,72 @@
+"""The command line that every study has."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cells.settings import Cell, change, key, select, settings, with_seeds
+from cells.study import Study, finish, found, tables
+
+KEPT = Path(__file__).resolve().parents[1] / "results"
+RUNS = Path("runs")
+
+
+def main(study: Study, words: Sequence[str] | None = None) -> None:
+    """Do what the command line asks; what it gets wrong ends with a sentence."""
+    arguments = parser(study).parse_args(words)
+    try:
+        if arguments.action == "table":
+            print(tables(study, arguments.out or KEPT))
+        elif arguments.action == "draw":
+            draw(study, arguments.out or KEPT)
+        else:
+            run(study, chosen(study, arguments), arguments.out or RUNS)
+    except ValueError as error:
+        raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
+
+
+def parser(study: Study) -> argparse.ArgumentParser:
+    """run, table, draw; which cells, and where their records are."""
+    fields = f"names: {', '.join(settings(study.cells[0]))}"
+    about = sys.modules[study.run.__module__].__doc__
+    made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("action", choices=("run", "table", "draw")[: 3 if study.draw else 2])
+    made.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME=VALUE[,VALUE]", help=f"cells with these settings; {fields}"
+    )
+    made.add_argument("--seeds", nargs="+", type=int, default=[], metavar="SEED", help="these seeds in place of the study's")
+    made.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="change a setting; its records are in no table"
+    )
+    made.add_argument(
+        "--out",
+        type=Path,
+        help=f"folder of {study.name}.jsonl (run: runs, finished cells are skipped; otherwise: the results kept here)",
+    )
+    return made
+
+
+def chosen(study: Study, arguments: argparse.Namespace) -> list[Cell]:
+    """The study's cells, narrowed and changed as asked."""
+    cells = select(study.cells, arguments.only)
+    if not cells:
+        raise ValueError(f"--only {' '.join(arguments.only)} leaves none of the {len(study.cells)} cells.")
+    cells = with_seeds(cells, arguments.seeds) if arguments.seeds else cells
+    return list(dict.fromkeys(change(cell, arguments.set) for cell in cells))
+
+
+def run(study: Study, cells: Sequence[Cell], out: Path) -> None:
+    """Run what is not there yet, one after the other, and show the tables."""
+    for number, cell in enumerate(cells, start=1):
+        begin = time.perf_counter()
+        done = f"{time.perf_counter() - begin:.0f} s" if finish(study, cell, out, RUNS) else "there already"
+        print(f"{time.strftime('%H:%M:%S')} {number} of {len(cells)}: {key(cell)}: {done}", flush=True)
+    print(f"\nRecords: {out / study.name}.jsonl\n\n{tables(study, out)}")
+
+
+def draw(study: Study, out: Path) -> None:
+    """Write the study's figures beside its records."""
+    assert study.draw is not None
+    study.draw(found(study, out), out / study.name)

@@ -1,0 +1,65 @@
+"""The file of a study: a line of JSON for each finished cell, added in one write, read with an eye for lines cut short."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+
+
+def append(path: Path, record: Record) -> None:
+    """Add one line, in a single write that is forced to disk.
+
+    What a killed writer left of its own line is closed off by a line break, so that `read` can see it for what it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(plain(record), allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    with open(path, "a+b", buffering=0) as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        if file.write(line) != len(line):
+            raise OSError(f"{path}: the last record was written in part. Remedy: free some disk space and run again.")
+        os.fsync(file.fileno())
+
+
+def read(path: Path) -> dict[str, Record]:
+    """Key of a cell -> its record. A line that is no record is left out with a warning: its cell counts as missing.
+
+    Raises ``ValueError`` where two lines have the same cell, for nothing says which of them holds.
+    """
+    records: dict[str, Record] = {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
+        record = _record(line)
+        if record is None:
+            warnings.warn(f"{path}, line {number} is cut short or damaged and was left out: its cell is missing.", stacklevel=2)
+        elif record["cell"] in records:
+            raise ValueError(f"{path}, line {number}: {record['cell']!r} is there twice. Remedy: delete one of the two lines.")
+        else:
+            records[record["cell"]] = record
+    return records
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        found = json.loads(line)
+    except ValueError:  # also where bytes are no text
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("cell"), str) else None
+
+
+def plain(value: Any) -> Any:
+    """In JSON's own types: arrays become lists, and NaN and infinities, which JSON lacks, ``None``."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if hasattr(value, "__array__"):
+        return plain(np.asarray(value).tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,60 @@
+"""A study: its cells, the function that runs one, and the tables made from what is finished."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cells.provenance import provenance
+from cells.records import Record, append, read
+from cells.settings import Cell, key, settings
+
+Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the study's order
+
+
+@dataclass(frozen=True)
+class Study:
+    """``run(cell, folder)`` gives a flat record; ``folder`` is the cell's own, for checkpoints, and need not exist yet."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    run: Callable[[Cell, Path], Record]
+    tables: Mapping[str, Callable[[Found], str]]
+    draw: Callable[[Found, Path], None] | None = field(default=None)
+
+
+def found(study: Study, out: Path) -> Found:
+    """What the study's file in ``out`` holds of its cells; records of other settings are no part of it."""
+    records = read(out / f"{study.name}.jsonl")
+    return {cell: records[key(cell)] for cell in study.cells if key(cell) in records}
+
+
+def tables(study: Study, out: Path) -> str:
+    """All tables in markdown, and how many cells they lack."""
+    have = found(study, out)
+    missing = [key(cell) for cell in study.cells if cell not in have]
+    told = [f"{len(missing)} of {len(study.cells)} cells are missing, {missing[0]!r} first."] if missing else []
+    return "\n\n".join([make(have) for make in study.tables.values()] + told)
+
+
+def finish(study: Study, cell: Cell, out: Path, scratch: Path) -> bool:
+    """Run a cell and add its record to the study's file; False if it was there."""
+    path = out / f"{study.name}.jsonl"
+    if key(cell) in read(path):
+        return False
+    stamp, begin = provenance(), time.perf_counter()
+    result = study.run(cell, scratch / study.name / key(cell).replace(" ", ","))
+    append(path, stamped(cell, result, stamp | {"seconds": time.perf_counter() - begin}))
+    return True
+
+
+def stamped(cell: Cell, result: Record, stamp: Mapping[str, Any]) -> Record:
+    """One flat record of settings, results and origin; names must differ."""
+    parts = ({"cell": key(cell)}, settings(cell), result, stamp)
+    names = [name for part in parts for name in part]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"a record has its settings, results and origin side by side: {', '.join(twice)} would be there twice."
+        )
+    return {name: value for part in parts for name, value in part.items()}
