@@ -172,8 +172,8 @@ class Loop:
 class Compiled(NamedTuple):
     """The jitted functions of a `Loop`; see its methods."""
 
-    init: Callable[..., Carry]
-    run: Callable[..., tuple[Carry, jax.Array, jax.Array]]
+    init: Any  # jitted; `FitCheckpoints.of_traces` asks for its trace
+    run: Any
     keep: Callable[..., Carry]
     whole: Callable[..., tuple[dict[str, Any], dict[str, Any]]]
     prune: Callable[..., tuple[SparseState, Info]]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from numpyro.infer import ELBO
 
@@ -14,12 +15,13 @@ from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.compiled import Recipe, as_it_is, compile_loop
 from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.fingerprint import fingerprint
 from bayesprune.infer.interruption import interruption
 from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
-from bayesprune.infer.resume import fingerprint, open_checkpoints
+from bayesprune.infer.resume import open_checkpoints
 from bayesprune.infer.sites import Example
 from bayesprune.infer.standing import Standing
 from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params, start_storage
@@ -137,12 +139,19 @@ def fit_svi(
     keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
     recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh, augment, remat=remat)
+    decisive = {
+        "data": data, "mask": mask, "init_params": init_params, "storage": storage, "every": periods.every,
+        "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
+    }  # fmt: skip
+    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, rng_key, decisive))
     loop = compile_loop(recipe, Example.of(data))
     carry = start_params(loop.init(rng_key, data), init_params, loop)
     updates = num_steps / periods.every if periods.every else 0.0
     sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
-    checkpoints = open_checkpoints(checkpoint, fingerprint(rng_key, data.x.shape[0], periods.every, storage, recipe))
+    checkpoints = checkpoints.of_traces(
+        lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
+    )
     with checkpoints.alone():
         standing, record = checkpoints.resume(Standing(carry, sparse), Record.empty(num_steps))
         with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:

@@ -1,7 +1,7 @@
 """Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
 
 import os
-import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesprune.core.lock import alone_in
 from bayesprune.infer.checkpoint import Checkpoints, check_same_settings
-from bayesprune.infer.compiled import Recipe
+from bayesprune.infer.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.infer.record import Record
 from bayesprune.infer.standing import Standing
 
@@ -22,6 +22,9 @@ class NoCheckpoints:
 
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "NoCheckpoints":
+        return self
 
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
         return standing, record
@@ -41,50 +44,58 @@ class FitCheckpoints:
         """Keeps other fits out of the folder; the processes of one fit on several machines share it, and write the same."""
         return alone_in(self.checkpoints.folder) if jax.process_count() == 1 else nullcontext()
 
+    def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "FitCheckpoints":
+        """The same, with the traces of the fit's start and step in the fingerprint, where a checkpoint must agree with them."""
+        fingerprint = self.fingerprint | of_traces(*traces())
+        step = self.checkpoints.latest()
+        if step is not None:
+            _check_same(self.checkpoints.metadata(step)["fingerprint"], fingerprint, self.checkpoints.folder)
+        return FitCheckpoints(self.checkpoints, fingerprint)
+
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
         step = self.checkpoints.latest()
         if step is None:
             return standing, record
         metadata = self.checkpoints.metadata(step)
-        check_same_settings(metadata["fingerprint"], self.fingerprint, self.checkpoints.folder)
         now = (standing.carry, standing.sparse)
         best = now if metadata.get("has_best") else None
         (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
-        record = Record(record.losses, metadata["history"], metadata["stopped"])
-        record.add_losses(0, losses[: len(record.losses)])
+        record = Record(record.losses, metadata["planned"], metadata["history"], metadata["stopped"])
+        record.add_losses(0, losses)
         return Standing(carry, sparse, best), record
 
     def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
-        metadata["has_best"] = standing.best is not None
+        metadata |= {"planned": record.planned, "has_best": standing.best is not None}
         state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
         self.checkpoints.save(step, state, metadata)
 
 
-def fingerprint(rng_key: jax.Array, num_rows: int, every: int, storage: str, recipe: Recipe) -> dict[str, Any]:
-    """The settings of a fit that must not change between start and resumption."""
-    return {
-        "rng_key": jax.random.key_data(rng_key).tolist(),
-        "rows": num_rows,
-        "batch_size": recipe.batch_size,
-        "sparsifier": spelled(recipe.sparsifier),
-        "every": every,
-        "estimator": type(recipe.elbo).__name__,
-        "kl_weight": spelled(recipe.kl_weight),
-        "storage": storage,
-        "augment": spelled(recipe.augment),
-    }
+def open_checkpoints(
+    folder: str | os.PathLike[str] | None, num_steps: int, fingerprint: Callable[[], dict[str, Any]]
+) -> FitCheckpoints | NoCheckpoints:
+    """The checkpoints in ``folder``, made if need be; none for None, and no fingerprint is taken.
 
-
-def spelled(value: Any) -> str:
-    """What a setting looks like in every process: its representation without the addresses of functions.
-
-    >>> spelled(lambda step: 1.0)
-    '<function <lambda>>'
+    Raises `ValueError` where the folder holds a fit of other settings, by name, or one of more steps than ``num_steps``.
     """
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    if folder is None:
+        return NoCheckpoints()
+    checkpoints = Checkpoints(folder)
+    opened, step = FitCheckpoints(checkpoints, fingerprint()), checkpoints.latest()
+    if step is None:
+        return opened
+    # The traces are compared later: what has a name is told by it, before anything is compiled.
+    saved = {name: word for name, word in checkpoints.metadata(step)["fingerprint"].items() if name not in STEPS}
+    _check_same(saved, opened.fingerprint, checkpoints.folder)
+    if step > num_steps:
+        raise ValueError(
+            f"num_steps={num_steps}, but {os.fspath(checkpoints.folder)} holds the fit at step {step}, and there is no way "
+            "back: give at least as many steps, or another folder."
+        )
+    return opened
 
 
-def open_checkpoints(folder: str | os.PathLike[str] | None, fingerprint: dict[str, Any]) -> FitCheckpoints | NoCheckpoints:
-    """The checkpoints in ``folder``, made if need be; none for None."""
-    return NoCheckpoints() if folder is None else FitCheckpoints(Checkpoints(folder), fingerprint)
+def _check_same(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    if saved.get("jax") != current["jax"]:
+        saved, current = ({n: v for n, v in words.items() if n not in (*TRACED, "jax")} for words in (saved, current))
+    check_same_settings(saved, current, folder)
