@@ -153,7 +153,7 @@ def fit_svi(
         lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
     )
     with checkpoints.alone():
-        standing, record = checkpoints.resume(Standing(carry, sparse), Record.empty(num_steps))
+        standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
         with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
             training = Training(
                 program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks),

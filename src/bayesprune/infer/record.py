@@ -10,19 +10,15 @@ from bayesprune.core.types import Info
 
 @dataclass
 class Record:
-    """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`.
-
-    ``planned``: how many steps the training was to have when it began; one that is prolonged has more.
-    """
+    """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`."""
 
     losses: np.ndarray
-    planned: int
     history: dict[str, list[Any]] = field(default_factory=dict)
     stopped: bool = False
 
     @classmethod
     def empty(cls, num_steps: int) -> "Record":
-        return cls(np.full((num_steps,), np.nan, np.float32), num_steps)
+        return cls(np.full((num_steps,), np.nan, np.float32))
 
     def add_losses(self, first: int, losses: Any) -> None:
         values = np.asarray(losses)
