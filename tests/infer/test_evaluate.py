@@ -1,7 +1,10 @@
 """Held-out figures, against NumPy on the very predictions they are of."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 
 import bayesprune as bp
@@ -50,6 +53,86 @@ def test_bits(column, rng_key) -> None:
     mean = bp.predict(rng_key, bnn, params, X, num_samples=3)
     assert figures["accuracy"] == pytest.approx(np.mean((mean > 0.5) == y))
     assert figures["brier"] == pytest.approx(np.mean((mean - y) ** 2), rel=1e-5)
+
+
+class Laplace:
+    """A likelihood of a user's own: real targets, wide tails, and the four methods of the protocol alone."""
+
+    def observe(self, outputs, y):
+        with numpyro.plate("rows", outputs.shape[0]):
+            return numpyro.sample("obs", dist.Laplace(outputs[:, 0], 0.5), obs=y)
+
+    def guide(self, family):
+        return None
+
+    def mean(self, outputs):
+        return outputs[:, 0]
+
+    def check(self, y, num_outputs):
+        return None
+
+
+def test_real_targets_of_a_likelihood_of_ones_own_are_scored_by_its_density(rng_key) -> None:
+    bnn, y = scalar_net(Laplace()), X[:, 0] - X[:, 1]
+    params = start(bnn)
+    figures = bp.evaluate(rng_key, bnn, params, bp.Dataset(X, y), num_samples=3)
+    draws = bp.predict_draws(rng_key, bnn, params, X, num_samples=3)[..., 0].astype(np.float64)
+    assert set(figures) == {"rmse", "nll"}
+    assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((draws.mean(0) - y) ** 2)), rel=1e-5)
+    density = np.exp(-np.abs(y - draws) / 0.5)  # over 2 * 0.5
+    assert figures["nll"] == pytest.approx(-np.mean(np.log(density.mean(0))), rel=1e-4)
+
+
+class Sharp(Laplace):
+    """Says itself what its figures are."""
+
+    def metrics(self, draws, y, params):
+        assert draws.shape == (3, 20, 1) and y.shape == (20,) and "Dense_0.kernel_auto_loc" in params
+        return {"within": np.mean(np.abs(draws.mean(0)[:, 0] - y) < 1.0)}
+
+
+def test_a_likelihood_may_name_its_own_figures(rng_key) -> None:
+    bnn, y = scalar_net(Sharp()), X[:, 0]
+    params = start(bnn)
+    figures = bp.evaluate(rng_key, bnn, params, bp.Dataset(X, y), num_samples=3)
+    mean = bp.predict_draws(rng_key, bnn, params, X, num_samples=3).mean(0)[:, 0]
+    assert figures == {"within": float(np.mean(np.abs(mean - y) < 1.0))} and type(figures["within"]) is float
+
+
+class Smoothed(Laplace):
+    """Class labels, one in ten of which is any label; its noise is part of its mean."""
+
+    def observe(self, outputs, y):
+        with numpyro.plate("rows", outputs.shape[0]):
+            return numpyro.sample("obs", dist.Categorical(probs=self.mean(outputs)), obs=y)
+
+    def mean(self, outputs):
+        return 0.9 * jax.nn.softmax(outputs) + 0.1 / outputs.shape[-1]
+
+
+def test_labels_of_a_likelihood_of_ones_own_are_scored_as_classes(rng_key) -> None:
+    bnn, data = tiny(likelihood=Smoothed()), programs.classes(rows=20)
+    params = start(bnn)
+    figures = bp.evaluate(rng_key, bnn, params, data, num_samples=3)
+    probs = bp.predict(rng_key, bnn, params, data.x, num_samples=3)
+    assert figures["accuracy"] == pytest.approx(np.mean(probs.argmax(1) == data.y))
+    assert figures["nll"] == pytest.approx(-np.mean(np.log(probs[np.arange(20), data.y])), rel=1e-5)
+
+
+class Silent(Smoothed):
+    """Neither a density of each row nor a mean of the targets' shape."""
+
+    def observe(self, outputs, y):
+        numpyro.factor("penalty", -jnp.sum(outputs**2))
+
+    def mean(self, outputs):
+        return outputs
+
+
+def test_a_likelihood_that_says_nothing_has_no_figures(rng_key) -> None:
+    bnn, data = tiny(likelihood=Silent()), programs.classes(rows=20)
+    with pytest.raises(TypeError, match=r"give it a method metrics\(draws, y, params\)"):
+        bp.evaluate(rng_key, bnn, start(bnn), data, num_samples=3)
 
 
 def test_a_program_has_no_figures(rng_key) -> None:

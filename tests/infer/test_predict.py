@@ -84,7 +84,7 @@ def test_blocks_change_nothing(rng_key, monkeypatch) -> None:
     whole = bp.predict(rng_key, bnn, params, X, num_samples=4), bp.predict_draws(rng_key, bnn, params, X, num_samples=2)
     monkeypatch.setattr(module, "_ROWS", 3)
     monkeypatch.setattr(module, "_CHUNKS", 2)
-    assert [block.shape for block in module._blocks(X)] == [(2, 3, 4)] * 3 + [(1, 3, 4)]
+    assert [block.shape for block in module.blocks_of(X)] == [(2, 3, 4)] * 3 + [(1, 3, 4)]
     np.testing.assert_allclose(bp.predict(rng_key, bnn, params, X, num_samples=4), whole[0], rtol=1e-5)
     np.testing.assert_allclose(bp.predict_draws(rng_key, bnn, params, X, num_samples=2), whole[1], rtol=1e-5)
 
@@ -119,6 +119,19 @@ def test_bytes_are_numbers_like_any_other(rng_key) -> None:
 BAD = {
     "no net": (lambda bnn: ((programs.linear_program(), start(bnn), X), {}), TypeError, "bnn must be a bp.BNN, got Program"),
     "rows": (lambda bnn: ((bnn, start(bnn), X[:, :3]), {}), ValueError, r"x must have shape \(rows, 4\), got \(20, 3\)"),
+    "nan": (
+        lambda bnn: ((bnn, start(bnn), X * np.nan), {}),
+        ValueError,
+        r"x holds \d+ value\(s\) that are NaN",
+    ),
+    "infinite": (
+        lambda bnn: ((bnn, start(bnn), X * np.inf), {}),
+        ValueError,
+        r"x holds .* NaN or infinite: drop or impute",
+    ),
+    "complex": (lambda bnn: ((bnn, start(bnn), X + 1j), {}), TypeError, "x must hold real numbers, got dtype complex"),
+    "objects": (lambda bnn: ((bnn, start(bnn), X.astype(object)), {}), TypeError, "x must hold numbers, got dtype object"),
+    "text": (lambda bnn: ((bnn, start(bnn), X.astype(str)), {}), TypeError, "x must hold numbers, got dtype <U"),
     "empty": (lambda bnn: ((bnn, start(bnn), X[:0]), {}), ValueError, "x is empty"),
     "draws": (lambda bnn: ((bnn, start(bnn), X), {"num_samples": 0}), ValueError, "num_samples must be an integer"),
     "map": (lambda bnn: ((bnn, start(tiny(posterior="map")), X), {}), ValueError, "params have no 'Dense_0.*another posterior"),

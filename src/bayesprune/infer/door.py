@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.numbers import real_numbers
 from bayesprune.core.types import Dataset
 
 
@@ -14,20 +15,13 @@ def check_data(data: Any, name: str = "data") -> Dataset:
     """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
     if not (hasattr(data, "x") and hasattr(data, "y")):
         raise TypeError(f"{name} must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y).")
-    x, y = (_array(value, f"{name}.{field}") for field, value in (("x", data.x), ("y", data.y)))
+    x, y = (jnp.asarray(real_numbers(value, f"{name}.{field}")) for field, value in (("x", data.x), ("y", data.y)))
     if x.ndim < 1 or y.ndim < 1 or x.shape[0] != y.shape[0]:
         raise ValueError(
             f"{name}.x and {name}.y must have one row per example, got {x.shape} and {y.shape}: the first sizes must agree."
         )
     if x.shape[0] == 0:
         raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
-    for field, value in (("x", x), ("y", y)):
-        if np.issubdtype(value.dtype, np.floating) and not bool(jnp.isfinite(value).all()):
-            bad = int((~jnp.isfinite(value)).sum())
-            raise ValueError(
-                f"{name}.{field} holds {bad} value(s) that are NaN or infinite: drop or impute those rows, or look at the "
-                "standardisation (a constant column divided by its zero standard deviation gives NaN)."
-            )
     return Dataset(x, y)
 
 
@@ -83,20 +77,6 @@ def check_batch(batch_size: Any, num_rows: int) -> int:
             "all rows at once."
         )
     return int(batch_size)
-
-
-def _array(value: Any, name: str) -> jax.Array:
-    try:
-        array = np.asarray(value) if not isinstance(value, jax.Array) else value
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array, got {type(value).__name__}: {error}") from error
-    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first.")
-    if np.issubdtype(array.dtype, np.complexfloating):
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}: stack real and imaginary parts as features.")
-    if np.issubdtype(array.dtype, np.floating):
-        return jnp.asarray(array, jnp.result_type(float))
-    return jnp.asarray(array, jnp.int32)
 
 
 def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:

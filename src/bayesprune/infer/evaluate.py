@@ -1,13 +1,21 @@
 """Held-out figures of a fitted network."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import check_bnn, predict, predict_draws
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Categorical, Normal
+from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
 from bayesprune.report import metrics
+
+
+class Settings(TypedDict):
+    """What every prediction is asked with."""
+
+    mask: dict[str, Any] | None
+    num_samples: int
 
 
 def evaluate(
@@ -24,19 +32,49 @@ def evaluate(
     Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal. Regression: rmse in the units of y, and with
     a Gaussian likelihood nll, coverage and width of 95 % predictive intervals, noise included. Binary targets: accuracy, brier.
 
+    A likelihood of your own may have a method ``metrics(draws, y, params) -> dict[str, float]``, whose figures these then are;
+    ``draws``: E[y | x, w], (num_samples, rows, outputs), as `predict_draws` gives them. Without one: the figures of
+    classification where its means are probabilities of the classes that y numbers; else the rmse of its mean, where that has
+    the shape of y, and the nll of y, where it samples "obs" row by row.
+
     Raises:
-        TypeError: ``bnn`` is no `BNN`.
+        TypeError: ``bnn`` is no `BNN`; nothing of the above can be said of its likelihood.
         ValueError: see `predict`.
     """
     check_bnn(bnn)
-    y = np.asarray(data.y)
-    if isinstance(bnn.likelihood, Categorical):
-        probs = predict(rng_key, bnn, params, data.x, mask=mask, num_samples=num_samples)
-        extra = {"ece_quantile": metrics.ece_quantile(probs, y), "calibration_marginal": metrics.calibration_marginal(probs, y)}
-        return {name: float(value) for name, value in (metrics.summary(probs, y) | extra).items()}
+    y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
+    if hasattr(bnn.likelihood, "metrics"):
+        figures = bnn.likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
+        return {name: float(value) for name, value in figures.items()}
     if isinstance(bnn.likelihood, Normal):
-        draws = predict_draws(rng_key, bnn, params, data.x, mask=mask, num_samples=num_samples)
+        draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         return metrics.regression_summary(draws, y, bnn.likelihood.read_noise_scale(params))
-    mean = predict(rng_key, bnn, params, data.x, mask=mask, num_samples=num_samples)
-    y = y.reshape(mean.shape)
-    return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
+    mean = predict(rng_key, bnn, params, data.x, **settings)
+    if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
+        extra = {"ece_quantile": metrics.ece_quantile(mean, y), "calibration_marginal": metrics.calibration_marginal(mean, y)}
+        return {name: float(value) for name, value in (metrics.summary(mean, y) | extra).items()}
+    if isinstance(bnn.likelihood, Bernoulli):
+        y = y.reshape(mean.shape)
+        return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
+    return _figures_of_the_unknown(bnn, mean, y, log_density(rng_key, bnn, params, data, mask, num_samples))
+
+
+def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:
+    """Whether ``mean`` holds a probability for each class that an integer y may name."""
+    if y.dtype.kind not in "iu" or y.ndim != 1 or mean.ndim != 2 or mean.shape[1] < 2:
+        return False
+    return bool((mean >= 0).all() and np.allclose(mean.sum(1), 1.0, atol=1e-3) and y.min() >= 0 and y.max() < mean.shape[1])
+
+
+def _figures_of_the_unknown(bnn: BNN, mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:
+    figures = {}
+    if mean.size == y.size:
+        figures["rmse"] = metrics.rmse(mean, y.reshape(mean.shape))
+    if nats is not None:
+        figures["nll"] = -float(np.mean(nats, dtype=np.float64))
+    if not figures:
+        raise TypeError(
+            f"{type(bnn.likelihood).__name__} has no figures: its mean is no prediction of y, and it samples no 'obs' "
+            "row by row; give it a method metrics(draws, y, params) that returns them by name."
+        )
+    return figures

@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask
+from bayesprune.core.numbers import real_numbers
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 
@@ -41,8 +42,9 @@ def predict(
         Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y.
 
     Raises:
-        ValueError: ``x`` has rows of another shape than the network's inputs; ``params`` or ``mask`` are not this network's.
-        TypeError: ``bnn`` is no `BNN`.
+        ValueError: ``x`` has rows of another shape than the network's inputs, or holds NaN or infinities; ``params`` or
+            ``mask`` are not this network's.
+        TypeError: ``bnn`` is no `BNN`; ``x`` holds objects, text or complex numbers.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -53,9 +55,9 @@ def predict(
         >>> bp.predict(jax.random.key(1), bnn, fit.params, test.x, num_samples=3).shape == (len(test.x), 10)
         True
     """
-    rng_key, x, mask = _check(rng_key, bnn, params, x, mask, num_samples)
-    blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in _blocks(x)]
-    return _unblock(blocks, len(x))
+    rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in blocks_of(x)]
+    return rows_of(blocks, len(x))
 
 
 def predict_draws(
@@ -71,11 +73,11 @@ def predict_draws(
 
     Arguments and errors are those of `predict`. One output per row keeps its axis: (num_samples, rows, 1).
     """
-    rng_key, x, mask = _check(rng_key, bnn, params, x, mask, num_samples)
-    blocks = list(_blocks(x))
+    rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    blocks = list(blocks_of(x))
     draws = []
     for index in range(num_samples):
-        draw = _unblock([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
+        draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
         draws.append(draw[:, None] if draw.ndim == 1 else draw)
     return np.stack(draws)
 
@@ -105,15 +107,14 @@ def check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[
     return check_mask(mask, shapes)
 
 
-def _check(
+def check_inputs(
     rng_key: Any, bnn: Any, params: dict[str, Any], x: Any, mask: dict[str, Any] | None, num_samples: int
 ) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
+    """Key, rows and mask of a prediction, each checked."""
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, mask or {})
-    x = np.asarray(x)
-    # As in training: arithmetic on bytes would wrap around.
-    x = x.astype(np.int32) if x.dtype.kind in "biu" else x
+    x = np.asarray(real_numbers(x, "x"))
     if tuple(x.shape[1:]) != bnn.input_shape:
         raise ValueError(f"x must have shape (rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}: reshape it.")
     if len(x) == 0:
@@ -121,7 +122,7 @@ def _check(
     return check_key(rng_key), x, mask
 
 
-def _blocks(x: np.ndarray) -> Iterator[np.ndarray]:
+def blocks_of(x: np.ndarray) -> Iterator[np.ndarray]:
     """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk."""
     rows = min(_ROWS, len(x))
     for first in range(0, len(x), rows * _CHUNKS):
@@ -131,23 +132,25 @@ def _blocks(x: np.ndarray) -> Iterator[np.ndarray]:
         yield block.reshape((-1, rows, *x.shape[1:]))
 
 
-def _unblock(blocks: list[Any], num_rows: int) -> np.ndarray:
-    """The inverse of `_blocks`, for outputs."""
+def rows_of(blocks: list[Any], num_rows: int) -> np.ndarray:
+    """The inverse of `blocks_of`, for outputs."""
     flat = [np.asarray(block).reshape((-1, *block.shape[2:])) for block in blocks]
     return np.concatenate(flat)[:num_rows]
 
 
-def draw_network(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any]) -> Callable[..., jax.Array]:
-    """One network drawn from the guide: `BNN.network` with its weights, and all of ``params``, filled in."""
+def draw(
+    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], *parts: Callable[..., Any]
+) -> list[Callable[..., Any]]:
+    """Parts of the model (`BNN.network`, its likelihood) with one draw of the guide, and all of ``params``, filled in."""
     guide_key, model_key = jax.random.split(rng_key)
     sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
     values = {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
-    return substitute(seed(masked(bnn.network, mask), model_key), data=params | values)
+    return [substitute(seed(masked(part, mask), model_key), data=params | values) for part in parts]
 
 
 def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
     """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
-    network = draw_network(bnn, rng_key, params, mask)
+    (network,) = draw(bnn, rng_key, params, mask, bnn.network)
     return jax.lax.map(lambda x: bnn.likelihood.mean(network(x)), block)
 
 

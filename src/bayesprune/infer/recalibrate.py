@@ -12,7 +12,7 @@ from numpyro.handlers import trace
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.infer import batches as batching
 from bayesprune.infer import door
-from bayesprune.infer.predict import check_bnn, check_sites, draw_network
+from bayesprune.infer.predict import check_bnn, check_sites, draw
 from bayesprune.model.bnn import BNN, STATE
 
 
@@ -100,7 +100,7 @@ def _run(bnn: BNN) -> Callable[..., Any]:
         params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, x: jax.Array, rows: jax.Array, state: Any
     ) -> Any:
         # A copy: the network updates the dict that it is given in place.
-        network = draw_network(bnn, rng_key, params | {STATE: dict(state)}, mask)
+        (network,) = draw(bnn, rng_key, params | {STATE: dict(state)}, mask, bnn.network)
         return trace(network).get_trace(x[rows], train=True)[STATE]["value"]
 
     return jax.jit(update)

@@ -15,7 +15,11 @@ from bayesprune.model.families import Family
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs]."""
+    """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs].
+
+    ``check`` refuses targets that it cannot score. A method ``metrics(draws, y, params)`` beside these gives the figures of
+    `bayesprune.evaluate`.
+    """
 
     def observe(self, outputs: Any, y: Any) -> Any: ...
 

@@ -1,0 +1,57 @@
+"""Real numbers at the door: whatever array comes in leaves in one of two dtypes, or is refused with what was wrong with it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def real_numbers(value: Any, name: str) -> np.ndarray | jax.Array:
+    """An array of finite numbers: floats in JAX's default float dtype, integers and booleans as int32.
+
+    NumPy arrays stay on the host, JAX arrays on their device. Integers become int32 because arithmetic on bytes wraps around.
+
+    Raises:
+        TypeError: text, objects, complex numbers, what is no array.
+        ValueError: NaN or infinity, also one that the float dtype makes of a larger number; integers beyond int32.
+
+    >>> real_numbers(np.array([0, 255], np.uint8), "x").dtype
+    dtype('int32')
+    """
+    array = _array(value, name)
+    floats = jnp.issubdtype(array.dtype, jnp.floating)
+    if not floats and array.dtype.itemsize >= 4 and array.dtype != np.int32 and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < np.iinfo(np.int32).min or high > np.iinfo(np.int32).max:
+            raise ValueError(f"{name} holds integers from {low} to {high}, beyond int32: make them floats, or count from 0.")
+    array = _cast(array, jnp.result_type(float) if floats else np.dtype(np.int32))
+    if floats:
+        _check_finite(array, name)
+    return array
+
+
+def _array(value: Any, name: str) -> np.ndarray | jax.Array:
+    try:
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array, got {type(value).__name__}: {error}") from error
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}: stack real and imaginary parts as features.")
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first.")
+    return array
+
+
+def _cast(array: np.ndarray | jax.Array, dtype: Any) -> np.ndarray | jax.Array:
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as that
+        return array.astype(dtype) if isinstance(array, jax.Array) else array.astype(dtype, copy=False)
+
+
+def _check_finite(array: np.ndarray | jax.Array, name: str) -> None:
+    finite = jnp.isfinite(array) if isinstance(array, jax.Array) else np.isfinite(array)
+    if not bool(finite.all()):
+        raise ValueError(
+            f"{name} holds {int((~finite).sum())} value(s) that are NaN or infinite: drop or impute those rows, or look at the "
+            "standardisation (a constant column divided by its zero standard deviation gives NaN)."
+        )

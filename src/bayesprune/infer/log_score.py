@@ -1,0 +1,59 @@
+"""How probable held-out targets are, row by row, under any likelihood that samples "obs"."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.handlers import trace
+
+from bayesprune.core.numbers import real_numbers
+from bayesprune.infer.predict import blocks_of, check_inputs, draw, rows_of
+from bayesprune.model.bnn import BNN
+
+
+def log_density(
+    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mask: dict[str, Any] | None, num_samples: int
+) -> np.ndarray | None:
+    """log p(y_i | x_i, data), the log of the mean density over ``num_samples`` networks drawn, nats, (rows,).
+
+    None where the likelihood has no density of each row: it samples no "obs", or one for all rows together.
+    """
+    rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
+    y = np.asarray(real_numbers(data.y, "data.y"))
+    pairs = list(zip(blocks_of(x), blocks_of(y), strict=True))
+    if _shape(bnn, rng_key, params, mask, *pairs[0]) != pairs[0][0].shape[:2]:
+        return None
+    return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], len(x))
+
+
+def _draw(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+    """log p(y | x, w) of one network drawn from the guide, chunk by chunk: (chunks, rows)."""
+    network, observe = draw(bnn, rng_key, params, mask, bnn.network, bnn.likelihood.observe)
+
+    def chunk(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
+        site = trace(observe).get_trace(network(pair[0]), pair[1]).get("obs")
+        if site is None or site["type"] != "sample":
+            return jnp.zeros(())
+        nats = site["fn"].log_prob(site["value"])
+        return nats.reshape((*nats.shape[:1], -1)).sum(-1) if nats.ndim else nats  # several outputs of a row
+
+    return jax.lax.map(chunk, (x, y))
+
+
+def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: np.ndarray, y: np.ndarray) -> tuple[int, ...]:
+    return jax.eval_shape(functools.partial(_draw, bnn), rng_key, params, mask, x, y).shape
+
+
+@functools.lru_cache(maxsize=32)
+def _mean(bnn: BNN) -> Callable[..., jax.Array]:
+    def mean(rng_key, params, mask, x, y, num_samples):  # type: ignore[no-untyped-def]
+        def add(index, total):  # type: ignore[no-untyped-def]
+            return jnp.logaddexp(total, _draw(bnn, jax.random.fold_in(rng_key, index), params, mask, x, y))
+
+        first = _draw(bnn, jax.random.fold_in(rng_key, 0), params, mask, x, y)
+        return jax.lax.fori_loop(1, num_samples, add, first) - jnp.log(num_samples)
+
+    return jax.jit(mean)
