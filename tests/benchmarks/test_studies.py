@@ -1,5 +1,6 @@
 """Every study imports and lists its cells, every kept record belongs to one, and the pages show what the records give."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import tables
 
 FOLDER = Path(tables.__file__).parent
 NAMES = ("bmr", "inclusion", "mnist", "sbnn", "ssvi", "ssvi_memory", "svbnn", "uci")
+
+
+@pytest.mark.parametrize("script", ["speed", "profile_step"])
+def test_the_timings_import(script):
+    assert callable(importlib.import_module(script).main)
 
 
 def test_the_studies_are_these():
