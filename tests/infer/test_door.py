@@ -1,7 +1,9 @@
 """Bad input is told by name, with the remedy, before anything is trained."""
 
 import numpy as np
+import optax
 import pytest
+from numpyro.optim import Adam
 
 import bayesprune as bp
 from bayesprune.infer import door
@@ -47,6 +49,19 @@ BAD_SETTINGS = {
     "mask shape": ({"mask": {"Dense_0.bias": np.ones(3, bool)}}, ValueError, r"mask\['Dense_0.bias'\] has shape \(3,\)"),
     "init_params": ({"init_params": {"w": np.ones(3)}}, ValueError, "unknown parameter of init_params 'w'"),
     "stop without data": ({"early_stop": bp.EarlyStop("nll")}, ValueError, "early_stop watches the evaluation on eval_data"),
+    "optimizer, a number": ({"optimizer": 1e-3}, TypeError, r"got 0\.001: write optax\.adam\(0\.001\)"),
+    "optimizer, a name": ({"optimizer": "adam"}, TypeError, r"got 'adam': write optax\.adam\(1e-3\)"),
+    "optimizer, NumPyro's": ({"optimizer": Adam(1e-3)}, TypeError, r"NumPyro's Adam: write optax\.adam"),
+    "optimizer, a function": ({"optimizer": optax.adam}, TypeError, r"the function adam: call it, adam\(1e-3\)"),
+    "optimizer, a class": ({"optimizer": Adam}, TypeError, r"the class Adam: call it"),
+    "sparsifier, a class": ({"sparsifier": bp.methods.BMR}, TypeError, r"the class BMR: call it, as in bp\.methods\.BMR\(\)"),
+    "sparsifier, a name": ({"sparsifier": "bmr"}, TypeError, r"sparsifier must be .* got 'bmr'.*bp\.methods\.BMR\(\)"),
+    "sparsifier, None": ({"sparsifier": None}, TypeError, r"sparsifier must be .* got None"),
+    "kl_weight": ({"kl_weight": -1.0}, TypeError, r"kl_weight must be .* got -1\.0.*LinearWarmup"),
+    "early_stop": ({"early_stop": 5}, TypeError, r"early_stop .* got 5: write bp\.EarlyStop\('nll', patience=5\)"),
+    "early_stop, a class": ({"early_stop": bp.EarlyStop}, TypeError, r"early_stop .* got the class EarlyStop"),
+    "callbacks": ({"callbacks": [print, 3]}, TypeError, r"callbacks must be functions .* got 3"),
+    "init_params, an array": ({"init_params": np.ones(3)}, TypeError, r"init_params must be parameters by name.* got ndarray"),
     "eval data": ({"eval_data": bp.Dataset(GOOD.x, GOOD.y + 7)}, ValueError, r"labels from 7 to 9"),
 }
 
@@ -80,5 +95,22 @@ def test_a_program_needs_model_and_guide(rng_key) -> None:
 
 def test_a_checkpoint_folder_that_cannot_be_written(tmp_path, rng_key) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match="cannot write checkpoints"):
+    with pytest.raises(OSError, match="cannot write"):
         bp.fit_svi(rng_key, programs.small_bnn(), GOOD, num_steps=1, checkpoint=str(tmp_path / "file" / "folder"))
+
+
+@pytest.mark.parametrize("kind", [bp.BNN, bp.Program])
+def test_a_class_is_no_program(kind, rng_key) -> None:
+    with pytest.raises(TypeError, match=f"program must be .* got the class {kind.__name__}: call it"):
+        bp.fit_svi(rng_key, kind, GOOD, num_steps=1)
+
+
+def test_what_is_plain_is_taken(rng_key) -> None:
+    """One number for a constant weight, one callback without a list, a fit for its parameters."""
+    seen: list[int] = []
+    bnn = programs.small_bnn()
+    first = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=0.5, callbacks=lambda moment: seen.append(moment.step))
+    again = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=bp.schedules.Constant(0.5))
+    assert seen == [2] and programs.same_bits(first.params, again.params)
+    one, other = (bp.fit_svi(rng_key, bnn, GOOD, num_steps=1, init_params=p) for p in (first, first.params))
+    assert programs.same_bits(one.params, other.params)

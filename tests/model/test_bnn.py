@@ -13,6 +13,7 @@ from tests.model.test_adapters import LinenNormed, NnxNormed
 import bayesprune as bp
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
+from bayesprune.model.families import MeanFieldFamily
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 
@@ -169,3 +170,35 @@ def test_programs_of_the_same_callables_are_equal() -> None:
     model, guide = (lambda x, y=None: None), (lambda x, y=None: None)
     assert bp.Program(model, guide) == bp.Program(model, guide) != bp.Program(guide, guide)
     assert len({bp.Program(model, guide), bp.Program(model, guide)}) == 1
+
+
+class Two(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(2)(x), linen.Dense(1)(x)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prior": bp.priors.Flat}, r"prior must be an object, got the class Flat: call it, as in bp\.priors\.Flat\(\)"),
+        ({"prior": "flat"}, r"prior must be .* got 'flat': give one such as bp\.priors\.Flat\(\)"),
+        ({"likelihood": bp.likelihoods.Normal}, r"likelihood must be an object, got the class Normal"),
+        ({"likelihood": None}, r"likelihood must be .* got None"),
+        ({"posterior": MeanFieldFamily}, r"posterior must be an object, got the class MeanFieldFamily"),
+        ({"input_shape": "3"}, r"input_shape must be the shape of one row of x"),
+        ({"input_shape": 3.0}, r"input_shape must be the shape of one row of x"),
+    ],
+)
+def test_what_is_no_object_is_refused(settings, message) -> None:
+    with pytest.raises(TypeError, match=message):
+        build(linen.Dense(2), **settings)
+
+
+def test_a_net_of_several_outputs_is_refused() -> None:
+    with pytest.raises(TypeError, match="one array of outputs"):
+        build(Two())
+
+
+def test_a_number_is_the_length_of_a_vector() -> None:
+    assert build(linen.Dense(2), input_shape=3) == build(linen.Dense(2), input_shape=[3])

@@ -59,8 +59,31 @@ def check_site(argument: str, site: str, value: Any, shapes: Mapping[str, tuple[
         raise ValueError(f"{argument}[{site!r}] has shape {shape}, its site {wanted}: give one value for each weight.")
 
 
+def check_object(value: Any, name: str, functions: Iterable[str], example: str) -> None:
+    """Refuse a class, a name or anything else that has not the ``functions`` of what ``name`` must be, such as ``example``."""
+    missing = [function for function in functions if not callable(getattr(value, function, None))]
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be an object, got the class {value.__name__}: call it, as in {example}.")
+    if missing:
+        got = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+        raise TypeError(f"{name} must be an object with {' and '.join(missing)}, got {got}: give one such as {example}.")
+
+
+def as_params(value: Any, name: str) -> Any:
+    """Parameters by name; of a fit or a pruned one, its ``params``. A `TypeError` for anything else."""
+    inner = value if isinstance(value, Mapping) else getattr(value, "params", None)
+    if not isinstance(inner, Mapping):
+        raise TypeError(f"{name} must be parameters by name, as in fit.params, got {type(value).__name__}.")
+    return inner
+
+
 def check_mask(mask: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
     """Masks by site as booleans, each of its site's shape; zeros and ones are taken too, and fractions above all refused."""
+    if not isinstance(mask, Mapping):
+        raise TypeError(
+            f"mask must map sites to booleans, as fit.mask does, got {type(mask).__name__}: write {{site: mask}}; sites are "
+            f"{', '.join(list(shapes)[:4])}{', ...' if len(shapes) > 4 else ''}."
+        )
     for site, alive in mask.items():
         check_site("mask", site, alive, shapes)
         if getattr(alive, "dtype", None) == np.dtype(bool) or isinstance(alive, jax.core.Tracer):

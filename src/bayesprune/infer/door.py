@@ -1,14 +1,19 @@
 """The door of `fit_svi`: data and settings are checked once, before anything is compiled."""
 
+import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.checks import check_object
 from bayesprune.core.numbers import real_numbers
+from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
+from bayesprune.train.kernel import Kernel
 
 
 def check_data(data: Any, name: str = "data") -> Dataset:
@@ -39,6 +44,62 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
         )
     program.likelihood.check(np.asarray(data.y), program.num_outputs)
     return data
+
+
+def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:
+    """Refuse classes, names and numbers where objects belong."""
+    for name in ("model", "guide"):
+        if not callable(getattr(program, name, None)) or isinstance(program, type):
+            got = f"the class {program.__name__}: call it" if isinstance(program, type) else type(program).__name__
+            raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {got}.")
+    check_object(sparsifier, "sparsifier", ("init", "step"), "bp.methods.BMR()")
+    if isinstance(early_stop, type) or not (callable(early_stop) and hasattr(early_stop, "keeps")):
+        got = f"the class {early_stop.__name__}" if isinstance(early_stop, type) else repr(early_stop)
+        raise TypeError(
+            f"early_stop must be an object, got {got}: write bp.EarlyStop('nll', patience=5) to stop after five evaluations "
+            "without a new best."
+        )
+
+
+def as_schedule(kl_weight: Any) -> Callable[[jax.Array], Any]:
+    """The divergence's weight as a function of the step; a number is a constant one."""
+    if callable(kl_weight) and not isinstance(kl_weight, type):
+        return kl_weight  # type: ignore[no-any-return]
+    if isinstance(kl_weight, bool) or not isinstance(kl_weight, int | float | np.number) or not 0 <= kl_weight < np.inf:
+        raise TypeError(
+            f"kl_weight must be a function of the step, or one number that is not negative, got {kl_weight!r}: give "
+            "bp.schedules.LinearWarmup(0, 1000), or 1.0."
+        )
+    return Constant(float(kl_weight))
+
+
+def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], None], ...]:
+    """Functions of a `Moment`; one alone needs no list."""
+    several = (callbacks,) if callable(callbacks) else tuple(callbacks)
+    for callback in several:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions of a bp.Moment, got {callback!r} among them.")
+    return several
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuse what is neither an optax transformation nor a kernel; say what to write where that is plain."""
+    kind = type(optimizer)
+    if isinstance(optimizer, type):
+        got = f"the class {optimizer.__name__}: call it with its settings"
+    elif isinstance(optimizer, int | float | np.number):
+        got = f"{optimizer!r}: write optax.adam({optimizer!r})"
+    elif isinstance(optimizer, str):
+        got = f"{optimizer!r}: write optax.{optimizer}(1e-3)"
+    elif kind.__module__.startswith("numpyro."):
+        got = f"NumPyro's {kind.__name__}: write optax.{kind.__name__.lower()}(1e-3)"
+    elif inspect.isfunction(optimizer):
+        got = f"the function {optimizer.__name__}: call it, {optimizer.__name__}(1e-3)"
+    elif not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")) and not isinstance(optimizer, Kernel):
+        got = f"{kind.__name__}: give one such as optax.adam(1e-3)"
+    else:
+        return
+    raise TypeError(f"optimizer must be an optax transformation or a kernel of bp.kernels, got {got}.")
 
 
 def check_acts(every: int, num_steps: int) -> None:

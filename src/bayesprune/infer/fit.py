@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from numpyro.infer import ELBO
 
-from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.checks import as_params, check_integer, check_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
@@ -28,6 +28,7 @@ from bayesprune.infer.start import reader, set_up_guide, start_mask, start_param
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
+from bayesprune.train.kernel import Kernel
 
 
 def fit_svi(
@@ -37,19 +38,19 @@ def fit_svi(
     *,
     num_steps: int,
     batch_size: int | None = None,
-    optimizer: optax.GradientTransformation = optax.adabelief(5e-3),
-    sparsifier: Sparsifier = KeepAll(),
+    optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
+    sparsifier: Sparsifier | Any = KeepAll(),
     every: int | None = None,
     estimator: str | ELBO = "weight",
     num_particles: int = 1,
-    kl_weight: Callable[[jax.Array], Any] = Constant(1.0),
-    mask: dict[str, Any] | None = None,
-    init_params: dict[str, Any] | None = None,
+    kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
+    mask: dict[str, Any] | Any = None,
+    init_params: dict[str, Any] | Any = None,
     eval_data: Any = None,
     eval_every: int | None = None,
     eval_samples: int = 20,
-    early_stop: EarlyStop | NeverStop = NeverStop(),
-    callbacks: Sequence[Callable[[Moment], None]] = (),
+    early_stop: EarlyStop | NeverStop | Any = NeverStop(),
+    callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool | None = None,
@@ -76,12 +77,12 @@ def fit_svi(
         every: steps between prunings; one epoch if None.
         estimator: "weight", "local" (local reparameterisation), or a NumPyro ELBO object.
         num_particles: draws of the latent variables in each step.
-        kl_weight: the divergence's weight as a function of the step, such as `schedules.LinearWarmup`.
+        kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
-        init_params: parameters to start from, as in ``fit.params``; others are initialised. Pruned ones need their mask too.
+        init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
-        callbacks: functions of a `Moment`, called between chunks of steps, before the weights are pruned.
+        callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
@@ -117,6 +118,10 @@ def fit_svi(
     """
     rng_key = check_key(rng_key)
     check_integer(num_steps, "num_steps")
+    door.check_parts(program, sparsifier, early_stop)
+    door.check_optimizer(optimizer)
+    kl_weight, callbacks = door.as_schedule(kl_weight), door.as_callbacks(callbacks)
+    init_params = None if init_params is None else as_params(init_params, "init_params")
     data = door.check_program_data(program, data, "data")
     if eval_data is not None:
         check_bnn(program)
@@ -156,7 +161,7 @@ def fit_svi(
         standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
         with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
             training = Training(
-                program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, tuple(callbacks),
+                program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, callbacks,
                 interruption(checkpoint),
             )  # fmt: skip
             return training.run(standing, record)

@@ -63,7 +63,7 @@ def _linen(module: linen.Module, input_shape: tuple[int, ...]) -> Net:
         state = {name: value for name, value in variables.items() if name != "params"}
         return traverse_util.flatten_dict(variables["params"], sep="."), state
 
-    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[jax.Array, State]:
+    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
         variables = {"params": traverse_util.unflatten_dict(params, sep="."), **state}
         rngs = {} if rng_key is None else {"dropout": rng_key}
         mutable = list(state) if train else False
@@ -83,7 +83,7 @@ def _nnx(module: nnx.Module) -> Net:
         state = {"rest": rest} if jax.tree.leaves(rest) else {}
         return {name: variable[...] for name, variable in flat.items()}, state
 
-    def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[jax.Array, State]:
+    def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
         filled = jax.tree.unflatten(structure, [values[name] for name in order])
         # A copy: the noise is reseeded and statistics are updated in place, at the trace level of this call.
         net = nnx.merge(graph, filled, rng_state, state.get("rest", rest), copy=True)
@@ -118,7 +118,7 @@ def _equinox(module: Any) -> Net:
     def init(rng_key: jax.Array) -> tuple[Params, State]:
         return dict(zip(order, (leaf for _, leaf in flat), strict=True)), {}
 
-    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[jax.Array, State]:
+    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
         net = eqx.combine(jax.tree.unflatten(structure, [params[name] for name in order]), static)
         net = eqx.nn.inference_mode(net, value=not train)
         if rng_key is None or "key" not in inspect.signature(type(module).__call__).parameters:

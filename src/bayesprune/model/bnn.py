@@ -1,17 +1,18 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_integer, check_object, unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
@@ -55,7 +56,8 @@ class BNN:
     modules by their fields and arrays, priors, likelihoods and families as frozen dataclasses; see `core.same.key`.
 
     Raises:
-        TypeError: ``net`` is no known kind of module.
+        TypeError: ``net`` is no known kind of module, or gives several outputs; ``prior``, ``likelihood`` or ``posterior`` is a
+            class or a name in the place of an object.
         ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, outputs).
 
     Example:
@@ -72,14 +74,16 @@ class BNN:
         net: Any,
         *,
         prior: Any,
-        likelihood: Likelihood,
-        input_shape: tuple[int, ...],
-        posterior: str | Family = "mean_field",
+        likelihood: Likelihood | Any,
+        input_shape: tuple[int, ...] | Any,
+        posterior: str | Family | Any = "mean_field",
         bayesian: Predicate = select.weights,
         prunable: Predicate | None = None,
     ) -> None:
+        check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
+        check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
-        self.input_shape = tuple(input_shape)
+        self.input_shape = _shape(input_shape)
         self.family = _family(posterior, prior)
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = adapt(net, self.input_shape)
@@ -90,7 +94,11 @@ class BNN:
         concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
         forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]  # noqa: E731
         self._forward = forward
-        outputs = jax.eval_shape(forward, params, rows).shape
+        outputs = getattr(jax.eval_shape(forward, params, rows), "shape", None)
+        if outputs is None:
+            raise TypeError(
+                "net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted."
+            )
         if len(outputs) != 2:
             raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
         self.num_outputs = int(outputs[1])
@@ -163,10 +171,21 @@ class BNN:
         return lambda rng_key: self._net.init(rng_key)[0][path]
 
 
-def _family(posterior: str | Family, prior: Any) -> Family:
+def _shape(input_shape: Any) -> tuple[int, ...]:
+    """The shape of a row; a number is the length of a vector."""
+    sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise TypeError(f"input_shape must be the shape of one row of x, such as (28, 28, 1), got {input_shape!r}.")
+    for size in (sizes := tuple(sizes)):
+        check_integer(size, "input_shape")
+    return tuple(map(int, sizes))
+
+
+def _family(posterior: Any, prior: Any) -> Family:
     """The family of a name, with the start that the prior's authors chose; or the family given."""
     if not isinstance(posterior, str):
-        return posterior
+        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'map', or MeanFieldFamily()")
+        return posterior  # type: ignore[no-any-return]
     known: dict[str, Family] = {"mean_field": getattr(prior, "family", MeanFieldFamily()), "map": MapFamily()}
     if posterior not in known:
         raise unknown_name("posterior", posterior, known)
