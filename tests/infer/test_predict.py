@@ -161,3 +161,12 @@ def test_a_number_is_no_key() -> None:
     bnn = tiny()
     with pytest.raises(TypeError, match="rng_key must be a JAX random key"):
         bp.predict(0, bnn, start(bnn), X)
+
+
+def test_a_whole_fit_or_a_mask_without_sites_is_refused(rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=1)
+    with pytest.raises(TypeError, match=r"params must be parameters by name, got FitResult: give its \.params, and its \.mask"):
+        bp.predict(rng_key, bnn, fit, data.x)
+    with pytest.raises(TypeError, match=r"mask must map sites to booleans.*Dense_0\.kernel"):
+        bp.predict(rng_key, bnn, fit.params, data.x, mask=np.ones((4, 8), bool))

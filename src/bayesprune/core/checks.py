@@ -69,15 +69,21 @@ def check_object(value: Any, name: str, functions: Iterable[str], example: str) 
         raise TypeError(f"{name} must be an object with {' and '.join(missing)}, got {got}: give one such as {example}.")
 
 
+def check_params(params: Any, name: str = "params") -> None:
+    """Refuse what is no mapping of names to parameters, a whole fit above all: which of its parts is meant, it does not say."""
+    if not isinstance(params, Mapping):
+        remedy = ": give its .params, and its .mask as mask=" if hasattr(params, "params") else ", as fit.params is"
+        raise TypeError(f"{name} must be parameters by name, got {type(params).__name__}{remedy}.")
+
+
 def as_params(value: Any, name: str) -> Any:
     """Parameters by name; of a fit or a pruned one, its ``params``. A `TypeError` for anything else."""
-    inner = value if isinstance(value, Mapping) else getattr(value, "params", None)
-    if not isinstance(inner, Mapping):
-        raise TypeError(f"{name} must be parameters by name, as in fit.params, got {type(value).__name__}.")
+    inner = value if isinstance(value, Mapping) else getattr(value, "params", value)
+    check_params(inner, name)
     return inner
 
 
-def check_mask(mask: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
+def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
     """Masks by site as booleans, each of its site's shape; zeros and ones are taken too, and fractions above all refused."""
     if not isinstance(mask, Mapping):
         raise TypeError(

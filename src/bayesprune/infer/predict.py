@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
-from bayesprune.core.checks import check_integer, check_key, check_mask
+from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.numbers import real_numbers
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
@@ -22,10 +22,10 @@ _ROWS, _CHUNKS = 125, 400
 def predict(
     rng_key: Any,
     bnn: BNN | Any,
-    params: dict[str, Any],
+    params: dict[str, Any] | Any,
     x: Any,
     *,
-    mask: dict[str, Any] | None = None,
+    mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
 ) -> np.ndarray:
     """The predictive mean, E_q[ E[y | x, w] ], averaged over ``num_samples`` networks drawn from the posterior.
@@ -63,10 +63,10 @@ def predict(
 def predict_draws(
     rng_key: Any,
     bnn: BNN | Any,
-    params: dict[str, Any],
+    params: dict[str, Any] | Any,
     x: Any,
     *,
-    mask: dict[str, Any] | None = None,
+    mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
 ) -> np.ndarray:
     """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
@@ -91,8 +91,9 @@ def check_bnn(bnn: Any) -> None:
         )
 
 
-def check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
     """Missing parameters would be initialised at random, and a mask's unknown sites ignored: refuse both. The mask, checked."""
+    check_params(params)
     try:
         nodes = bnn.posterior(params)
     except KeyError as missing:
@@ -108,12 +109,12 @@ def check_sites(bnn: BNN, params: dict[str, Any], mask: dict[str, Any]) -> dict[
 
 
 def check_inputs(
-    rng_key: Any, bnn: Any, params: dict[str, Any], x: Any, mask: dict[str, Any] | None, num_samples: int
+    rng_key: Any, bnn: Any, params: Any, x: Any, mask: Any, num_samples: int
 ) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
     """Key, rows and mask of a prediction, each checked."""
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
-    mask = check_sites(bnn, params, mask or {})
+    mask = check_sites(bnn, params, {} if mask is None else mask)
     x = np.asarray(real_numbers(x, "x"))
     if tuple(x.shape[1:]) != bnn.input_shape:
         raise ValueError(f"x must have shape (rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}: reshape it.")

@@ -19,10 +19,10 @@ from bayesprune.model.bnn import BNN, STATE
 def recalibrate(
     rng_key: Any,
     bnn: BNN | Any,
-    params: dict[str, Any],
+    params: dict[str, Any] | Any,
     data: Any,
     *,
-    mask: dict[str, Any] | None = None,
+    mask: dict[str, Any] | Any = None,
     batch_size: int = 128,
     num_batches: int | None = None,
 ) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def recalibrate(
     """
     rng_key = check_key(rng_key)
     check_bnn(bnn)
-    mask = check_sites(bnn, params, mask or {})
+    mask = check_sites(bnn, params, {} if mask is None else mask)
     if STATE not in params:
         raise ValueError(
             f"params hold no running statistics ({STATE!r}): the network keeps none, so that there is nothing to recalibrate; "
