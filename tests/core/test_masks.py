@@ -102,3 +102,19 @@ def test_apply_puts_the_dead_at_exactly_zero_even_nan_and_keeps_the_rest() -> No
     np.testing.assert_array_equal(got["c"].logit, [1, -3])
     assert got["a"].coordinates == "weight"
     assert got["b"].dtype == bad.dtype
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
+def test_top_k_orders_every_number_and_makes_no_nan(kind: str) -> None:
+    """Against Python's sort; infinities, both zeros, the dtype's ends, NaN, and what may not stay."""
+    numbers = (
+        [3, -2, 0, 7, -2, 0, 1] if kind == "int32" else [0.0, -0.0, -np.inf, np.inf, 1e-37, -1e-37, -3e38, 3e38, np.nan, 2.0]
+    )
+    scores = np.asarray(numbers * 2, kind)
+    within = np.arange(len(scores)) % 3 > 0
+    place = lambda i: (-np.inf if np.isnan(scores[i]) else scores[i]) + 0.0  # noqa: E731
+    order = sorted(np.flatnonzero(within), key=lambda i: -place(i))
+    with jax.enable_x64(kind == "float64"), jax.debug_nans(True), jax.numpy_dtype_promotion("strict"):
+        top = jax.jit(masks.top_k)
+        for count in range(len(scores) + 1):
+            assert set(np.flatnonzero(top(scores, count, within))) == set(order[:count])

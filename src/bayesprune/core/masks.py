@@ -81,11 +81,24 @@ def top_k(
     """
     scores = jnp.asarray(scores)
     within = jnp.broadcast_to(jnp.asarray(within), scores.shape)
-    known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
-    # A stable ascending sort of the negated scores: ties by position, and NaN, here the mark of what may not stay, at the end.
-    order = jnp.argsort(-jnp.where(within, known, jnp.nan).reshape(-1), stable=True)
+    # A stable ascending sort: ties by position, and what may not stay at the end.
+    order = jnp.argsort(_places(scores, within).reshape(-1), stable=True)
     ranks = jnp.zeros(scores.size, jnp.int32).at[order].set(jnp.arange(scores.size, dtype=jnp.int32))
     return (ranks < count).reshape(scores.shape) & within
+
+
+def _places(scores: Real[Array, "..."], within: Bool[Array, "..."]) -> Int[Array, "..."]:
+    """Integers that fall as the scores rise, NaN taken for -inf; the largest integer of all where ``within`` is False.
+
+    The bits of a positive float are an integer that grows with it; those of a negative one shrink. No float is left over
+    to mark what may not stay: -inf is a score.
+    """
+    floats, integers = (jnp.float64, jnp.int64) if scores.dtype == jnp.float64 else (jnp.float32, jnp.int32)
+    scores = scores.astype(floats)
+    falling = jnp.where(scores == 0, 0.0, jnp.where(jnp.isnan(scores), jnp.inf, -scores))
+    bits = jax.lax.bitcast_convert_type(falling, integers)
+    most = jnp.iinfo(integers).max
+    return jnp.where(within, jnp.where(bits < 0, bits ^ most, bits), most)
 
 
 def top_k_tree(scores: PyTree, count: Int[ArrayLike, ""], within: PyTree = True) -> PyTree:
