@@ -80,9 +80,8 @@ def fit(seed: int, x: np.ndarray, y: np.ndarray, cell: Cell) -> tuple[bp.BNN, di
 
 def importance(bnn: bp.BNN, params: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Scaled importances and log psi of every network, (sets, inputs)."""
-    nodes = bnn.posterior(params)
-    kernels = [node for site, node in nodes.items() if site.endswith("kernel")]
-    found = jax.vmap(bp.features.importance)(kernels)
+    kernels = lambda one: [node for site, node in bnn.posterior(one).items() if site.endswith("kernel")]  # noqa: E731
+    found = jax.vmap(lambda one: bp.features.importance(kernels(one)))(params)
     return np.asarray(found.scaled, np.float64), np.asarray(found.log_raw, np.float64)
 
 

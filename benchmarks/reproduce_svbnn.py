@@ -166,7 +166,7 @@ def judge(bnn: Any, params: Any, mask: Any, train: Any, test: Any, relevant: np.
     first = nodes["Dense_0.kernel"]
     if isinstance(first, bp.SpikeSlab):
         used = np.asarray(first.logit > 0).any(-1)
-        result["sparsity"] = np.asarray(jax.vmap(expected_density)(nodes)).tolist()
+        result["sparsity"] = np.asarray(jax.vmap(lambda one: expected_density(bnn.posterior(one)))(params)).tolist()
         cut = [np.asarray(node.logit > 0).reshape(len(relevant), -1) for node in nodes.values()]
         result["median_model_sparsity"] = np.concatenate(cut, 1).mean(1).tolist()
     elif mask:

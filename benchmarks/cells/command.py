@@ -14,17 +14,18 @@ RUNS = Path("runs")
 
 
 def main(study: Study, words: Sequence[str] | None = None) -> None:
-    """Do what the command line asks; what it gets wrong ends with a sentence."""
+    """Do what the command line asks; cells that it gets wrong end with a sentence."""
     arguments = parser(study).parse_args(words)
     try:
-        if arguments.action == "table":
-            print(tables(study, arguments.out or KEPT))
-        elif arguments.action == "draw":
-            draw(study, arguments.out or KEPT)
-        else:
-            run(study, chosen(study, arguments), arguments.out or RUNS)
+        cells = chosen(study, arguments)
     except ValueError as error:
         raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
+    if arguments.action == "table":
+        print(tables(study, arguments.out or KEPT))
+    elif arguments.action == "draw":
+        draw(study, arguments.out or KEPT)
+    else:
+        run(study, cells, arguments.out or RUNS)
 
 
 def parser(study: Study) -> argparse.ArgumentParser:

@@ -131,7 +131,7 @@ def test_every_record_says_what_made_it(tmp_path):
 
 def test_a_figure_named_like_a_setting_is_refused(tmp_path):
     study = cells.Study("toy", PLANNED, lambda cell, folder: {"seed": 3}, {})
-    with pytest.raises(SystemExit, match="seed would be there twice"):
+    with pytest.raises(ValueError, match="seed would be there twice"):
         cells.main(study, ["run", "--out", str(tmp_path)])
 
 
