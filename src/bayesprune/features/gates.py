@@ -4,8 +4,9 @@ Logarithms of p and of 1 - p, because spike-and-slab logits of several hundreds 
 """
 
 import itertools
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesprune.core.types import MeanField, PyTree, SpikeSlab
+from bayesprune.model.layout import Layout, ParamSpec
 
 
 class Gates(NamedTuple):
@@ -24,30 +26,65 @@ class Gates(NamedTuple):
     log_dead: Float[Array, "inputs outputs"]
 
 
-def read(posterior: PyTree, mask: PyTree = True) -> list[Gates]:
+def read(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> list[Gates]:
     """The kernels of a posterior, input side first; one-dimensional sites (biases) are passed over.
 
     ``posterior``: a flat dict site -> node in the order of the network, or a sequence of nodes. A node is a `SpikeSlab`,
     p = sigmoid(logit); a `MeanField`, p = 1 where the mask is True, else 0; or an array of probabilities (or booleans). Kernels
     have the shape (inputs, outputs). ``mask``: True, or site -> booleans for every kernel (a sequence for a sequence); what is
-    dead there has p = 0. Further sites of a mask are passed over.
+    dead there has p = 0. Further sites of a mask are passed over. ``layout``: of the `BNN` whose posterior it is, a dict then:
+    it says which sites are kernels, their order, and which of their axes are inputs.
 
     Raises `TypeError` for a `MeanField` without a mask or another kind of posterior; `ValueError` for kernels of more than two
-    dimensions, probabilities outside [0, 1], masks that do not fit, no kernel, or sites out of order: `jax.tree.map` and
-    `jax.jit` hand dicts back sorted by name, "Dense_10" before "Dense_2".
+    dimensions (with a layout: for convolutions), probabilities outside [0, 1], masks that do not fit, no kernel, sites that the
+    layout does not have, Equinox's names without a layout, or sites out of order: `jax.tree.map` and `jax.jit` hand dicts back
+    sorted by name, "Dense_10" before "Dense_2".
 
     >>> [gates.site for gates in read({"first.kernel": jnp.full((3, 2), 0.5), "first.bias": jnp.ones(2)})]
     ['first.kernel']
     """
-    nodes = {site: node for site, node in _named(posterior, "posterior").items() if _is_kernel(site, node)}
-    if not nodes:
+    named = _named(posterior, "posterior")
+    turns = _turns(named) if layout is None else _turns_by(layout, named)
+    if not turns:
         raise ValueError("posterior must hold at least one kernel of shape (inputs, outputs), got none.")
-    if isinstance(posterior, Mapping):
-        _check_order(list(nodes))
-    masks = dict.fromkeys(nodes, True) if mask is True else _named(mask, "mask")
-    if bare := [site for site in nodes if site not in masks]:
+    if isinstance(posterior, Mapping) and layout is None:
+        _check_order(list(turns))
+    masks = dict.fromkeys(turns, True) if mask is True else _named(mask, "mask")
+    if bare := [site for site in turns if site not in masks]:
         raise ValueError(f"mask must cover every kernel of posterior, and lacks {bare}: its sites are {list(masks)}.")
-    return [_gates(site, node, masks[site]) for site, node in nodes.items()]
+    return [_gates(site, named[site], masks[site], turn) for site, turn in turns.items()]
+
+
+Turn = Callable[[Any], Any]  # of an array of a kernel's shape to (inputs, outputs)
+
+
+def _turns(nodes: Mapping[str, Any]) -> dict[str, Turn]:
+    """The kernels among the nodes, taken for (inputs, outputs)."""
+    if strange := [site for site in nodes if site.rpartition(".")[2] == "weight"]:
+        raise ValueError(
+            f"posterior has {strange}, Equinox's name for a kernel (outputs, inputs): pass layout=bnn.layout, which says how "
+            "each kernel lies, or transposed arrays as a list."
+        )
+    return {site: lambda array: array for site, node in nodes.items() if _is_kernel(site, node)}
+
+
+def _turns_by(layout: Layout, nodes: Mapping[str, Any]) -> dict[str, Turn]:
+    """The kernels among the nodes by what the network does with them, in its order."""
+    known = {str(spec.path): spec for spec in layout}
+    if strange := [site for site in nodes if site not in known]:
+        raise ValueError(
+            f"posterior has sites {strange} that layout lacks: pass bnn.posterior(params) and bnn.layout of one BNN."
+        )
+    kernels = {site: spec for site, spec in known.items() if site in nodes and spec.inputs}
+    for site, spec in kernels.items():
+        if len(spec.inputs + spec.outputs) < len(spec.shape):
+            raise ValueError(f"{site} has the shape {spec.shape}, with positions: only dense layers are read, leave it out.")
+    return {site: _turn(spec) for site, spec in kernels.items()}
+
+
+def _turn(spec: ParamSpec) -> Turn:
+    inputs = math.prod(spec.shape[axis] for axis in spec.inputs)
+    return lambda array: jnp.transpose(array, spec.inputs + spec.outputs).reshape(inputs, -1)
 
 
 def _named(tree: PyTree, name: str) -> dict[str, Any]:
@@ -65,7 +102,7 @@ def _is_kernel(site: str, node: Any) -> bool:
     return len(shape) == 2
 
 
-def _gates(site: str, node: Any, mask: Any) -> Gates:
+def _gates(site: str, node: Any, mask: Any, turn: Turn) -> Gates:
     if isinstance(node, SpikeSlab):
         alive, dead = jax.nn.log_sigmoid(node.logit), jax.nn.log_sigmoid(-node.logit)
     elif isinstance(node, MeanField):
@@ -77,10 +114,10 @@ def _gates(site: str, node: Any, mask: Any) -> Gates:
         alive, dead = jnp.log(probability), jnp.log1p(-probability)
     if mask is not True and jnp.shape(mask) != alive.shape:
         raise ValueError(f"mask of {site} must have the shape {alive.shape}, got {jnp.shape(mask)}.")
-    return Gates(site, jnp.where(mask, alive, -jnp.inf), jnp.where(mask, dead, 0.0))
+    return Gates(site, turn(jnp.where(mask, alive, -jnp.inf)), turn(jnp.where(mask, dead, 0.0)))
 
 
-def _probabilities(site: str, values: Any) -> Float[Array, "inputs outputs"]:
+def _probabilities(site: str, values: Any) -> Float[Array, "..."]:
     array = jnp.asarray(values)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     if not isinstance(array, jax.core.Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= 1)):

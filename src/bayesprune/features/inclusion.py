@@ -8,11 +8,12 @@ from jaxtyping import Array, Bool, Float
 from bayesprune.core import checks
 from bayesprune.core.types import PyTree
 from bayesprune.features import gates
+from bayesprune.model.layout import Layout
 
 RULES = ("median", "union")
 
 
-def inclusion_probabilities(posterior: PyTree, mask: PyTree = True) -> Float[Array, " inputs"]:
+def inclusion_probabilities(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> Float[Array, " inputs"]:
     """Probability under the posterior that at least one edge leaves an input, 1 - ∏_j (1 - p_ij).
 
     The gates of a mean-field posterior are independent, hence the product; it is summed as log(1 - p), so that many small
@@ -20,7 +21,7 @@ def inclusion_probabilities(posterior: PyTree, mask: PyTree = True) -> Float[Arr
     a per cent is still "used" by this count: for a selection see `selected`.
 
     Args:
-        posterior, mask: as in `importance`; only the first kernel counts, which must be the layer that the inputs enter.
+        posterior, mask, layout: as in `importance`; only the first kernel counts, which must be the one that reads the inputs.
 
     Returns:
         (inputs,) in [0, 1].
@@ -35,17 +36,19 @@ def inclusion_probabilities(posterior: PyTree, mask: PyTree = True) -> Float[Arr
 
     Source: the gates of Bai, Song & Cheng (2020), section 4.
     """
-    return -jnp.expm1(jnp.sum(gates.read(posterior, mask)[0].log_dead, axis=1))
+    return -jnp.expm1(jnp.sum(gates.read(posterior, mask, layout)[0].log_dead, axis=1))
 
 
-def selected(posterior: PyTree, rule: str = "median", mask: PyTree = True) -> Bool[Array, " inputs"]:
+def selected(
+    posterior: PyTree, rule: str = "median", mask: PyTree = True, layout: Layout | None = None
+) -> Bool[Array, " inputs"]:
     """The inputs that a sparse posterior selects.
 
     "median": those with a first-layer gate of p > 1/2, the inputs of the median probability network. "union": those with
     inclusion probability 1 - ∏_j (1 - p_ij) > 1/2, which is never fewer.
 
     Args:
-        posterior, mask: as in `importance`; only the first kernel counts.
+        posterior, mask, layout: as in `importance`; only the first kernel counts.
         rule: "median" or "union".
 
     Returns:
@@ -65,7 +68,7 @@ def selected(posterior: PyTree, rule: str = "median", mask: PyTree = True) -> Bo
     """
     if rule not in RULES:
         raise checks.unknown_name("rule", rule, RULES)
-    first = gates.read(posterior, mask)[0]
+    first = gates.read(posterior, mask, layout)[0]
     if rule == "median":
         return jnp.any(first.log_alive > first.log_dead, axis=1)
     return jnp.sum(first.log_dead, axis=1) < -math.log(2.0)

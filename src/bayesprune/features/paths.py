@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from bayesprune.core.types import PyTree
 from bayesprune.features import gates
+from bayesprune.model.layout import Layout
 
 
 class Importance(NamedTuple):
@@ -19,7 +20,7 @@ class Importance(NamedTuple):
     log_raw: Float[Array, " inputs"]
 
 
-def importance(posterior: PyTree, mask: PyTree = True) -> Importance:
+def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> Importance:
     """Connection weights from inclusion probabilities, (6.3).
 
         psi = (P_{L+1} ... P_1)^T / (n_1 ... n_L),    scaled = (psi - min psi) / (max psi - min psi)
@@ -35,13 +36,16 @@ def importance(posterior: PyTree, mask: PyTree = True) -> Importance:
             (inputs, outputs), in the order of the network; or a sequence of such nodes (under `jax.jit`, which sorts dicts by
             name, the safer one). Biases are passed over.
         mask: True, or a dict (or sequence) of booleans; dead weights have probability 0.
+        layout: ``bnn.layout`` of the `BNN` whose posterior it is, a dict then. It knows how each kernel lies, such as Equinox's
+            (outputs, inputs) or attention's (inputs, heads, features), and in which order the network uses them.
 
     Returns:
         `Importance`, of one entry per input.
 
     Raises:
         TypeError: a `MeanField` without a mask, or another kind of posterior.
-        ValueError: widths that do not chain, sites out of order, kernels of more than two dimensions, no kernel.
+        ValueError: widths that do not chain, sites out of order, kernels of more than two dimensions, no kernel; sites named as
+            Equinox names its kernels, without a layout.
 
     Example:
         >>> import jax.numpy as jnp
@@ -51,7 +55,7 @@ def importance(posterior: PyTree, mask: PyTree = True) -> Importance:
 
     Source: Saha, Liu & Liang (2024), eq. (3.18) and (3.19), after Olden, Joy & Death (2004).
     """
-    layers = gates.read(posterior, mask)
+    layers = gates.read(posterior, mask, layout)
     for below, above in itertools.pairwise(layers):
         if below.log_alive.shape[1] != above.log_alive.shape[0]:
             raise ValueError(

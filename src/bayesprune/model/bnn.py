@@ -20,6 +20,7 @@ from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.lowered import lower_convolutions
+from bayesprune.structure import Graph, read
 
 STATE = "net$state"
 
@@ -92,9 +93,11 @@ class BNN:
         self._has_state = bool(jax.tree.leaves(state))
         rows = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
         concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
-        forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]  # noqa: E731
-        self._forward = forward
-        outputs = getattr(jax.eval_shape(forward, params, rows), "shape", None)
+        self._forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]
+        traced, output = jax.make_jaxpr(
+            lambda params, state, x: self._net.apply(params, state, x, False, None)[0], return_shape=True
+        )(params, state, rows)
+        outputs = getattr(output, "shape", None)
         if outputs is None:
             raise TypeError(
                 "net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted."
@@ -103,7 +106,8 @@ class BNN:
             raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
         self.num_outputs = int(outputs[1])
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
-        self.layout: Layout = make_layout(forward, params, rows, bayesian, chosen)
+        self.graph: Graph = read(traced, {name: params[name].shape for name in sorted(params)})
+        self.layout: Layout = make_layout(self.graph, params, bayesian, chosen)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."

@@ -17,6 +17,7 @@ from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.spike_slab import GatedNormal
 
 STARTS = ("uniform", "normal", "he")
+TRUNCATED_SD = 0.87962566103423978  # of a standard normal within (-2, 2)
 
 
 @runtime_checkable
@@ -85,7 +86,7 @@ class MeanFieldFamily:
         return {str(spec.path): _node(params, _stem(spec)) for spec in layout if spec.bayesian}
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
-        loc = numpyro.param(f"{_stem(spec)}_loc", _start(self, spec.shape))
+        loc = numpyro.param(f"{_stem(spec)}_loc", _start(self, spec))
         scale = self._start_of_scale(spec.shape)
         return loc, numpyro.param(f"{_stem(spec)}_scale", scale, constraint=constraints.softplus_positive)
 
@@ -100,15 +101,16 @@ def _check_start(init_loc: str) -> None:
         raise unknown_name("init_loc", init_loc, STARTS)
 
 
-def _start(family: "MeanFieldFamily | MapFamily", shape: tuple[int, ...]) -> Any:
+def _start(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     """The initial loc of a weight array: a value, or a function of a key."""
     if family.init_loc == "uniform":
-        return _uniform(family.init_range, shape)
+        return _uniform(family.init_range, spec.shape)
     if family.init_loc == "normal":
-        return lambda rng_key: family.init_range * jax.random.normal(rng_key, shape)
-    if len(shape) < 2:
-        return jnp.zeros(shape)
-    return lambda rng_key: initializers.he_normal()(rng_key, shape) / family.unit
+        return lambda rng_key: family.init_range * jax.random.normal(rng_key, spec.shape)
+    if not spec.inputs:
+        return jnp.zeros(spec.shape)
+    he = initializers.truncated_normal(math.sqrt(2.0 / spec.fan_in) / TRUNCATED_SD)
+    return lambda rng_key: he(rng_key, spec.shape) / family.unit
 
 
 def _node(params: dict[str, Any], stem: str) -> MeanField | SpikeSlab:
@@ -132,7 +134,7 @@ class MapFamily:
         _check_start(self.init_loc)
 
     def weight(self, spec: ParamSpec) -> Any:
-        loc = numpyro.param(_map_name(spec), _start(self, spec.shape))
+        loc = numpyro.param(_map_name(spec), _start(self, spec))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
 
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:

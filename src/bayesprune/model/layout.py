@@ -1,24 +1,30 @@
 """The layout of a network: one row per parameter, in the order in which the network uses them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-from jax.extend.core import Literal
+from bayesprune.structure import Graph
+
+NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "filterresponsenorm", "bn", "norm")
+THRESHOLD = "thresholdedlinearunit"
 
 
 class ParamPath(str):
     """A dotted parameter path such as ``"Dense_0.kernel"`` that also knows its place in the network.
 
-    ``layer`` is the path without its last part (kernel and bias of a layer share it); ``is_last`` tells whether the layer is
-    the last one that the network uses. Being a string, it goes wherever a plain path goes.
+    ``layer`` is the path without its last part (kernel and bias of a layer share it); ``is_last`` says whether the layer is
+    the last one, next to the outputs; ``is_norm`` whether the parameter belongs to a normalisation. In a `BNN` the network's
+    graph has found both; of a path alone, a normalisation is known by its usual names. Being a string, it goes wherever a plain
+    path goes.
     """
 
     is_last: bool
+    is_norm: bool
 
-    def __new__(cls, path: str, is_last: bool = False) -> "ParamPath":
+    def __new__(cls, path: str, is_last: bool = False, is_norm: bool | None = None) -> "ParamPath":
         self = super().__new__(cls, path)
         self.is_last = is_last
+        self.is_norm = _named_like_a_norm(path) if is_norm is None else is_norm
         return self
 
     @property
@@ -26,59 +32,45 @@ class ParamPath(str):
         return self.rpartition(".")[0] or str(self)
 
 
+def _named_like_a_norm(path: str) -> bool:
+    parts = path.lower().replace("_", ".").split(".")
+    return any(part.rstrip("0123456789") in (*NORMALISATION, THRESHOLD) for part in parts)
+
+
 Predicate = Callable[[ParamPath, tuple[int, ...]], bool]
 
 
 class ParamSpec(NamedTuple):
-    """One parameter: where it is, its shape, whether it is given a posterior, and whether it may be pruned."""
+    """One parameter: where it is, its shape, whether it is given a posterior, and whether it may be pruned.
+
+    ``inputs`` and ``outputs``: its axes that run over what it reads and over what it makes, whichever way the module keeps its
+    kernels: ``(0,), (1,)`` of a Flax dense layer, ``(1,), (0,)`` of an Equinox one, ``(2,), (3,)`` of a Flax convolution, whose
+    other axes are positions; ``(), (0,)`` of a bias. ``fan_in``: numbers that enter one output, positions counted (a bias: 1).
+    """
 
     path: ParamPath
     shape: tuple[int, ...]
     dtype: Any
     bayesian: bool
     prunable: bool
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    fan_in: int = 1
+    fan_out: int = 1
 
 
 Layout = tuple[ParamSpec, ...]
 
 
-def make_layout(apply: Callable[..., Any], params: dict[str, Any], x: Any, bayesian: Predicate, prunable: Predicate) -> Layout:
-    """Describe ``params`` (path -> array or abstract array), ordered by first use in ``apply(params, x)``."""
-    names = _by_first_use(apply, params, x)
-    last = ParamPath(names[-1]).layer
+def make_layout(graph: Graph, params: Mapping[str, Any], bayesian: Predicate, prunable: Predicate) -> Layout:
+    """Describe ``params`` (path -> array or abstract array) as the graph has found them, in the order of first use."""
+    last = {ParamPath(site).layer for site, role in graph.roles.items() if role.is_last}
     specs = []
-    for name in names:
-        path = ParamPath(name, is_last=ParamPath(name).layer == last)
-        shape = tuple(params[name].shape)
-        chosen = bool(bayesian(path, shape))
-        specs.append(ParamSpec(path, shape, params[name].dtype, chosen, chosen and bool(prunable(path, shape))))
+    for site, role in graph.roles.items():
+        # What the net never reads has shown no role: of that, its name is all that is known.
+        path = ParamPath(site, ParamPath(site).layer in last, role.is_norm if role.used else None)
+        chosen = bool(bayesian(path, role.shape))
+        pruned = chosen and bool(prunable(path, role.shape))
+        axes = (role.inputs, role.outputs, role.fan_in, role.fan_out)
+        specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes))
     return tuple(specs)
-
-
-def _by_first_use(apply: Callable[..., Any], params: dict[str, Any], x: Any) -> list[str]:
-    """Sort parameter names by the first equation of the traced network that reads them; unused ones come first."""
-    names = sorted(params)
-    jaxpr = jax.make_jaxpr(apply)(params, x).jaxpr
-    first = _first_reads(jaxpr, jaxpr.invars[: len(names)])
-    return [names[i] for i in sorted(range(len(names)), key=lambda i: (first[i], i))]
-
-
-def _first_reads(jaxpr: Any, variables: list[Any]) -> list[tuple[int, ...]]:
-    """For each input variable, the position of its first reader: a tuple, deeper positions inside nested programs."""
-    reads: dict[Any, tuple[int, ...]] = {}
-    for position, equation in enumerate(jaxpr.eqns):
-        inner = _inner_jaxpr(equation)
-        nested = inner is not None and len(inner.invars) == len(equation.invars)
-        inside = _first_reads(inner, inner.invars) if nested else [()] * len(equation.invars)
-        for variable, deeper in zip(equation.invars, inside, strict=True):
-            if not isinstance(variable, Literal):
-                reads.setdefault(variable, (position, *deeper))
-    return [reads.get(v, ()) for v in variables]
-
-
-def _inner_jaxpr(equation: Any) -> Any:
-    for name in ("jaxpr", "call_jaxpr"):
-        inner = equation.params.get(name)
-        if inner is not None:
-            return getattr(inner, "jaxpr", inner)
-    return None

@@ -1,21 +1,9 @@
 """Which parameters are given a posterior, and which of those may be pruned: predicates on (path, shape).
 
-A predicate is any function of a `ParamPath` (a string that also has ``.layer`` and ``.is_last``) and a shape.
+A predicate is any function of a `ParamPath` (a string that also has ``.layer``, ``.is_last`` and ``.is_norm``) and a shape.
 """
 
 from bayesprune.model.layout import ParamPath
-
-_NORMALISATION = (
-    "batchnorm",
-    "layernorm",
-    "groupnorm",
-    "rmsnorm",
-    "instancenorm",
-    "filterresponsenorm",
-    "thresholdedlinearunit",
-    "bn",
-    "norm",
-)
 
 
 def everything(path: str, shape: tuple[int, ...]) -> bool:
@@ -31,12 +19,13 @@ def nothing(path: str, shape: tuple[int, ...]) -> bool:
 def weights(path: str, shape: tuple[int, ...]) -> bool:
     """Kernels and biases, but not the scales and shifts of normalisation layers (the default of ``bayesian=``).
 
+    In a `BNN` a normalisation is known by what it does; of a plain string, by its usual names.
+
     Example:
-        >>> weights(ParamPath("Dense_0.kernel"), (3, 4)), weights(ParamPath("BatchNorm_0.scale"), (4,))
+        >>> weights("Dense_0.kernel", (3, 4)), weights("BatchNorm_0.scale", (4,))
         (True, False)
     """
-    parts = path.lower().replace("_", ".").split(".")
-    return not any(part.rstrip("0123456789") in _NORMALISATION for part in parts)
+    return not (path if isinstance(path, ParamPath) else ParamPath(path)).is_norm
 
 
 def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:

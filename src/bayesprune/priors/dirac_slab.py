@@ -101,12 +101,13 @@ class DiracSlab:
         """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""
         if not isinstance(self.log_inclusion, str):
             return self.log_inclusion
-        kernels = [spec.shape for spec in layout if spec.bayesian and len(spec.shape) > 1]
+        kernels = [spec for spec in layout if spec.bayesian and spec.inputs]
+        hidden = kernels[:-1]
         return optimal_log_inclusion(
             num_weights=sum(math.prod(spec.shape) for spec in layout if spec.bayesian),
-            num_hidden=max(len(kernels) - 1, 0),
-            width=max((shape[-1] for shape in kernels[:-1]), default=1),
+            num_hidden=len(hidden),
+            width=max((math.prod(spec.shape[axis] for axis in spec.outputs) for spec in hidden), default=1),
             num_rows=self.num_rows or num_rows,
-            num_inputs=math.prod(kernels[0][:-1]) if kernels else 1,
+            num_inputs=kernels[0].fan_in if kernels else 1,
             form="paper" if self.log_inclusion == "optimal" else "code",
         )

@@ -1,0 +1,6 @@
+"""The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
+
+from bayesprune.structure.graph import Graph, Role, Terms
+from bayesprune.structure.read import read
+
+__all__ = ["Graph", "Role", "Terms", "read"]

@@ -1,0 +1,160 @@
+"""Operations entry by entry: activations, biases, scales, residual sums, gates."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesprune.structure import norms
+from bayesprune.structure.graph import Terms
+from bayesprune.structure.monomials import Monomials, monomials
+from bayesprune.structure.movement import NOTHING, Labels, expand
+from bayesprune.structure.recorder import LARGEST, Recorder
+from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
+
+
+def read_elementwise(recorder: Recorder, name: str, params: dict[str, Any], operands: list[Value]) -> Value:
+    """The value of an elementwise operation, its terms written down."""
+    rank = max(len(value.shape) for value in operands)
+    operands = [_of_rank(value, rank) for value in operands]
+    numbers = [value.literal if isinstance(value, Signals) else None for value in operands]
+    products = monomials(name, params, numbers)
+    moving = [value for value in operands if isinstance(value, Weights) or not value.constant]
+    if moving and all(isinstance(value, Weights) for value in moving):
+        result: Value = _of_weights(recorder, products, operands, name)
+    else:
+        result = _of_signals(recorder, products, operands, name)
+        literal = numbers[0] if name in norms.KEEPS else None
+        result = replace(result, literal=literal)
+    result, found = norms.after(name, params, operands, result)
+    recorder.norms |= found
+    return result
+
+
+def _of_weights(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Value:
+    """Weights and constants: still weights, those of the largest array; others that enter are given up on."""
+    weights = sorted((value for value in operands if isinstance(value, Weights)), key=lambda value: -math.prod(value.shape))
+    main, *rest = weights
+    for other in rest:
+        recorder.pin(other, f"{name} with other weights before any data")
+    shape = np.broadcast_shapes(*(value.shape for value in operands))
+    if shape != main.shape:
+        main = main.showing(np.broadcast_to(main.entries, shape))
+    constants = {i for i, value in enumerate(operands) if isinstance(value, Signals) and not value.zero}
+    solid = main.solid or bool(rest) or any(set(product) <= constants for product in products)
+    return replace(main, solid=solid, form="")
+
+
+def _of_signals(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Signals:
+    signals = [value for value in operands if isinstance(value, Signals)]
+    weights = [value for value in operands if isinstance(value, Weights)]
+    heads = 0
+    for value in signals:
+        heads |= value.heads
+    for view in weights:
+        recorder.use(view, heads)
+    labels = _result(recorder, products, operands)
+    return Signals(
+        labels,
+        of_rows=any(value.of_rows for value in signals),
+        upstream=_bits(operands),
+        heads=heads,
+    )
+
+
+def _bits(operands: list[Value]) -> int:
+    bits = 0
+    for value in operands:
+        bits |= value.upstream
+    return bits
+
+
+def _of_rank(value: Value, rank: int) -> Value:
+    """A number stands for an array of itself."""
+    missing = rank - len(value.shape)
+    if not missing:
+        return value
+    wide = (1,) * missing + value.shape
+    if isinstance(value, Signals):
+        return replace(value, labels=value.labels.reshape(wide))
+    return value.showing(value.entries.reshape(wide), (0,) * missing + value.axes)
+
+
+def _result(recorder: Recorder, products: Monomials, operands: list[Value]) -> Labels:
+    """Labels of the result: those of an operand where it alone decides, else new ones, one for each combination."""
+    signals = [(i, value.labels) for i, value in enumerate(operands) if isinstance(value, Signals)]
+    changing = [i for i, labels in signals if ((labels != CONSTANT) & (labels != NOTHING)).any()]
+    weighty = any(isinstance(value, Weights) for value in operands)
+    if not changing and not weighty:
+        shape = np.broadcast_shapes(*(labels.shape for _, labels in signals))
+        zero = all(any(operands[i].zero for i in product) for product in products)  # type: ignore[union-attr]
+        return np.full(shape, NOTHING if zero else CONSTANT)
+    if len(changing) == 1 and not weighty and _alone(changing[0], products, operands):
+        own = dict(signals)[changing[0]]
+        return np.broadcast_to(own, np.broadcast_shapes(*(labels.shape for _, labels in signals)))
+    target = _combinations(recorder, operands)
+    for product in products:
+        _write(recorder, target, [operands[i] for i in product])
+    for _, labels in signals:
+        recorder.tie(target, labels)
+    return target
+
+
+def _alone(one: int, products: Monomials, operands: list[Value]) -> bool:
+    """Whether the result is nonzero just where one operand may be: the others are constants that only multiply it."""
+    terms = [[i for i in product if i != one] for product in products if not _vanishes(product, operands)]
+    with_it = [product for product in products if one in product]
+    others = [operands[i] for product in with_it for i in product if i != one]
+    whole = all(isinstance(value, Signals) and (value.labels == CONSTANT).all() for value in others)
+    return whole and len(terms) == len(with_it) > 0
+
+
+def _vanishes(product: tuple[int, ...], operands: list[Value]) -> bool:
+    return any(isinstance(value, Signals) and value.zero for value in (operands[i] for i in product))
+
+
+def _combinations(recorder: Recorder, operands: list[Value]) -> Labels:
+    """New signals, one for each combination of the operands' signals; of entries too, where no signal is a unit's."""
+    signals = [value.labels for value in operands if isinstance(value, Signals)]
+    shape = np.broadcast_shapes(*(labels.shape for labels in signals))
+    code = np.zeros(shape, np.int64)
+    for labels in signals:
+        _, code = np.unique(code * (recorder.num_signals + 1) + labels + 1, return_inverse=True)
+        code = code.reshape(shape)
+    blend = np.logical_and.reduce([np.broadcast_to(recorder.blend(labels), shape) for labels in signals])
+    weights = [value.shape for value in operands if isinstance(value, Weights)]
+    if weights and blend.all():
+        wide = np.broadcast_shapes(shape, *weights)
+        if math.prod(wide) <= LARGEST:
+            return recorder.new(wide)
+    count = int(code.max(initial=-1)) + 1
+    mixed = np.zeros(count, bool)
+    mixed[code.ravel()] = blend.ravel()
+    return recorder.new((count,), mixed & (not weights))[code]
+
+
+def _write(recorder: Recorder, target: Labels, factors: list[Value]) -> None:
+    """One term: a product of at most two factors, of which one may be weights."""
+    weights = [value for value in factors if isinstance(value, Weights)]
+    sources: list[Labels] = [value.labels for value in factors if isinstance(value, Signals)]
+    sources = sources or [np.full((1,) * target.ndim, CONSTANT)]
+    if not weights:
+        recorder.terms.append(Terms(target, sources[0], sources[1] if len(sources) > 1 else None))
+        return
+    for other in weights[1:]:
+        recorder.pin(other, "chosen by another weight")
+    view, arrays = weights[0], [target, *sources]
+    # Signals that differ where the view does not: classes of one entry each.
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    apart = [axis for axis, size in enumerate(shape) if size > 1 and view.shape[axis] == 1]
+    recorder.weigh(view, *(_in_classes(array, shape, apart) for array in arrays))
+
+
+def _in_classes(labels: Labels, shape: tuple[int, ...], apart: list[int]) -> Labels:
+    """Labels with the axes ``apart``, of full size, laid out along a new first one."""
+    for axis in apart:
+        labels = expand(labels, axis, shape[axis])
+    kept = [axis for axis in range(labels.ndim) if axis not in apart]
+    sizes = [1 if axis in apart else size for axis, size in enumerate(labels.shape)]
+    return labels.transpose(*apart, *kept).reshape(-1, *sizes)

@@ -1,0 +1,189 @@
+"""What is written down while a net is read: signals are numbered here, their terms and ties listed, weights' axes noted."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayesprune.structure.graph import Terms
+from bayesprune.structure.movement import NOTHING, Labels, compress
+from bayesprune.structure.values import CONSTANT, Signals, Weights, Whole
+
+LARGEST = 1 << 22  # more labels than this for one array are not worth their while
+
+
+class Recorder:
+    """Everything that is written down while a net is read; sites are numbers here, in the order of ``names``."""
+
+    def __init__(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.names, self.shapes = list(names), [tuple(shape) for shape in shapes]
+        sizes = [math.prod(shape) for shape in self.shapes]
+        self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self.terms: list[Terms] = []
+        self.ties: list[np.ndarray] = []
+        self.order: dict[int, None] = {}
+        self.axes: dict[int, dict[str, tuple[int, ...]]] = {}
+        self.looked_up: set[int] = set()
+        self.norms = 0
+        self.behind: dict[int, int] = {}  # kernel -> weights that its inputs depend on
+        self.trailing: dict[int, int] = {}  # weight applied entry by entry -> heads of what it is applied to
+        self.unfollowed: dict[str, str] = {}
+        self._blend = np.zeros(1024, bool)
+        self._blend[CONSTANT] = True
+        self.num_signals = 1
+
+    # ---- signals
+    def new(self, shape: tuple[int, ...], blend: Any = False) -> Labels:
+        """Signals that were not there before, one for each entry of ``shape``; ``blend``: whether they mix several units."""
+        first, self.num_signals = self.num_signals, self.num_signals + math.prod(shape)
+        if self.num_signals > len(self._blend):
+            self._blend = np.concatenate([self._blend, np.zeros(self.num_signals, bool)])
+        labels = np.arange(first, self.num_signals, dtype=np.int64).reshape(shape)
+        self._blend[first : self.num_signals] = np.broadcast_to(blend, shape).ravel()
+        return labels
+
+    def blend(self, labels: Labels) -> np.ndarray:
+        """Whether a signal is no unit of its own: a mixture of several, a constant, or nothing."""
+        return self._blend[labels] | (labels == NOTHING)
+
+    @property
+    def all_blends(self) -> np.ndarray:
+        return self._blend[: self.num_signals].copy()
+
+    def tie(self, some: Labels, others: Labels) -> None:
+        """What is said of one of a pair of signals holds for the other: they are one unit."""
+        some, others = np.broadcast_arrays(some, others)
+        both = ~(self.blend(some) | self.blend(others)) & (some != others)
+        if both.any():
+            self.ties.append(np.stack([some[both], others[both]], axis=1))
+
+    def merge(self, labels: Labels, axes: Sequence[int], tie: bool) -> Labels:
+        """One signal for all that lie along ``axes``, which keep size 1; ``tie``: they go together from here on.
+
+        So a kernel that passes over positions reads one signal a channel, whatever the positions hold.
+        """
+        axes = tuple(axes)
+        if all(labels.shape[axis] == 1 for axis in axes):
+            return labels
+        kept = [axis for axis in range(labels.ndim) if axis not in axes]
+        kept_shape = tuple(labels.shape[axis] for axis in kept)
+        rows = labels.transpose(*kept, *axes).reshape(math.prod(kept_shape), -1)
+        rows, inverse = different_rows(np.sort(rows, axis=1))
+        # Sorted, so that zeros come first and the last is the largest.
+        least = np.where(rows == NOTHING, rows[:, -1:], rows).min(axis=1)
+        single = least == rows[:, -1]
+        merged = rows[:, -1].copy()
+        several = rows[~single]
+        if len(several):
+            mixed = self.blend(several).all(axis=1) if tie else True
+            merged[~single] = self.new((len(several),), mixed)
+            self.terms.append(Terms(merged[~single][:, None], several))
+            if tie:
+                self.tie(merged[~single][:, None], several)
+        shape = [1 if axis in axes else size for axis, size in enumerate(labels.shape)]
+        return merged[inverse].reshape(shape)
+
+    # ---- weights
+    def view(self, site: int) -> Weights:
+        """A whole weight array, as it is."""
+        shape = self.shapes[site]
+        axes = range(len(shape))
+        return Weights((site,), tuple(1 << axis for axis in axes), Whole(int(self.starts[site]), shape, tuple(axes)))
+
+    def weigh(self, weights: Weights, target: Labels, source: Labels, other: Labels | None = None) -> None:
+        """Terms with weights as factors. Arrays broadcast with (classes, *shape of the view)."""
+        arrays = [target, source] if other is None else [target, source, other]
+        if weights.whole is not None:
+            back = (0, *(1 + weights.whole.order.index(axis) for axis in range(len(weights.shape))))
+            self._write(weights.sites[0], [array.transpose(back) for array in arrays], weights.solid)
+            return
+        for site in weights.sites:
+            self._scatter(site, weights, arrays)
+
+    def _scatter(self, site: int, weights: Weights, arrays: list[Labels]) -> None:
+        """Bring terms from the places of a view back to those of the site that it shows."""
+        start, stop = self.starts[site : site + 2]
+        entries = weights.entries
+        here = (entries >= start) & (entries < stop)
+        index = entries[here] - start
+        again = _repeats(index)
+        classes = np.broadcast_shapes(*((array.shape[0],) for array in arrays))[0]
+        copies = int(again.max(initial=0)) + 1
+        whole = []
+        for array in arrays:
+            out = np.full((classes, copies, int(stop - start)), NOTHING, np.int64)
+            out[:, again, index] = np.broadcast_to(array, (classes, *entries.shape))[:, here]
+            whole.append(compress(out.reshape(classes * copies, *self.shapes[site])))
+        self._write(site, whole, weights.solid)
+
+    def _write(self, site: int, arrays: list[Labels], solid: bool) -> None:
+        target, source, other = (*arrays, None)[:3]
+        assert target is not None and source is not None
+        self.terms.append(Terms(target, source, other, self.names[site], solid))
+
+    def as_signals(self, weights: Weights, reason: str) -> Signals:
+        """Weights that stand where data do, such as a class token: each entry becomes a signal of its own."""
+        if math.prod(weights.shape) > LARGEST:
+            return self.pin(weights, reason)
+        self.use(weights, 0)
+        labels = np.where(weights.entries == NOTHING, NOTHING, self.new(weights.shape))
+        self.weigh(weights, labels[None], np.full((1,) * (labels.ndim + 1), CONSTANT))
+        return Signals(labels, upstream=weights.upstream)
+
+    def pin(self, weights: Weights, reason: str) -> Signals:
+        """Give up on following weights: they are kept whole, and what is made of them is taken for always there."""
+        for site in weights.sites:
+            self.order.setdefault(site)
+            self.unfollowed.setdefault(self.names[site], f"{reason}: kept whole")
+        return Signals(np.full((1,) * len(weights.shape), CONSTANT), upstream=weights.upstream)
+
+    def use(self, weights: Weights, heads: int) -> None:
+        """Note weights that are applied entry by entry, and what they are applied to."""
+        for site in weights.sites:
+            self.order.setdefault(site)
+            self.trailing.setdefault(site, heads)
+
+    def role(self, weights: Weights, upstream: int, **axes: Sequence[int]) -> int:
+        """Note the role of weights that multiply: axes of the view by role. Returns the bits of their sites."""
+        for site in weights.sites:
+            self.order.setdefault(site)
+            rank = len(self.shapes[site])
+            found = {}
+            for name, of_view in axes.items():
+                bits = [weights.axes[axis] for axis in of_view]
+                found[name] = tuple(axis for axis in range(rank) if any(bit >> axis & 1 for bit in bits))
+            self.axes.setdefault(site, found)
+        self.reads(weights.upstream, upstream)
+        return weights.upstream
+
+    def reads(self, kernels: int, upstream: int) -> None:
+        """Note weights that the inputs of kernels depend on, both as bits."""
+        for site in range(len(self.names)):
+            if kernels >> site & 1:
+                self.behind[site] = self.behind.get(site, 0) | upstream
+
+
+def different_rows(rows: Labels) -> tuple[Labels, Labels]:
+    """The different rows of a matrix, and which of them each row is."""
+    if len(rows) == 1:
+        return rows, np.zeros(1, np.int64)
+    found, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return found, inverse.ravel()
+
+
+def _repeats(index: np.ndarray) -> np.ndarray:
+    """For each number how often it came before.
+
+    >>> _repeats(np.array([5, 3, 5, 5])).tolist()
+    [0, 0, 1, 2]
+    """
+    if (np.diff(index) > 0).all():
+        return np.zeros(len(index), np.int64)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    lengths = np.diff(np.append(starts, len(index)))
+    again = np.empty(len(index), np.int64)
+    again[order] = np.arange(len(index)) - np.repeat(starts, lengths)
+    return again

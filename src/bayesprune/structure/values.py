@@ -1,0 +1,94 @@
+"""What is known of an array while a net is read: of which signals it consists, or of which entries of which weights."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesprune.structure.movement import NOTHING, Labels
+
+CONSTANT = 0  # the signal that is always there, whatever the weights: constants, and the rows of data
+
+
+@dataclass(frozen=True)
+class Signals:
+    """An array that is no mere view of a weight: labels are numbers of signals, -1 where it is exactly zero.
+
+    A signal is what stands or falls together: a unit's value, a channel's map, in one array of the net. ``of_rows``: whether
+    the data enter. ``upstream``: bits of all weights that enter. ``heads``: bits of the kernels whose products reach this
+    array with no other kernel between. ``literal``: the number, of a number written in the program. ``form`` and ``scaled_by``:
+    how far the array has come in a normalisation, see `structure.norms`.
+    """
+
+    labels: Labels
+    of_rows: bool = False
+    upstream: int = 0
+    heads: int = 0
+    literal: float | None = None
+    form: str = ""
+    scaled_by: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.labels.shape
+
+    @property
+    def constant(self) -> bool:
+        """Whether neither data nor weights enter."""
+        return not (self.of_rows or self.upstream)
+
+    @property
+    def zero(self) -> bool:
+        return bool((self.labels == NOTHING).all())
+
+
+class Whole(NamedTuple):
+    """A whole weight array: the number of its first entry, its shape, its axes in the order of a view."""
+
+    start: int
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A view of weights: ``entries`` are numbers of weights, counted through all arrays of the net, -1 where it is zero.
+
+    ``axes``: for each axis the bits of the site's axes that run along it. ``whole``: where the view is one whole array, or one
+    transposed, its number of the first entry and shape, and the array's axes in the order of the view; its entries are then
+    written out only when they are asked for. ``solid``: an entry that is zero does not make the view zero.
+    """
+
+    sites: tuple[int, ...]
+    axes: tuple[int, ...]
+    whole: Whole | None = None
+    listed: Labels | None = None
+    solid: bool = False
+    form: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self.listed is not None:
+            return self.listed.shape
+        assert self.whole is not None
+        return tuple(self.whole.shape[axis] for axis in self.whole.order)
+
+    @property
+    def entries(self) -> Labels:
+        if self.listed is not None:
+            return self.listed
+        assert self.whole is not None
+        start, shape = self.whole.start, self.whole.shape
+        return np.arange(start, start + math.prod(shape)).reshape(shape).transpose(self.whole.order)
+
+    @property
+    def upstream(self) -> int:
+        return sum(1 << site for site in self.sites)
+
+    def showing(self, entries: Labels, axes: tuple[int, ...] | None = None) -> "Weights":
+        """Other entries of the same arrays."""
+        return replace(self, listed=entries, whole=None, axes=self.axes if axes is None else axes)
+
+
+Value = Signals | Weights
