@@ -30,6 +30,7 @@ from bayesprune.prune.once import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
+from bayesprune.report.in_use import connected
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "SpikeSlab",
     "bmr_prune",
     "cite",
+    "connected",
     "data",
     "evaluate",
     "features",

@@ -2,6 +2,8 @@
 
 import itertools
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
@@ -100,9 +102,49 @@ def test_convolutions_and_the_pixels_that_they_flatten_to() -> None:
     assert used["Dense_0.kernel"].reshape(2, 2, 3, 2).any(axis=(0, 1, 3)).tolist() == [True, False, False]
 
 
+def bnn_of(net, input_shape=(4,)) -> bp.BNN:
+    return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=input_shape)
+
+
+@pytest.mark.parametrize(
+    "net", [bp.nets.MLP((5, 4), 2), eqx.nn.MLP(4, 2, 5, 2, key=jax.random.key(0))], ids=["linen", "equinox"]
+)
+def test_a_net_gives_what_its_chain_gives(net) -> None:
+    bnn = bnn_of(net)
+    rng = np.random.default_rng(3)
+    names = {str(spec.path): f"{spec.path.layer}.{'kernel' if spec.inputs else 'bias'}" for spec in bnn.layout}
+    shapes = {names[s.path]: tuple(s.shape[axis] for axis in s.inputs + s.outputs) for s in bnn.layout}
+    for density in (0.2, 0.4, 0.6, 0.8):
+        mask = {site: rng.random(shape) < density for site, shape in shapes.items()}
+        own = {spec.path: mask[names[spec.path]].T if spec.inputs != (0,) else mask[names[spec.path]] for spec in bnn.layout}
+        got, wanted = bp.connected(bnn, own), weights_in_use(mask, shapes)
+        assert got.keys() == own.keys()
+        for spec in bnn.layout:
+            other = wanted[names[spec.path]]
+            np.testing.assert_array_equal(got[spec.path], other.T if spec.inputs != (0,) else other)
+
+
+def test_what_is_prunable_is_judged_and_the_rest_is_whole() -> None:
+    bnn = bnn_of(bp.nets.MLP((3, 3), 2))
+    mask = {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
+    mask["Dense_1.kernel"][:, 0] = mask["Dense_1.bias"][0] = False  # of the second layer the first unit
+    mask["Dense_1.kernel"][2] = False  # and nothing reads the third unit of the first layer
+    used = bp.connected(bnn, mask)
+    assert used.keys() == mask.keys()
+    assert used["Dense_0.kernel"].all(axis=0).tolist() == used["Dense_0.bias"].tolist() == [True, True, False]
+    np.testing.assert_array_equal(used["Dense_1.kernel"], mask["Dense_1.kernel"])
+
+
+def test_connected_is_of_a_bnn_and_its_sites() -> None:
+    bnn = bnn_of(bp.nets.MLP((3,), 2))
+    with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN, got Program"):
+        bp.connected(bp.Program(bnn.model, bnn.guide), {})
+    with pytest.raises(ValueError, match="unknown site in mask 'Dense_9"):
+        bp.connected(bnn, {"Dense_9.kernel": np.ones((3, 2), bool)})
+
+
 def test_a_layout_gives_the_shapes() -> None:
-    net = bp.nets.MLP((3,) * 11, 2)  # by name, Dense_10 would come before Dense_2
-    bnn = bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    bnn = bnn_of(bp.nets.MLP((3,) * 11, 2))  # by name, Dense_10 would come before Dense_2
     shapes = {spec.path: spec.shape for spec in bnn.layout}
     mask = {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
     mask["Dense_10.kernel"][:] = mask["Dense_10.bias"][:] = False

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.lowered import lower_convolutions
-from bayesprune.structure import Graph, read
+from bayesprune.structure import Graph, Units, read, units
 
 STATE = "net$state"
 
@@ -149,6 +150,11 @@ class BNN:
         if train and self._has_state:
             state.update(jax.lax.stop_gradient(new_state))
         return outputs
+
+    @cached_property
+    def units(self) -> Units:
+        """The network's units: for every entry of every weight array, which unit it helps to make and which one it reads."""
+        return units(self.graph)
 
     def jaxpr(self) -> ClosedJaxpr:
         """The net itself on one row, traced to be read, not run: no prior, noise or mask, its batch statistics zero.

@@ -1,6 +1,8 @@
 """The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
 
 from bayesprune.structure.graph import Graph, Role, Terms
+from bayesprune.structure.reach import reachable
 from bayesprune.structure.read import read
+from bayesprune.structure.units import Units, units
 
-__all__ = ["Graph", "Role", "Terms", "read"]
+__all__ = ["Graph", "Role", "Terms", "Units", "reachable", "read", "units"]

@@ -59,19 +59,16 @@ def _by_weights(recorder: Recorder, data: _Side, kernel: _Side, first: bool) -> 
     rows = labels.reshape(math.prod(batch), math.prod(reads), math.prod(places)).transpose(2, 0, 1)
     rows, inverse = _classes(recorder, rows, math.prod(weights.shape))
     source = rows.reshape(len(rows), *batch, *reads, *(1 for _ in makes))
-    over_places = len(rows) > 1 and math.prod(reads) == 1 and not recorder.blend(rows).all()
-    if over_places:  # the kernel mixes positions, for each channel by itself: the channel stays what it is
-        target = recorder.new((len(rows), *within, *(1 for _ in (*reads, *makes))))
+    target = recorder.new((len(rows), *within, *(1 for _ in reads), *makes))
+    if len(rows) > 1 and math.prod(reads) == 1:  # places are mixed, for each channel by itself: the channel stays what it is
         recorder.tie(target, source)
     else:
-        target = recorder.new((len(rows), *within, *(1 for _ in reads), *makes))
         recorder.tie(target, target[:1])
         recorder.tie(source, source[:1])
     back = np.argsort(kernel.order)
     recorder.weigh(weights, *(array.transpose(0, *(1 + back)) for array in (target, source)))
-    made = target.shape[1 + len(within) + len(reads) :]
-    out = target.reshape(len(rows), *target.shape[1 : 1 + len(within)], *made)[inverse]
-    out = out.reshape(*places, *out.shape[1:])
+    out = target.reshape(len(rows), *within, *makes)[inverse]
+    out = out.reshape(*places, *within, *makes)
     p, b = len(places), len(within)
     order = [*range(p, p + b), *range(p), *range(p + b, out.ndim)]
     if not first:

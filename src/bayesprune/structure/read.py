@@ -114,9 +114,9 @@ class _Walk:
             moving = tuple(axis for axis, size in enumerate(params["window_dimensions"]) if size > 1)
             return [self.merged(inputs[0], moving, name)]
         if name == "concatenate":
-            return [self.concatenated(inputs, shapes, params["dimension"])]
+            return [self.concatenated(inputs, shapes, int(params["dimension"]))]
         if name == "split":
-            return _split(inputs[0], params["sizes"], params["axis"])
+            return _split(inputs[0], movement.integers(params["sizes"]), int(params["axis"]))
         if name == "pad":
             return self.padded(inputs, shapes[0], params["padding_config"])
         if name == "dynamic_slice":

@@ -1,0 +1,65 @@
+"""Weights in use, against the network's own outputs and against gradients: two oracles that know nothing of the graph."""
+
+import numpy as np
+import pytest
+from tests.structure.nets import LARGE, NETS, case
+
+from bayesprune.structure import reachable
+
+SMALL = [name for name in NETS if name not in LARGE]
+WITH_SLOW = [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
+DENSITIES = (0.15, 0.3, 0.5, 0.8)
+
+
+def applied(mask, weights):
+    return {site: np.where(mask[site], value, 0).astype(np.float32) for site, value in weights.items()}
+
+
+@pytest.mark.parametrize("name", WITH_SLOW)
+def test_without_what_is_not_in_use_the_outputs_stay(name) -> None:
+    """Bit by bit, up to the order of sums, which XLA may change with a zero among them: 1e-5 of the largest output."""
+    net = case(name)
+    rng = np.random.default_rng(0)
+    spared = 0
+    for draw, density in enumerate((*DENSITIES, *DENSITIES)):
+        mask, weights = net.mask(rng, density), net.weights(rng)
+        used = reachable(net.graph, mask)
+        assert used.keys() == mask.keys()
+        assert all((used[site] <= mask[site]).all() for site in mask)
+        spared += sum(int((mask[site] & ~used[site]).sum()) for site in mask)
+        whole, less = (net.outputs(applied(m, weights), draw) for m in (mask, used))
+        np.testing.assert_allclose(less, whole, rtol=0, atol=1e-5 * max(np.abs(whole).max(), 1e-6))
+        again = reachable(net.graph, used)
+        assert all(np.array_equal(again[site], used[site]) for site in used), "nothing more goes the second time"
+    assert spared > 0
+
+
+def depends(net, mask, rng, draws=20):
+    """The alive weights on which an output depends somewhere: a gradient that is not zero at any of several draws."""
+    found = {site: np.zeros(alive.shape, bool) for site, alive in mask.items()}
+    for draw in range(draws):
+        slopes = net.slopes(applied(mask, net.weights(rng)), draw)
+        for site in found:
+            found[site] |= (slopes[site] != 0) & mask[site]
+    return found
+
+
+# Sites whose weights matter to no output for a reason that no graph shows: the softmax over keys does not see a shift of all.
+INVARIANT = {"attention": ("MultiHeadDotProductAttention_0.key.bias",)}
+
+
+@pytest.mark.parametrize("name", [n for n in WITH_SLOW if n not in ("recurrent", "resnet, batch")])
+def test_what_is_in_use_changes_an_output(name) -> None:
+    """Of a convolution's kernel some position, for channels count as a whole."""
+    net = case(name)
+    rng = np.random.default_rng(1)
+    for density in DENSITIES:
+        mask = net.mask(rng, density)
+        used, wanted = reachable(net.graph, mask), depends(net, mask, rng)
+        for site, role in net.graph.roles.items():
+            if site in INVARIANT.get(name, ()):
+                continue
+            positions = role.positions
+            got, true = (tree[site].any(axis=positions) if positions else tree[site] for tree in (used, wanted))
+            assert not (true & ~got).any(), f"{site}: an output depends on what is said not to be in use"
+            np.testing.assert_array_equal(got, true, err_msg=site)
