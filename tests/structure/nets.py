@@ -195,10 +195,10 @@ class Case:
         signs = np.random.default_rng(1).normal(size=(12, width)).astype(np.float32)
         return lambda weights, draw: {s: np.asarray(g) for s, g in slope(weights, *self.drawn(draw), signs).items()}
 
-    def drawn(self, draw: int) -> tuple[Any, np.ndarray]:
+    def drawn(self, draw: int) -> tuple[Any, jax.Array]:
         rng = np.random.default_rng(draw)
         positive = lambda leaf: rng.uniform(0.5, 1.5, leaf.shape).astype(np.float32)  # noqa: E731
-        x = rng.normal(size=(12, *self.shape)).astype(np.float32)
+        x = jnp.asarray(rng.normal(size=(12, *self.shape)), jnp.float32)
         return jax.tree.map(positive, self.abstract[1]), x
 
     def weights(self, rng: np.random.Generator) -> Weights:
