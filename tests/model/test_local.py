@@ -15,6 +15,7 @@ from numpyro.contrib.module import random_flax_module
 from numpyro.infer import SVI, autoguide
 
 from bayesprune.model.elbo import MeanFieldELBO
+from bayesprune.model.handlers import masked, probed
 from bayesprune.model.local import LocalELBO
 
 ROWS, INPUTS, NOISE = 20, 3, 0.7
@@ -133,3 +134,82 @@ def test_svi_runs_unchanged_programs(model):
     # Dense layers on a matrix of rows: the same expectation, by two estimators.
     assert abs(ours.mean() - weight.mean()) < 5 * np.sqrt((ours.var() + weight.var()) / 2000)
     assert ours.var() < weight.var()
+
+
+def program(net, prior=None, shape=(INPUTS,)):
+    """A model whose mean is ``net(w, x)``, and a mean-field guide."""
+
+    def model(x, y):
+        w = numpyro.sample("w", dist.Normal(jnp.zeros(shape), 1.0) if prior is None else prior)
+        numpyro.sample("obs", dist.Normal(net(w, x), NOISE), obs=y)
+
+    def guide(x, y):
+        loc = numpyro.param("loc", jnp.linspace(-1.0, 2.0, INPUTS).reshape(shape))
+        numpyro.sample("w", dist.Normal(loc, numpyro.param("scale", jnp.full(shape, 0.6))))
+
+    return model, guide
+
+
+def means_and_variances(model, guide, num=2000):
+    x, y = (jnp.asarray(values, jnp.float32) for values in data())
+    for elbo in (LocalELBO(), MeanFieldELBO()):
+        loss = jax.jit(jax.vmap(lambda key, elbo=elbo: elbo.loss(key, {}, model, guide, x, y)))
+        drawn = np.asarray(loss(jax.random.split(jax.random.key(0), num)), np.float64)
+        yield drawn.mean(), drawn.var()
+
+
+REUSED = {
+    "cosine": lambda w, x: x @ (w / jnp.linalg.norm(w)),
+    "a constant product": lambda w, x: jnp.tanh(x @ (jnp.arange(9.0).reshape(3, 3) @ w)),
+    "used twice": lambda w, x: jnp.tanh(x @ w) * (x**2 @ w),
+    "rows normalised": lambda w, x: (x @ w - (x @ w).mean()) / (x @ w).std(),
+}
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_expected_loss_of_weights_in_use_elsewhere(name):
+    """Fresh noise was off by 10 to 900 standard errors here."""
+    (ours, noise), (weights, variance) = means_and_variances(*program(REUSED[name]))
+    assert abs(ours - weights) < 5 * np.sqrt((noise + variance) / 2000)
+
+
+def test_a_prior_without_a_closed_form_leaves_the_noise_to_the_net():
+    model, guide = program(lambda w, x: x @ w, dist.Laplace(jnp.zeros(INPUTS), 1.0))
+    (ours, noise), (weights, variance) = means_and_variances(model, guide)
+    assert abs(ours - weights) < 5 * np.sqrt((noise + variance) / 2000)
+    assert noise < 0.8 * variance
+
+
+def test_rows_that_the_model_picks_itself():
+    """A subsample in a plate, a probe added to the weight, a mask: still noise for every row."""
+
+    def model(x, y):
+        w = numpyro.sample("w", dist.Normal(jnp.zeros(INPUTS), 1.0))
+        with numpyro.plate("rows", ROWS, subsample_size=10):
+            x, y = numpyro.subsample(x, 1), numpyro.subsample(y, 0)
+            numpyro.sample("obs", dist.Normal(x @ w, NOISE), obs=y)
+
+    guide = program(None)[1]
+    model = masked(probed(model, {"w": jnp.zeros(INPUTS)}), {"w": jnp.array([True, True, False])})
+    fixed = numpyro.handlers.substitute(model, data={"rows": jnp.arange(10)})
+    (ours, noise), (weights, variance) = means_and_variances(fixed, masked(guide, {"w": jnp.array([True, True, False])}))
+    assert abs(ours - weights) < 5 * np.sqrt((noise + variance) / 2000)
+    assert noise < 0.8 * variance
+
+
+def test_the_switch_is_checked_and_reaches_the_net():
+    x, y = (jnp.asarray(values, jnp.float32) for values in data())
+    conv = lambda w, x: jax.lax.conv_general_dilated(x[:, None], w[None, None], (1,), "SAME")[:, 0].mean(-1)  # noqa: E731
+    model, guide = program(conv)
+    params = {"scale": jnp.full(INPUTS, 0.6)}
+    custom, drawn, weights = (
+        np.asarray(
+            jax.jit(jax.vmap(lambda key, elbo=elbo: elbo.loss(key, params, model, guide, x, y)))(
+                jax.random.split(jax.random.key(0), 2000)
+            )
+        )
+        for elbo in (LocalELBO(), LocalELBO(shared="draw"), MeanFieldELBO())
+    )
+    assert custom.var() < 0.75 * weights.var() < drawn.var()  # a variance is known to some 5 %; .61 and 1 seen
+    with pytest.raises(ValueError, match=r"shared.*convolutions"):
+        LocalELBO(shared="kernels")

@@ -40,9 +40,9 @@ class MeanFieldELBO(ELBO):
         """What stands for the weight N(loc, scale²) in the model: here, one draw of it."""
         return loc + scale * self.noise(rng_key, loc.shape).astype(loc.dtype)
 
-    def run(self, fn: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
-        """Call ``fn`` on the lifted values: here, just so."""
-        return fn(values)
+    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``fn`` on the lifted values and the arguments of the program, its data: here, just so."""
+        return fn(values, *args, **kwargs)
 
     def loss_with_mutable_state(
         self, rng_key: jax.Array, param_map: dict[str, Any], model: Any, guide: Any, *args: Any, **kwargs: Any
@@ -76,7 +76,7 @@ class MeanFieldELBO(ELBO):
             if site["type"] == "sample" and not site["is_observed"]
         }
 
-        def model_terms(values: dict[str, Any]) -> tuple[jax.Array, dict[str, Any], dict[str, Any]]:
+        def model_terms(values: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[jax.Array, dict[str, Any], dict[str, Any]]:
             # Mutable values are dicts that a program updates in place: give it a copy.
             params = {k: dict(v) if isinstance(v, dict) else v for k, v in param_map.items()}
             model_trace = trace(substitute(seed(model, model_key), data=params | values)).get_trace(*args, **kwargs)
@@ -89,12 +89,15 @@ class MeanFieldELBO(ELBO):
                 prior = read_elementwise(site["fn"]) if name in lifting.kinds else None
                 if prior is not None and closed_form(lifting.kinds[name], prior.fn) is not None:
                     closed[name] = prior
+                elif name in lifting.kinds and not isinstance(lifting.lifted[name], jax.Array):
+                    # An independent draw: the prior's term adds to the others, and the net keeps what stands for the weight.
+                    log_density += _log_density(site | {"value": guide_trace[name]["value"]})
                 else:
                     log_density += _log_density(site)
             mutable = {name: site["value"] for name, site in model_trace.items() if site["type"] == "mutable"}
             return log_density, closed, mutable
 
-        log_joint, closed, mutable = self.run(model_terms, values)
+        log_joint, closed, mutable = self.run(model_terms, values, *args, **kwargs)
         loss = -log_joint
         for name, site in guide_trace.items():
             if site["type"] != "sample" or site["is_observed"]:

@@ -5,19 +5,31 @@ from typing import Any
 
 import jax
 
+from bayesprune.core.checks import unknown_name
+from bayesprune.model import noise as noises
 from bayesprune.model.elbo import MeanFieldELBO
-from bayesprune.model.gaussian_array import Gaussian, local_noise
+from bayesprune.model.gaussian_array import Gaussian
+from bayesprune.model.local_noise import SHARED, local_noise
 
 
 class LocalELBO(MeanFieldELBO):
     """A mean-field ELBO whose gradients vary less: every output of a layer has a noise of its own.
 
-    y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2). Args and errors as for `MeanFieldELBO`.
+    y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2).
 
-    Every Normal site of the guide with at least one axis is handed to the model as a `Gaussian` array; scalars are drawn.
-    The expected loss is that of weight sampling where each weight reaches one output of each row, as in dense layers on a
-    matrix of rows; where it reaches several (convolutions, tokens, recurrence), their noises are taken to be independent,
-    as is common practice. A weight that meets a loop or a function of its own (a norm, an embedding's rows) is drawn once.
+    Args:
+        num_particles, noise: as of `MeanFieldELBO`.
+        shared: ``"convolutions"`` has noise for every position of a convolution, as is the custom, though positions share their
+            kernel's under sampled weights; ``"draw"`` draws kernels once, and the expected loss is exact.
+
+    A Normal site of the guide with at least one axis makes noise where each of its elements reaches one output of each row,
+    as in dense layers on a matrix of rows; the expected loss is then that of weight sampling. Any other is drawn once: a weight
+    that is used twice (tied, recurrent), that meets several tokens or positions of a row (but for ``shared``), that enters a
+    function of its own (a norm), or whose outputs are mixed over rows (batch normalisation). The network's trace decides.
+    Rows are counted by the first axis of the program's array arguments; what a program closes over is constant.
+
+    Raises:
+        ValueError: ``shared`` is an unknown name.
 
     Example:
         >>> from numpyro.infer import SVI, autoguide
@@ -33,12 +45,18 @@ class LocalELBO(MeanFieldELBO):
     Source: Kingma, Salimans and Welling (2015), Variational dropout and the local reparameterization trick, eq. 6.
     """
 
+    def __init__(self, num_particles: int = 1, noise: noises.Noise = noises.quantile, shared: str = "convolutions") -> None:
+        super().__init__(num_particles, noise)
+        if shared not in SHARED:
+            raise unknown_name("shared", shared, SHARED)
+        self.shared = shared
+
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:
         """The weight as a `Gaussian`, except for scalars."""
         if loc.ndim == 0:
             return super().lift(rng_key, name, loc, scale)
         return Gaussian(loc, scale, rng_key, self.noise)
 
-    def run(self, fn: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
+    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn`` on arrays some of which are `Gaussian`."""
-        return local_noise(fn)(values)
+        return local_noise(fn, self.shared)(values, *args, **kwargs)

@@ -1,7 +1,9 @@
 """Run the convolutions of any net through :mod:`bayesprune.model.convolution`, without touching the net."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -12,6 +14,8 @@ from jaxtyping import Array, ArrayLike, Inexact
 
 from bayesprune.model.convolution import conv_general_dilated
 from bayesprune.model.quaxified import quaxified
+
+_plain: ContextVar[bool] = ContextVar("bayesprune_plain_convolutions", default=False)
 
 
 class Lowered(quax.ArrayValue):
@@ -63,8 +67,18 @@ for _primitive in (lax.broadcast_in_dim_p, lax.convert_element_type_p, lax.resha
     _keep(_primitive)
 
 
+@contextlib.contextmanager
+def plain_convolutions() -> Iterator[None]:
+    """Leave the convolutions of lowered nets to JAX: for a trace to be read, whose reader does them the quick way."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
 def _wrap(leaf: Any) -> Any:
-    # A weight that already stands for something else, such as a Gaussian, has a rule of its own for convolutions.
+    # A value under somebody's own `quax.quaxify` has rules of its own, or may have.
     # Quax does not export the type under which it hands such values to a function: its module tells it.
     if type(leaf).__module__.partition(".")[0] == "quax":
         return leaf
@@ -97,6 +111,8 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(apply)
     def lowered(params: Any, *args: Any, **kwargs: Any) -> Any:
+        if _plain.get():
+            return apply(params, *args, **kwargs)
         out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
         return jax.tree.map(_unwrap, out, is_leaf=lambda leaf: isinstance(leaf, Lowered))
 
