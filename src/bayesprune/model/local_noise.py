@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 def _first_kinds(values: Sequence[Any], num_weights: int) -> list[Kind]:
     """Of Gaussians, images by their place; of data, the axis of their rows."""
-    arrays = [i for i, value in enumerate(values) if i >= num_weights and getattr(value, "ndim", 0)]
+    arrays = [i for i, value in enumerate(values) if i >= num_weights and len(getattr(value, "shape", ()))]
     by_row = {i for i in arrays if values[i].shape[0] == values[arrays[0]].shape[0]}
     return [Image(i) if _is_gaussian(value) else Dependence(0 if i in by_row else None) for i, value in enumerate(values)]
 
