@@ -76,15 +76,14 @@ CASES: dict[str, Callable[[], Case]] = {
     "one kernel three times": lambda: (SQUARE, lambda w, x: jnp.tanh(jnp.tanh(x @ w) @ w) @ w, ROWS),
     "self-attention": lambda: of(lambda x: nn.MultiHeadDotProductAttention(2)(x), TOKENS),
     "dense on tokens, their mean": lambda: of(lambda x: nn.tanh(nn.Dense(3)(x)).mean(1), TOKENS),
-    "bias before batch norm": lambda: (KERNEL[0], lambda b, x: jnp.tanh((y := x[:, :3] + b) - y.mean(0)), ROWS),
-    "dense before batch norm": lambda: of(lambda x: nn.relu(batch_norm()(nn.Dense(3)(x))), ROWS),
-    "convolution, positions apart": lambda: of(lambda x: nn.relu(convolution()(x)), IMAGES),
+    "dense before batch norm": lambda: of(lambda x: nn.tanh(batch_norm()(nn.Dense(3)(x))), ROWS),
+    "convolution, positions apart": lambda: of(lambda x: nn.tanh(convolution()(x)), IMAGES),
     "convolution, mean of positions": lambda: of(lambda x: convolution()(x).mean((1, 2)), IMAGES),
-    "convolution, relu, mean": lambda: of(lambda x: nn.relu(convolution()(x)).mean((1, 2)), IMAGES),
+    "convolution, tanh, mean": lambda: of(lambda x: nn.tanh(convolution()(x)).mean((1, 2)), IMAGES),
     "convolution, max pool, dense": lambda: of(
-        lambda x: nn.Dense(3)(nn.max_pool(nn.relu(convolution()(x)), (2, 2), (2, 2)).reshape(len(x), -1)), IMAGES
+        lambda x: nn.Dense(3)(nn.max_pool(nn.tanh(convolution()(x)), (2, 2), (2, 2)).reshape(len(x), -1)), IMAGES
     ),
-    "convolution, batch norm, relu, mean": lambda: of(lambda x: nn.relu(batch_norm()(convolution()(x))).mean((1, 2)), IMAGES),
+    "convolution, batch norm, tanh, mean": lambda: of(lambda x: nn.tanh(batch_norm()(convolution()(x))).mean((1, 2)), IMAGES),
 }
 
 
