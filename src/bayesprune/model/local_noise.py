@@ -37,6 +37,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
     Raises:
         ValueError: ``shared`` is an unknown name.
 
+    >>> import jax.numpy as jnp
     >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> local_noise(lambda w, x: x @ w)(weight, jnp.ones((5, 3))).shape
     (5, 2)
