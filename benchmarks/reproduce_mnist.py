@@ -26,7 +26,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune.model.families import MeanFieldFamily
-from bayesprune.prune.by_inclusion import expected_density
+from bayesprune.prune.cutting import expected_density
 
 BATCH = 128
 

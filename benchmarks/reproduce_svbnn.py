@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 import bayesprune as bp
-from bayesprune.prune.by_inclusion import expected_density
+from bayesprune.prune.cutting import expected_density
 
 
 class Setting(NamedTuple):

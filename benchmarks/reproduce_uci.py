@@ -32,10 +32,10 @@ from bayesprune.infer.compiled import CHUNK, Recipe
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, find_sites
-from bayesprune.infer.start import reader, start_params
+from bayesprune.infer.start import start_params
 from bayesprune.model.families import MeanFieldFamily
+from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
-from bayesprune.prune.read import write
 
 DENSITIES = (0.5, 0.25, 0.1)
 DRAWS = 50
@@ -119,7 +119,7 @@ def recipe(bnn: bp.BNN, cell: Cell, num_rows: int) -> Recipe:
     rate = optax.cosine_decay_schedule(cell.rate, cell.steps)
     steps = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate))
     keywords = (("train", True), ("num_rows", num_rows))
-    return Recipe(bnn, make_elbo(cell.estimator, 1), steps, KeepAll(), kl_weight, reader(bnn), cell.batch, keywords, None)
+    return Recipe(bnn, make_elbo(cell.estimator, 1), steps, KeepAll(), kl_weight, cell.batch, keywords, None)
 
 
 def everything(bnn: bp.BNN, splits: int) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def refit(
     carry = carry._replace(params=jax.tree.map(jnp.copy, begin(carry.params, params)), opt_state=opt_state, step=first)
     for done in range(0, cell.refit, CHUNK):
         carry, _ = run(carry, data, mask, jnp.asarray(min(CHUNK, cell.refit - done), jnp.int32))
-    return write(constrain(carry.params), mask)
+    return cut(constrain(carry.params), mask)
 
 
 @functools.lru_cache(maxsize=4)
@@ -200,7 +200,7 @@ def fit_and_score(
     figures: dict[str, Any] = {"0": {"cut": score(next(keys), bnn, fits.params, test, units)}}
     for density in densities:
         mask = cutter(bnn)(fits.params, density)
-        dropped = {"cut": score(next(keys), bnn, write(fits.params, mask), test, units)}
+        dropped = {"cut": score(next(keys), bnn, cut(fits.params, mask), test, units)}
         if cell.refit:
             dropped["refit"] = score(next(keys), bnn, refit(next(keys), how, fits.params, mask, train, cell), test, units)
         figures[f"{100 * (1 - density):.0f}"] = dropped

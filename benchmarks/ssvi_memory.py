@@ -31,7 +31,7 @@ from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example
-from bayesprune.infer.start import reader, start_mask, start_storage
+from bayesprune.infer.start import start_mask, start_storage
 
 OPTIMIZER = optax.sgd(1e-4, momentum=0.9)
 SPARING = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
@@ -71,12 +71,10 @@ def opened(
     sparsifier = bp.methods.SSVI(density) if density < 1 else KeepAll()
     keywords = (("train", True), ("num_rows", len(data.y)))
     elbo = make_elbo(estimator, 1)
-    recipe = Recipe(
-        bnn, elbo, OPTIMIZER, sparsifier, bp.schedules.Constant(0.01), reader(bnn), batch, keywords, None, remat=remat
-    )
+    recipe = Recipe(bnn, elbo, OPTIMIZER, sparsifier, bp.schedules.Constant(0.01), batch, keywords, None, remat=remat)
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(jax.random.key(0), data)
-    sparse = start_mask(jax.random.key(0), sparsifier, bnn.read(loop.constrain(carry.params)), None, bnn, data, 100.0)
+    sparse = start_mask(jax.random.key(0), sparsifier, bnn.read(loop.constrain(carry.params)), None)
     return start_storage(storage, loop, recipe, carry, sparse, data)
 
 
@@ -127,7 +125,8 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         for order, options in orders.items():
             rows[name][order] = {"step": account(compiled[order])}
             if density < 1:
-                exchange = loop.prune.lower(carry, data, sparse).compile(compiler_options=options)
+                lowered = loop.prune.lower(carry, data, sparse, {}, jnp.asarray(1, jnp.int32))
+                exchange = lowered.compile(compiler_options=options)
                 rows[name][order]["exchange"] = account(exchange)
         running[name] = [compiled["xla"], carry, sparse.mask, []]
         print(name, rows[name], flush=True)

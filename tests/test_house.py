@@ -19,6 +19,7 @@ PACKAGE = "bayesprune"
 FLOORS = {
     "core": 1,
     "formulas": 1,
+    "posteriors": 1,
     "structure": 1,
     "nets": 2,
     "priors": 2,

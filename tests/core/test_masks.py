@@ -95,12 +95,12 @@ def test_the_dead_do_not_come_back() -> None:
 
 def test_apply_puts_the_dead_at_exactly_zero_even_nan_and_keeps_the_rest() -> None:
     mask, bad = jnp.asarray([True, False]), jnp.asarray([2.0, jnp.nan])
-    tree = {"a": MeanField(bad, bad, "weight"), "b": bad, "c": SpikeSlab(bad, bad, jnp.asarray([1.0, -3.0]))}
+    tree = {"a": MeanField(bad, bad, unit=2.0), "b": bad, "c": SpikeSlab(bad, bad, jnp.asarray([1.0, -3.0]))}
     got = masks.apply({"a": mask, "b": mask, "c": mask}, tree)
     for array in (got["a"].loc, got["a"].scale, got["b"], got["c"].loc, got["c"].scale):
         np.testing.assert_array_equal(array, [2, 0])
     np.testing.assert_array_equal(got["c"].logit, [1, -3])
-    assert got["a"].coordinates == "weight"
+    assert got["a"].unit == 2.0
     assert got["b"].dtype == bad.dtype
 
 

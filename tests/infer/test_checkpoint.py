@@ -47,7 +47,7 @@ def training_state(seed: int) -> dict[str, Any]:
         updates, opt_state = optimizer.update(jax.tree.map(jnp.sin, params), opt_state, params)
         params = optax.apply_updates(params, updates)
     mask = {"Dense_0.kernel": params["Dense_0.kernel_auto_loc"] > 0}
-    sparse = SparseState(mask, {"Dense_0.kernel": jnp.float32(1.0)}, (None, {}), jnp.int32(seed))
+    sparse = SparseState(mask, (None, {"Dense_0.kernel": jnp.float32(1.0)}), jnp.int32(seed))
     return {"params": params, "opt_state": opt_state, "sparse": sparse, "rng_key": jax.random.key(seed)}
 
 

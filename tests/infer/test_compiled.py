@@ -14,7 +14,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Info, SparseState
 from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.sites import Example
-from bayesprune.infer.start import reader, set_up_guide, start_mask
+from bayesprune.infer.start import set_up_guide, start_mask
 from bayesprune.model.elbo import MeanFieldELBO
 from tests.infer import programs
 
@@ -28,8 +28,7 @@ class Watch:
     index: int
 
     def init(self, rng_key, posterior) -> SparseState:
-        ones = {site: jnp.ones(()) for site in posterior}
-        return SparseState(masks.full_like(posterior), ones, (), jnp.zeros((), jnp.int32))
+        return SparseState(masks.full_like(posterior), (), jnp.zeros((), jnp.int32))
 
     def step(self, rng_key, evidence, state) -> tuple[SparseState, Info]:
         zero = jnp.zeros((), jnp.int32)
@@ -52,14 +51,14 @@ def test_a_sparsifier_has_keys_of_its_own(rng_key) -> None:
     data, _ = programs.line()
     program = programs.linear_program()
     set_up_guide(rng_key, program, data)
-    state = start_mask(rng_key, Keys(0), reader(program)(AUTO), None, program, data)
+    state = start_mask(rng_key, Keys(0), program.read(AUTO), None)
     others = jax.random.key_data(jax.random.split(rng_key, 3))  # of parameters, of steps, of batches
     assert not any(np.array_equal(state.memory[0], other) for other in others)
 
-    recipe = Recipe(program, MeanFieldELBO(), optax.sgd(0.0), Keys(0), Constant(1.0), reader(program), 50, (), None)
+    recipe = Recipe(program, MeanFieldELBO(), optax.sgd(0.0), Keys(0), Constant(1.0), 50, (), None)
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(rng_key, data)
-    state, _ = loop.prune(carry, data, state)
+    state, _ = loop.prune(carry, data, state, program.describe({}, data), jnp.asarray(100))
     noise = jax.random.split(jax.random.fold_in(carry.rng_key, carry.step), 3)  # of the training step that follows
     below = [jax.random.key_data(jax.random.split(key)) for key in noise]
     assert not any(np.array_equal(state.memory[0], other) for pair in below for other in pair)

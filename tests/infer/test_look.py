@@ -11,7 +11,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.core import masks
-from bayesprune.core.types import Info, Look, SparseState
+from bayesprune.core.types import Gradient, Info, Needs, SparseState
 from tests.infer import programs
 
 LOC = np.array([1.0, 9.0, -0.5])
@@ -24,16 +24,19 @@ class Watch:
 
     look: Any
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(gradient=self.look)
+
     def init(self, rng_key, posterior) -> SparseState:
-        ones = {site: jnp.ones(()) for site in posterior}
-        return SparseState(masks.full_like(posterior), ones, (), jnp.zeros((), jnp.int32))
+        return SparseState(masks.full_like(posterior), (), jnp.zeros((), jnp.int32))
 
     def step(self, rng_key, evidence, state) -> tuple[SparseState, Info]:
         g, zero = evidence.gradient["w"], jnp.zeros((), jnp.int32)
         return state, Info(g[0], {"w": g[1]}, zero, zero, zero, g[2], jnp.ones(()))
 
 
-def shown(look: Look, scale: float, batch_size: int | None = None) -> np.ndarray:
+def shown(look: Gradient, scale: float, batch_size: int | None = None) -> np.ndarray:
     data, _ = programs.line()
     start = {"w_auto_loc": jnp.asarray(LOC), "w_auto_scale": jnp.full(3, scale)}
     fit = bp.fit_svi(
@@ -51,18 +54,18 @@ def exact(rows=slice(None)) -> np.ndarray:
 
 
 def test_at_one_draw_it_is_noisy_and_at_the_mean_it_is_not() -> None:
-    np.testing.assert_allclose(shown(Look(at_mean=True), scale=0.5), exact(), rtol=1e-3)
-    assert np.abs(shown(Look(), scale=0.5) / exact() - 1).max() > 0.01
+    np.testing.assert_allclose(shown(Gradient(at_mean=True), scale=0.5), exact(), rtol=1e-3)
+    assert np.abs(shown(Gradient(), scale=0.5) / exact() - 1).max() > 0.01
 
 
 def test_of_several_draws_it_is_the_mean_absolute_value() -> None:
-    np.testing.assert_allclose(shown(Look(num_draws=3), scale=1e-6), np.abs(exact()), rtol=1e-3)
+    np.testing.assert_allclose(shown(Gradient(num_draws=3), scale=1e-6), np.abs(exact()), rtol=1e-3)
 
 
 def test_each_of_several_draws_has_a_batch_of_its_own() -> None:
     """At the start of an epoch of two batches: the mean of |a| and |b|, where |a| and (a + b)/2 are known."""
-    both = shown(Look(num_draws=2), 1e-6, 25)
-    first = np.abs(shown(Look(), 1e-6, 25))
+    both = shown(Gradient(num_draws=2), 1e-6, 25)
+    first = np.abs(shown(Gradient(), 1e-6, 25))
     second = 2 * both - first
     assert (both >= np.abs(exact()) * 0.999).all()
     for index in range(3):
@@ -72,10 +75,10 @@ def test_each_of_several_draws_has_a_batch_of_its_own() -> None:
 
 def test_with_the_divergence_weights_that_are_alive_feel_the_prior() -> None:
     expected = exact() + np.where(ALIVE, LOC, 0.0) / 50  # prior N(0, 1), 50 rows
-    np.testing.assert_allclose(shown(Look(divergence=True), scale=1e-6), expected, rtol=1e-3)
+    np.testing.assert_allclose(shown(Gradient(divergence=True), scale=1e-6), expected, rtol=1e-3)
 
 
-@pytest.mark.parametrize("look", [Look(), Look(at_mean=True), Look(num_draws=2), Look(divergence=True)])
+@pytest.mark.parametrize("look", [Gradient(), Gradient(at_mean=True), Gradient(num_draws=2), Gradient(divergence=True)])
 def test_asking_changes_nothing_in_the_training(look) -> None:
     data, _ = programs.line()
     run = lambda **settings: bp.fit_svi(  # noqa: E731

@@ -49,10 +49,9 @@ def _latest(bnn, data):
     from bayesprune.infer.estimators import make_elbo
     from bayesprune.infer.result import KeepAll
     from bayesprune.infer.sites import Example
-    from bayesprune.infer.start import reader
 
     keywords = (("train", True), ("num_rows", ROWS))
-    recipe = Recipe(bnn, make_elbo("weight", 1), OPTIMIZER, KeepAll(), Constant(1.0), reader(bnn), 16, keywords, None)
+    recipe = Recipe(bnn, make_elbo("weight", 1), OPTIMIZER, KeepAll(), Constant(1.0), 16, keywords, None)
     return _compiled(recipe, Example.of(bp.Dataset(jnp.asarray(data.x[0]), jnp.asarray(data.y[0]))))
 
 

@@ -8,7 +8,6 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField
 from bayesprune.infer.start import start_mask
 from tests.infer import programs
 
@@ -56,7 +55,7 @@ def test_the_first_array_of_a_program_is_the_one_that_its_model_uses_first(rng_k
     data = bp.Dataset(jnp.ones((5, 3)), jnp.ones(5))
     program = bp.Program(model, numpyro.infer.autoguide.AutoNormal(model))
     # As a compiled function returns them: by name.
-    posterior = {name: MeanField(jnp.zeros(shapes[name]), jnp.ones(shapes[name])) for name in sorted(shapes)}
-    state = start_mask(rng_key, bp.methods.SSVI(0.5), posterior, None, program, data)
+    params = {f"{name}_auto_{field}": jnp.ones(shapes[name]) for name in sorted(shapes) for field in ("loc", "scale")}
+    state = start_mask(rng_key, bp.methods.SSVI(0.5), program.read(params | program.describe({}, data)), None)
     alive = {name: int(jnp.sum(mask)) for name, mask in state.mask.items()}
     assert alive["stem"] == 12 and alive["block"] < 48 and sum(alive.values()) == 34

@@ -13,7 +13,7 @@ from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example
-from bayesprune.infer.start import reader, start_mask, start_storage
+from bayesprune.infer.start import start_mask, start_storage
 from bayesprune.infer.storage import Active, make_storage
 from tests.infer import programs
 
@@ -83,10 +83,10 @@ def opened(storage: str, optimizer, key):
     bnn, sparsifier = small(), bp.methods.SSVI(0.4)
     keywords = (("train", True), ("num_rows", 120))
     elbo = make_elbo("local", 1)
-    recipe = Recipe(bnn, elbo, optimizer, sparsifier, bp.schedules.Constant(1.0), reader(bnn), 30, keywords, None)
+    recipe = Recipe(bnn, elbo, optimizer, sparsifier, bp.schedules.Constant(1.0), 30, keywords, None)
     loop, data = compile_loop(recipe, Example.of(DATA)), jax.tree.map(jnp.asarray, DATA)
     carry = loop.init(key, data)
-    sparse = start_mask(key, sparsifier, bnn.read(loop.constrain(carry.params)), None, bnn, data, 10)
+    sparse = start_mask(key, sparsifier, bnn.read(loop.constrain(carry.params)), None)
     return *start_storage(storage, loop, recipe, carry, sparse, data), data
 
 
@@ -107,10 +107,10 @@ def test_nothing_that_lasts_is_longer_than_the_weights_that_are_alive(optimizer,
 def test_exchanged_weights_begin_clean_and_the_others_go_on(optimizer, storage, rng_key) -> None:
     loop, carry, sparse, data = opened(storage, OPTIMIZERS[optimizer], rng_key)
     carry, _, _ = loop.run(carry, data, sparse.mask, jnp.asarray(5))
-    old_params, old_mask = loop.whole(carry, sparse.mask)
-    new, _ = loop.prune(carry, data, sparse)
-    renewed = loop.renew(carry, sparse.mask, new.mask)
-    params, mask = loop.whole(renewed, new.mask)
+    old_params, old_mask = loop.whole(carry, sparse.mask, {})
+    new, _ = loop.prune(carry, data, sparse, {}, jnp.asarray(100))
+    renewed = loop.renew(carry, sparse.mask, new.mask, {})
+    params, mask = loop.whole(renewed, new.mask, {})
     scatter = lambda leaf, kept, site: np.asarray(leaf) if storage == "masked" else spread(leaf, kept, mask[site].shape)  # noqa: E731
     exchanged = 0
     for site in mask:
@@ -216,10 +216,10 @@ def test_memory_that_does_not_begin_at_zero(storage, rng_key) -> None:
     """Schedule-free SGD remembers parameters: of a woken weight, those with which it wakes."""
     loop, carry, sparse, data = opened(storage, optax.contrib.schedule_free_sgd(0.05), rng_key)
     carry, _, _ = loop.run(carry, data, sparse.mask, jnp.asarray(5))
-    _, old = loop.whole(carry, sparse.mask)
-    new, _ = loop.prune(carry, data, sparse)
-    renewed = loop.renew(carry, sparse.mask, new.mask)
-    _, mask = loop.whole(renewed, new.mask)
+    _, old = loop.whole(carry, sparse.mask, {})
+    new, _ = loop.prune(carry, data, sparse, {}, jnp.asarray(100))
+    renewed = loop.renew(carry, sparse.mask, new.mask, {})
+    _, mask = loop.whole(renewed, new.mask, {})
     woken = 0
     for site, alive in mask.items():
         grown = np.asarray(alive & ~old[site])

@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.types import Evidence, Info, MeanField, SparseState, SpikeSlab
+from bayesprune.prune.needs import needs_of
 
 SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}
 
 
 def kind_of(method: Any) -> type:
-    """The nodes that a method, or its class, reads: `MeanField`, or what it says."""
-    return getattr(method, "reads", MeanField)
+    """The nodes that a method, or its class, reads: `MeanField`, unless it needs `SpikeSlab`."""
+    method = method() if isinstance(method, type) else method
+    return SpikeSlab if needs_of(method).node is SpikeSlab else MeanField
 
 
 def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:

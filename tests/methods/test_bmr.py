@@ -55,12 +55,10 @@ def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int) -> 
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:
     """(2.5), (2.6)."""
-    posterior = {s: MeanField(jnp.asarray(LOCS[s]), jnp.asarray(SCALES[s])) for s in SITES}
+    posterior = {s: MeanField(jnp.asarray(LOCS[s]), jnp.asarray(SCALES[s]), jnp.asarray(PRIORS[s])) for s in SITES}
     method = bp.methods.BMR(alpha0=1.3, beta0=0.8, num_iters=5, group=group, dead=dead)
     state = method.init(jax.random.key(0), posterior)
-    state = state._replace(
-        mask={s: jnp.asarray(~DEAD[s]) for s in SITES}, prior_scale={s: jnp.asarray(v) for s, v in PRIORS.items()}
-    )
+    state = state._replace(mask={s: jnp.asarray(~DEAD[s]) for s in SITES})
     new, info = method.step(jax.random.key(0), Evidence(posterior, None), state)
     wanted, gained = by_hand(group, dead, 1.3, 0.8, 5)
     for site in SITES:
@@ -130,7 +128,7 @@ def test_a_tree_of_posteriors_is_taken() -> None:
     nodes = {s: MeanField(jnp.asarray(LOCS[s]), jnp.asarray(SCALES[s])) for s in SITES}
     pruned = bp.bmr_prune(nodes)
     named = {f"{s}_auto_{part}": getattr(node, part) for s, node in nodes.items() for part in ("loc", "scale")}
-    flat = bp.bmr_prune(named)
+    flat = bp.bmr_prune(named, prior_scale=1.0)
     for site in SITES:
         np.testing.assert_array_equal(pruned.mask[site], flat.mask[site])
         np.testing.assert_array_equal(pruned.params[site].loc, flat.params[f"{site}_auto_loc"])

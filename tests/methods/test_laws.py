@@ -96,7 +96,7 @@ def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
 def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
     seen = laws.evidence(rng_key, kind=laws.kind_of(method))
     order = np.array([3, 0, 6, 1, 5, 2, 4])
-    permute = lambda leaf: leaf[order] if leaf.shape == (7, 5) else leaf  # noqa: E731
+    permute = lambda leaf: leaf[order] if jnp.shape(leaf) == (7, 5) else leaf  # noqa: E731
     moved = jax.tree.map(permute, seen)
     start = method.init(rng_key, seen.posterior)  # which may be random: the units are permuted with their start
     here = method.step(rng_key, seen, start)[0].mask

@@ -14,10 +14,10 @@ from tests.methods import laws
 SSVI = bp.methods.SSVI
 
 
-def rounds(method, key, number=4, num_updates=0.0, ties=False):
+def rounds(method, key, number=4, ties=False):
     """Masks after each of several exchanges."""
     seen = [laws.evidence(jax.random.fold_in(key, n), ties) for n in range(number)]
-    state = method.init(key, seen[0].posterior, num_updates)
+    state = method.init(key, seen[0].posterior)
     found = [state.mask]
     for n in range(number):
         state, _ = method.step(jax.random.fold_in(key, 100 + n), seen[n], state)
@@ -71,10 +71,10 @@ def test_the_share_replaced_falls_with_a_cosine_and_ends(rng_key) -> None:
     rng = np.random.default_rng(1)
     posterior = {"w": MeanField(jnp.asarray(rng.normal(size=4000)), jnp.ones(4000))}
     method = SSVI(0.25)
-    state = method.init(rng_key, posterior, num_updates=8.0)
+    state = method.init(rng_key, posterior)
     for step in range(1, 9):
         gradient = {"w": jnp.where(state.mask["w"], 0.0, 1.0 + jnp.asarray(rng.random(4000)))}
-        state, info = method.step(rng_key, Evidence(posterior, gradient), state)
+        state, info = method.step(rng_key, Evidence(posterior, gradient, step / 8), state)
         share = 0.15 * (1 + np.cos(np.pi * min(step / 6, 1)))
         assert int(info.num_grown) == round(share * 1000)
 

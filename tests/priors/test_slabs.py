@@ -12,9 +12,9 @@ from numpyro.infer import MCMC, NUTS
 from scipy import stats
 
 import bayesprune as bp
-from bayesprune.core.types import Evidence, SpikeSlab
-from bayesprune.prune.by_inclusion import cut, expected_density, start
+from bayesprune.core.types import SpikeSlab
 from bayesprune.prune.choose import keep_density
+from bayesprune.prune.cutting import expected_density
 
 X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 DATA = bp.Dataset(X, X[:, 0])
@@ -115,8 +115,7 @@ def test_nuts_samples_a_gaussian_slab_network(rng_key) -> None:
 def test_a_cut_next_to_certainty_keeps_what_is_surer() -> None:
     """1 - 1e-9 is 1 in float32: nothing reaches the log-odds of that."""
     posterior = {"w": SpikeSlab(jnp.ones(3), jnp.ones(3), jnp.array([-5.0, 20.0, 25.0]))}
-    state, _ = cut(1 - 1e-9, None, "global", Evidence(posterior, posterior), start(posterior))
-    assert state.mask["w"].tolist() == [False, False, True]
+    assert bp.prune_once(posterior, bp.methods.SVBNN(probability=1 - 1e-9)).mask["w"].tolist() == [False, False, True]
 
 
 def test_a_point_has_no_gate(rng_key) -> None:

@@ -11,12 +11,11 @@ from bayesprune.prune.book import first_state
 POSTERIOR = {"w": MeanField(np.ones((2, 3)), np.ones((2, 3))), "v": MeanField(np.ones(2), np.ones(2))}
 
 
-def test_all_alive_with_standard_priors() -> None:
+def test_all_alive_and_the_scales_remembered() -> None:
     state = first_state(POSTERIOR)
     assert {site: alive.shape for site, alive in state.mask.items()} == {"w": (2, 3), "v": (2,)}
     assert all(bool(alive.all()) for alive in state.mask.values())
-    assert {site: float(scale) for site, scale in state.prior_scale.items()} == {"w": 1.0, "v": 1.0}
-    assert state.memory is POSTERIOR and state.step.dtype == np.int32 and int(state.step) == 0
+    assert state.memory["w"] is POSTERIOR["w"].scale and state.step.dtype == np.int32 and int(state.step) == 0
 
 
 @pytest.mark.parametrize("name", ["BMR", "SNR", "Magnitude"])

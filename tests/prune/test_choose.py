@@ -82,8 +82,8 @@ def test_densities_outside_are_refused(density: float) -> None:
 
 
 def test_an_unknown_scope_shows_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="per_layer"):
-        keep_density(SCORES, 0.5, "layer")
+    with pytest.raises(ValueError, match="layer"):
+        keep_density(SCORES, 0.5, "layers")
 
 
 def test_kept_counts_large_layers_exactly() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -15,7 +14,7 @@ from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.schedules import Constant, LinearWarmup
-from bayesprune.core.types import Dataset, Evidence, MeanField, SpikeSlab
+from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.infer.storage import STORAGES
 from bayesprune.model import likelihoods, select
@@ -156,17 +155,8 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
 
 
 def make_method(settings: Settings) -> Any:
-    """The sparsifier. Raises `ValueError` for one that reads the posterior's spread where there is none."""
-    method = knobs.build(choose("method", settings.method).cls, own_knobs(settings, "method"))
-    able = settings.method == "none" or getattr(method, "points_too", False)
-    if settings.posterior == "map" and not able and _reads_scale(method):
-        raise ValueError(f"method {settings.method} reads the posterior's scales, and posterior map has none: use mean_field.")
-    if settings.storage == "active" and not getattr(method, "keeps_counts", False):
-        raise ValueError(
-            f"storage=active needs a method that keeps the number of alive weights of every array, such as ssvi (not global), "
-            f"and {settings.method} does not: give --storage masked."
-        )
-    return method
+    """The sparsifier."""
+    return knobs.build(choose("method", settings.method).cls, own_knobs(settings, "method"))
 
 
 def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
@@ -216,17 +206,3 @@ def _family(settings: Settings, prior: Any) -> str | Family:
         return name
     family: Any = MapFamily() if name == "map" else getattr(prior, "family", MeanFieldFamily())
     return dataclasses.replace(family, **start)
-
-
-def _reads_scale(method: Any) -> bool:
-    """Whether a method, shown the same means with other scales, chooses differently: asking it spares a list of names."""
-    loc = jnp.linspace(-0.3, 0.29, 24).reshape(4, 6)
-    key, masks = jax.random.key(0), []
-    for scale in (jnp.zeros_like(loc), jnp.full_like(loc, 0.5), 0.1 + 5 * loc**2):
-        # Inclusion probabilities do not differ here: a method that reads them asks for a prior, not for a spread.
-        gated = getattr(method, "reads", MeanField) is SpikeSlab
-        posterior = {"Dense_0.kernel": SpikeSlab(loc, scale, loc) if gated else MeanField(loc, scale)}
-        state = method.init(key, posterior)
-        state, _ = method.step(key, Evidence(posterior, {"Dense_0.kernel": loc}), state)
-        masks.append(np.asarray(state.mask["Dense_0.kernel"]))
-    return any(not np.array_equal(masks[0], other) for other in masks[1:])

@@ -26,8 +26,8 @@ def is_node(value: Any) -> bool:
 def map_nodes(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTree:
     """`jax.tree.map` over nodes: ``function`` sees a whole `MeanField`, and its companions in trees of the same outline.
 
-    >>> map_nodes(lambda q: q.coordinates, {"kernel": MeanField(0.0, 1.0)})
-    {'kernel': 'prior'}
+    >>> map_nodes(lambda q: q.prior_scale, {"kernel": MeanField(0.0, 1.0)})
+    {'kernel': 1.0}
     """
     return jax.tree.map(function, tree, *rest, is_leaf=is_node)
 

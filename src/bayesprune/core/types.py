@@ -5,7 +5,8 @@ structure, True = alive; what is not prunable is not in the tree. A *sparsifier*
 new mask, purely.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -27,41 +28,36 @@ class Dataset(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MeanField:
-    """Independent Gaussians, q(w) = N(loc, scale²) for every element.
+    """Independent Gaussians, q(w_hat) = N(loc, scale²) for every element, and what they mean in the network.
 
-    ``coordinates`` says what ``loc`` and ``scale`` describe: ``"prior"``, the non-centred weights whose prior is N(0, 1)
-    (every prior of `bayesprune.priors` writes its posterior so), or ``"weight"``, the network's own weights.
+    ``prior_scale``: standard deviation of the Gaussian prior N(0, prior_scale²) in the coordinates of ``loc``; None where the
+    prior is no Gaussian, and then there is no evidence. ``unit``: the network's weight is w = unit w_hat, and ``loc * unit`` is
+    the mean of the weight itself. Both are numbers, or arrays that broadcast to ``loc``. The defaults say: a weight in its
+    own units under N(0, 1).
     """
 
     loc: Any
     scale: Any
-    coordinates: str = field(default="prior", metadata={"static": True})
+    prior_scale: Any = 1.0
+    unit: Any = 1.0
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SpikeSlab:
-    """Spike and slab, q(w) = p N(loc, scale²) + (1 - p) spike, with inclusion probability p = sigmoid(logit)."""
+    """Spike and slab, q(w_hat) = p N(loc, scale²) + (1 - p) spike, with inclusion probability p = sigmoid(logit).
+
+    ``unit``: the network's weight is w = unit w_hat, as of `MeanField`.
+    """
 
     loc: Any
     scale: Any
     logit: Any
-    coordinates: str = field(default="prior", metadata={"static": True})
+    unit: Any = 1.0
 
 
-class Evidence(NamedTuple):
-    """What a sparsifier may look at: the posterior of the prunable weights, and the loss's gradient in every one of them.
-
-    ``gradient`` has one array per posterior node, dead weights included. A method that does not read it costs nothing:
-    the compiler drops the pass that would have made it.
-    """
-
-    posterior: PyTree
-    gradient: PyTree
-
-
-class Look(NamedTuple):
-    """How the gradient that a sparsifier is shown is to be taken; what it does not name is as `Evidence` has it.
+class Gradient(NamedTuple):
+    """How the gradient that a sparsifier reads is to be taken.
 
     ``at_mean``: at w = loc, in place of one draw of the posterior. ``num_draws``: the mean of its absolute value over so many
     draws, each of a minibatch of its own (1: the gradient itself). ``divergence``: of the whole loss for weights that are
@@ -73,15 +69,60 @@ class Look(NamedTuple):
     divergence: bool = False
 
 
+class Needs(NamedTuple):
+    """What a sparsifier needs, and what it promises; `prune.needs.check_needs` compares it with what there is.
+
+    ``node``: kind of the posterior's nodes. ``evidence``: a Gaussian prior of every weight. ``spread``: a scale above zero; a
+    posterior of points has none. ``gradient``: how the gradient in `Evidence` is to be taken. ``renewal``: it reactivates
+    weights, and has a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, that says how those start.
+    ``first_counts``: its first mask says how many weights are alive from then on; ``constant_counts``: in each array apart.
+    ``groups``: the name of the `Groups` in `Evidence`, "unit" or "per_output" (each array's outputs); "" for none.
+    """
+
+    node: type = MeanField | SpikeSlab  # type: ignore[assignment]
+    evidence: bool = False
+    spread: bool = False
+    gradient: Gradient = Gradient()
+    renewal: bool = False
+    first_counts: bool = False
+    constant_counts: bool = False
+    groups: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which weights belong together. Not a pytree: it is a constant of compiled functions, and each hashes as itself.
+
+    ``members``: site -> NumPy integers that broadcast to the site's shape, the number of the group that a weight is in; -1 for
+    a weight of none. ``count``: groups in all.
+    """
+
+    members: Mapping[str, Any]
+    count: int
+
+
+class Evidence(NamedTuple):
+    """What a sparsifier may read: the posterior of the prunable weights, and the loss's gradient in every one of them.
+
+    ``gradient`` has one array per posterior node, dead weights included. A method that does not read it costs nothing:
+    the compiler drops the pass that would have made it. ``progress``: the share of the training that is done, in [0, 1].
+    ``groups``: `Groups` where the method needs them, else None.
+    """
+
+    posterior: PyTree
+    gradient: PyTree
+    progress: Any = 0.0
+    groups: Any = None
+
+
 class SparseState(NamedTuple):
     """What a sparsifier carries from step to step.
 
-    ``mask``: tree of booleans, True = alive. ``prior_scale``: tree of the prior's standard deviations in the posterior's
-    coordinates, scalars or arrays. ``memory``: whatever the method remembers, a pytree. ``step``: how often it has acted.
+    ``mask``: tree of booleans, True = alive. ``memory``: whatever the method remembers, a pytree. ``step``: how often it has
+    acted.
     """
 
     mask: PyTree
-    prior_scale: PyTree
     memory: PyTree
     step: jax.Array
 
@@ -117,10 +158,8 @@ class Pruned(NamedTuple):
 class Sparsifier(Protocol):
     """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again.
 
-    One that needs more of a posterior than a mean and a spread says so in a class attribute, ``reads = SpikeSlab``. One that
-    wakes weights may have a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, which says how those start; an
-    attribute ``look``, a `Look`, says which gradient it wants; ``keeps_counts``, True where each array has the same number
-    of alive weights throughout; ``points_too``, True where it can rank a posterior without spread.
+    An attribute ``needs``, a `Needs`, says what it cannot do without; without one it works on any posterior by what `Evidence`
+    always holds.
     """
 
     def __hash__(self) -> int: ...

@@ -11,7 +11,7 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
-from bayesprune.core.types import Dataset, Evidence, Info, MeanField, SparseState, SpikeSlab
+from bayesprune.core.types import Dataset, Evidence, Info, SparseState
 from bayesprune.infer import batches as batching
 from bayesprune.infer.look import look
 from bayesprune.infer.remat import products_only
@@ -19,6 +19,8 @@ from bayesprune.infer.renewal import renew
 from bayesprune.infer.sites import Example, Sites, find_sites
 from bayesprune.infer.storage import MASKED, Storage
 from bayesprune.model.handlers import masked, probed, scaled
+from bayesprune.posteriors.params import cut
+from bayesprune.prune.needs import needs_of
 
 # The longest run of steps inside one call: the size of the buffer of losses.
 CHUNK = 500
@@ -55,7 +57,6 @@ class Recipe:
     optimizer: optax.GradientTransformation
     sparsifier: Any
     kl_weight: Callable[[jax.Array], Any]
-    read: Callable[[dict[str, Any]], dict[str, MeanField | SpikeSlab]]
     batch_size: int
     keywords: tuple[tuple[str, Any], ...]
     mesh: jax.sharding.Mesh | None
@@ -83,10 +84,15 @@ class Loop:
         params = self.recipe.storage.keep(carry.params, mask)
         return carry._replace(params=params, opt_state=self.recipe.optimizer.init(params))
 
-    def whole(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters on their supports, and the mask, in whole arrays."""
-        params = self.recipe.storage.whole(carry.params, mask)
-        return self.sites.constrain(params), self.recipe.storage.whole_mask(mask)
+    def whole(self, carry: Carry, mask: dict[str, Any], known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters as a fit gives them, and the mask, in whole arrays.
+
+        ``known``: the entries that say what the parameters mean, where the program does not say it by itself.
+        """
+        params = self.sites.constrain(self.recipe.storage.whole(carry.params, mask))
+        whole_mask = self.recipe.storage.whole_mask(mask)
+        known = known or self.recipe.program.describe(params)
+        return cut(params | carry.mutable, whole_mask) | known, whole_mask
 
     def run(
         self, carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array
@@ -157,15 +163,23 @@ class Loop:
             batch = jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, spread), batch)
         return reading, batch
 
-    def prune(self, carry: Carry, data: Dataset, state: SparseState) -> tuple[SparseState, Info]:
-        """One step of the sparsifier; the gradient it may look at is that of the next minibatch, the dead weights' included."""
+    def prune(
+        self, carry: Carry, data: Dataset, state: SparseState, known: dict[str, Any], planned: jax.Array
+    ) -> tuple[SparseState, Info]:
+        """One step of the sparsifier; the gradient it may read is that of the next minibatch, the dead weights' included.
+
+        ``known``: as of `whole`. ``planned``: steps of the whole training.
+        """
         params = self.recipe.storage.whole(carry.params, state.mask)
         mask = self.recipe.storage.whole_mask(state.mask)
-        posterior = self.recipe.read(self.sites.constrain(params))
+        posterior = self.recipe.program.read(self.sites.constrain(params) | known)
         # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
         key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
         gradient = look(self, carry, params, mask, posterior, data, key)
-        new, info = self.recipe.sparsifier.step(step_key, Evidence(posterior, gradient), state._replace(mask=mask))
+        name = needs_of(self.recipe.sparsifier).groups
+        groups = self.recipe.program.groups(name) if name else None
+        evidence = Evidence(posterior, gradient, carry.step / planned, groups)
+        new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
 
 
@@ -194,8 +208,8 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         whole=jax.jit(loop.whole),
         prune=jax.jit(loop.prune),
         renew=jax.jit(functools.partial(renew, recipe, loop.sites))
-        if hasattr(recipe.sparsifier, "renew")
-        else lambda carry, old, new: carry,
+        if needs_of(recipe.sparsifier).renewal
+        else lambda carry, old, new, known: carry,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,

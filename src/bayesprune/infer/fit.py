@@ -24,7 +24,7 @@ from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import open_checkpoints
 from bayesprune.infer.sites import Example
 from bayesprune.infer.standing import Standing
-from bayesprune.infer.start import reader, set_up_guide, start_mask, start_params, start_storage
+from bayesprune.infer.start import set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
@@ -140,10 +140,9 @@ def fit_svi(
     mesh = door.automatic(mesh)
     data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)
-    read = reader(program)
     keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
     elbo = make_elbo(estimator, num_particles)
-    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, read, batch, keywords, mesh, augment, remat=remat)
+    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, batch, keywords, mesh, augment, remat=remat)
     decisive = {
         "data": data, "mask": mask, "init_params": init_params, "storage": storage, "every": periods.every,
         "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
@@ -151,8 +150,8 @@ def fit_svi(
     checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, rng_key, decisive))
     loop = compile_loop(recipe, Example.of(data))
     carry = start_params(loop.init(rng_key, data), init_params, loop)
-    updates = num_steps / periods.every if periods.every else 0.0
-    sparse = start_mask(rng_key, sparsifier, read(loop.constrain(carry.params)), mask, program, data, updates)
+    known = {} if isinstance(program, BNN) else program.describe({}, data)
+    sparse = start_mask(rng_key, sparsifier, program.read(loop.constrain(carry.params) | known), mask)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
     checkpoints = checkpoints.of_traces(
         lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
@@ -162,6 +161,6 @@ def fit_svi(
         with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
             training = Training(
                 program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, callbacks,
-                interruption(checkpoint),
+                interruption(checkpoint), known,
             )  # fmt: skip
             return training.run(standing, record)

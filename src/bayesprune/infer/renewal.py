@@ -1,4 +1,4 @@
-"""A fresh start for weights that wake: their parameters as the sparsifier says, and no memory in the optimiser."""
+"""A fresh start for weights that are reactivated: their parameters as the sparsifier says, and no memory in the optimiser."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import optax
 
 from bayesprune.infer.sites import Sites
-from bayesprune.prune.read import stems, write_nodes
+from bayesprune.posteriors.params import stems, write
 
 
-def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[str, Any]) -> Any:
+def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[str, Any], known: dict[str, Any]) -> Any:
     """The state of a fit after its mask changed from ``old`` to ``new``, both as the recipe's storage keeps them.
 
     Weights that only ``new`` has take the parameters that the sparsifier gives them. For them, and for the weights that fell,
@@ -21,7 +21,7 @@ def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[
     before, after = storage.whole_mask(old), storage.whole_mask(new)
     params = storage.whole(carry.params, old)
     supported = sites.constrain(params)
-    fresh = sites.unconstrain(write_nodes(supported, recipe.sparsifier.renew(recipe.read(supported), before, after)))
+    fresh = sites.unconstrain(write(supported, recipe.sparsifier.renew(recipe.program.read(supported | known), before, after)))
     # The others keep their bits: a way through `constrain` and back would round them.
     grown = {name: after[site] & ~before[site] for name, site in stems(params, before).items()}
     params = {n: jnp.where(grown[n], fresh[n], v) if n in grown else v for n, v in params.items()}

@@ -25,9 +25,8 @@ from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.infer.progress import progress as make_progress
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, find_sites
-from bayesprune.infer.start import reader
 from bayesprune.model.bnn import BNN
-from bayesprune.prune.read import write
+from bayesprune.posteriors.params import cut
 
 
 class Replicates(NamedTuple):
@@ -84,7 +83,6 @@ def fit_replicates(
         optimizer,
         KeepAll(),
         kl_weight,
-        reader(bnn),
         batch,
         (("train", True), ("num_rows", data.x.shape[1])),
         None,
@@ -99,9 +97,10 @@ def fit_replicates(
             carry, chunk = run(carry, data, mask, jnp.asarray(taken, jnp.int32))
             losses.append(np.asarray(chunk[:taken]).T)
             if not np.isfinite(losses[-1][:, -1]).all():
-                _diverged(first, losses[-1], write(constrain(carry.params), mask))
+                _diverged(first, losses[-1], cut(constrain(carry.params), mask))
             bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
-    return Replicates(write(constrain(carry.params) | carry.mutable, mask), np.concatenate(losses, axis=1))
+    params = cut(constrain(carry.params) | carry.mutable, mask)
+    return Replicates(params | jax.vmap(bnn.describe)(params), np.concatenate(losses, axis=1))
 
 
 def predict_replicates(

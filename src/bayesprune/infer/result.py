@@ -49,7 +49,7 @@ class KeepAll:
     """The sparsifier that prunes nothing."""
 
     def init(self, rng_key: jax.Array, posterior: Any) -> SparseState:
-        return SparseState({}, {}, (), jnp.zeros((), jnp.int32))
+        return SparseState({}, (), jnp.zeros((), jnp.int32))
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         one, zero = jnp.ones(()), jnp.zeros((), jnp.int32)

@@ -10,6 +10,7 @@ from numpyro.distributions.constraints import real
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.types import Dataset
+from bayesprune.posteriors.params import PRIORS
 
 
 class Example(NamedTuple):
@@ -55,7 +56,7 @@ def find_sites(program: Any, data: Dataset) -> Sites:
         model = trace(substitute(seed(program.model, model_key), data=values)).get_trace(data.x, data.y)
         params, mutable = {}, {}
         for name, site in (model | guide).items():
-            if site["type"] == "param":
+            if site["type"] == "param" and name != PRIORS:  # a fit says the same with its parameters
                 transforms[name] = biject_to(site["kwargs"].pop("constraint", real))
                 params[name] = transforms[name].inv(site["value"]) if not isinstance(site["value"], dict) else site["value"]
             elif site["type"] == "mutable":

@@ -17,7 +17,8 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import remat
 from bayesprune.infer.result import KeepAll
-from bayesprune.prune.read import stems
+from bayesprune.posteriors.params import stems
+from bayesprune.prune.needs import needs_of
 
 STORAGES = ("masked", "active")
 
@@ -103,7 +104,7 @@ class Active:
         return {n: _scatter(v, kept_mask[mine[n]], shapes[mine[n]]) if n in mine else v for n, v in params.items()}
 
     def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """For the parameters of masked sites, what becomes of an optimiser's vectors: fresh for woken weights."""
+        """For the parameters of masked sites, what becomes of an optimiser's vectors: fresh for reactivated weights."""
         return {name: _carry_over(old[site], new[site]) for name, site in stems(params, old).items()}
 
     def density(self, kept_mask: dict[str, Any]) -> float:
@@ -141,7 +142,7 @@ def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Sto
         return MASKED
     if not mask:
         raise ValueError("storage='active' keeps alive weights only, and nothing is dead: give sparsifier= or mask=.")
-    if not (isinstance(sparsifier, KeepAll) or getattr(sparsifier, "keeps_counts", False)):
+    if not (isinstance(sparsifier, KeepAll) or needs_of(sparsifier).constant_counts):
         raise ValueError(
             f"storage='active' needs as many alive weights in each array throughout, and {sparsifier} changes them: use "
             "methods.SSVI with distribution='uniform' or 'erdos_renyi', or storage='masked'."

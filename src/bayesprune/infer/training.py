@@ -20,7 +20,6 @@ from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.standing import Standing
 from bayesprune.infer.stopping import EarlyStop, NeverStop
-from bayesprune.prune.read import write
 
 
 class Periods(NamedTuple):
@@ -64,6 +63,7 @@ class Training:
     early_stop: EarlyStop | NeverStop
     callbacks: tuple[Callable[[Moment], None], ...]
     interruption: Any
+    known: dict[str, Any]
 
     def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop."""
@@ -110,9 +110,10 @@ class Training:
         """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
         if not step or not self.periods.due("every", step) or record.pruned_at(step):
             return standing
-        old, (sparse, info) = standing.sparse.mask, self.loop.prune(standing.carry, self.data, standing.sparse)
+        old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
+        sparse, info = self.loop.prune(standing.carry, self.data, standing.sparse, self.known, planned)
         record.add_info(step, info)
-        return standing._replace(carry=self.loop.renew(standing.carry, old, sparse.mask), sparse=sparse)
+        return standing._replace(carry=self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse=sparse)
 
     def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
         carry, sparse = standing.carry, standing.sparse
@@ -140,8 +141,7 @@ class Training:
         return Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        params, whole_mask = self.loop.whole(carry, mask)
-        return write(params | carry.mutable, whole_mask), whole_mask
+        return self.loop.whole(carry, mask, self.known)
 
     def _density(self, mask: dict[str, Any]) -> float:
         return self.loop.storage.density(mask) if mask else 1.0

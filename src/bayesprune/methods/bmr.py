@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.types import Evidence, Info, Pruned, PyTree, SparseState
+from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.prune import scores
 from bayesprune.prune.book import first_state, take_step
@@ -71,16 +71,19 @@ class BMR:
         if self.dead not in DEAD:
             raise unknown_name("dead", self.dead, DEAD)
 
+    @property
+    def needs(self) -> Needs:
+        """Evidence: a Gaussian prior, and a spread."""
+        return Needs(evidence=True, spread=True)
+
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
-        """Everything alive; priors N(0, 1); the memory is the posterior last seen."""
-        # A posterior that has no such evidence is refused now, not when the first pruning is due; nothing is computed.
-        jax.eval_shape(scores.evidence, posterior)
+        """Everything alive."""
         return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Prune every group of the posterior once."""
         posterior = evidence.posterior
-        gain = jax.tree.map(jnp.negative, scores.evidence(posterior, state.prior_scale))
+        gain = jax.tree.map(jnp.negative, scores.evidence(posterior))
         alive = dict(state.mask)
         for sites in self._groups(posterior):
             zeta = self._log_odds([gain[site] for site in sites], [state.mask[site] for site in sites])
@@ -112,7 +115,9 @@ class BMR:
 def bmr_prune(
     params: Any,
     *,
-    prior_scale: Any = 1.0,
+    program: Any = None,
+    data: Any = None,
+    prior_scale: Any = None,
     alpha0: float = 1.0,
     beta0: float = 1.0,
     num_iters: int = 4,
@@ -124,10 +129,14 @@ def bmr_prune(
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
     Args:
-        params: NumPyro parameters of `fit_svi` or of an `AutoNormal` guide (of a hand-written model, or of a
-            ``random_flax_module``, ``random_nnx_module`` or ``random_eqx_module`` net); or a tree of `MeanField`.
-        prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates: one number, or site ->
-            number or array. 1 for every prior of `bayesprune.priors`, which are written non-centred.
+        params: NumPyro parameters of `fit_svi`, which know their prior; those of an `AutoNormal` guide (of a hand-written
+            model, or of a ``random_flax_module``, ``random_nnx_module`` or ``random_eqx_module`` net), which do not, and need
+            ``program`` or ``prior_scale``; or a tree of `MeanField`.
+        program: the `BNN` or `Program` that the parameters were fitted with: it says the prior of every weight, and which sites
+            are weights. A `Program` is asked with ``data``.
+        data: rows (x, y) such as a `Program` was fitted to.
+        prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what
+            ``params`` or ``program`` say: one number, or site -> number or array.
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
@@ -139,17 +148,18 @@ def bmr_prune(
         ``numpyro.validation_enabled(False)``.
 
     Raises:
-        ValueError: no mean-field posterior in ``params``, or a setting out of range.
+        ValueError: no mean-field posterior in ``params``, a prior that is not known or not Gaussian, or a setting out of range.
+        TypeError: a spike-and-slab posterior.
 
     Example:
         >>> import jax.numpy as jnp
         >>> params = {"w_auto_loc": jnp.array([0.1, 0.0, -0.1, 3.0]), "w_auto_scale": jnp.array([0.5, 0.5, 0.5, 0.1])}
-        >>> pruned = bmr_prune(params)
+        >>> pruned = bmr_prune(params, prior_scale=1.0)
         >>> print(pruned.params["w_auto_loc"], pruned.mask["w"])
         [0. 0. 0. 3.] [False False False  True]
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
     method = BMR(alpha0, beta0, num_iters, group, dead)
-    result = prune_once(params, method, prior_scale=prior_scale, prunable=prunable, mask=mask)
+    result = prune_once(params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask)
     return result._replace(info=result.info._replace(readiness=jnp.asarray(jnp.nan)))

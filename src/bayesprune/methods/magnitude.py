@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.types import Evidence, Info, PyTree, SparseState
-from bayesprune.prune import scores, to_density
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
 BIBTEX = """@article{zhu2018prune,
@@ -20,12 +20,13 @@ BIBTEX = """@article{zhu2018prune,
 
 @dataclass(frozen=True)
 class Magnitude:
-    """Keep the weights of largest |loc|. Works on MAP fits and on mean-field ones.
+    """Keep the weights of largest |loc| unit, in the network's own units. Works on MAP fits and on mean-field ones.
 
     Args:
         density: fraction of the prunable weights that stays alive, in (0, 1]; or a schedule: a function of the number of the
             pruning step (1, 2, ...): `schedules.Cubic` is gradual pruning, `schedules.Geometric` cuts a share of the rest.
-        scope: "global" ranks all layers together, "per_layer" gives every array the same density.
+        scope: what competes: "global", all weights; "layer", those of each array; "per_output", those of each output of an
+            array; "unit", whole units of the network, of which the density is then a share. See `Cut`.
 
     Counts are exact, ties included; every array keeps at least one weight; the dead stay dead.
 
@@ -41,7 +42,12 @@ class Magnitude:
     scope: str = "global"
 
     def __post_init__(self) -> None:
-        to_density.check(self.density, self.scope)
+        cutting.check("magnitude", self.density, None, self.scope)
+
+    @property
+    def needs(self) -> Needs:
+        """What the scope asks of the network."""
+        return cutting.needs("magnitude", self.scope)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
@@ -49,4 +55,4 @@ class Magnitude:
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut to the density of this step."""
-        return to_density.cut(scores.magnitude, self.density, self.scope, evidence, state)
+        return cutting.cut("magnitude", self.density, None, self.scope, evidence, state)

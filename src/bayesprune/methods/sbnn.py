@@ -1,13 +1,15 @@
 """Gaussian spike and slab: cut by the inclusion probability in closed form."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 
-from bayesprune.core.types import Evidence, Info, PyTree, SparseState, SpikeSlab
-from bayesprune.prune import by_inclusion
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.prune import cutting
+from bayesprune.prune.book import first_state
 
 BIBTEX = """@article{saha2024bayesian,
   title={Efficient Model Compression for {B}ayesian Neural Networks},
@@ -28,10 +30,10 @@ class SBNN:
         density: the fraction of the prunable weights that stays alive (one minus the paper's drop rate), in (0, 1]; or a
             schedule, a function of the number of the pruning step (1, 2, ...). None cuts at ``probability``.
         probability: the cut without a density, in (0, 1); 1/2 is the median probability model.
-        scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
+        scope: what competes, "global", "layer", "per_output" or "unit"; see `Cut`.
 
     Counts by density are exact, ties included. The dead stay dead. `prune_to_tolerance` finds the density that a held-out loss
-    allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), read=bnn.read)`; as a
+    allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), program=bnn)`; as a
     sparsifier of `fit_svi` it is read so anyway.
 
     Raises:
@@ -48,15 +50,27 @@ class SBNN:
     probability: float = 0.5
     scope: str = "global"
 
-    reads: ClassVar[type] = SpikeSlab
-
     def __post_init__(self) -> None:
-        by_inclusion.check(self.probability, self.density, self.scope)
+        if not 0 < self.probability < 1:
+            raise ValueError(
+                f"probability must lie in (0, 1), got {self.probability}: weights less likely included than this are cut."
+            )
+        cutting.check("inclusion", self.density, None, self.scope)
+
+    @property
+    def needs(self) -> Needs:
+        """Inclusion probabilities."""
+        return cutting.needs("inclusion", self.scope)
+
+    @property
+    def _least(self) -> float:
+        """The lowest log-odds that stay."""
+        return math.log(self.probability) - math.log1p(-self.probability)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
-        return by_inclusion.start(posterior)
+        return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
-        return by_inclusion.cut(self.probability, self.density, self.scope, evidence, state)
+        return cutting.cut("inclusion", self.density, self._least, self.scope, evidence, state)

@@ -1,7 +1,6 @@
 """Sparse subspace variational inference: a fixed number of weights, exchanged on the way, is all that is ever trained."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_integer, check_positive, check_share, unknown_name
 from bayesprune.core.schedules import CosineReplacement
-from bayesprune.core.types import Evidence, Info, Look, PyTree, SparseState
+from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrow, scores
 from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.book import make_info
@@ -31,22 +30,23 @@ ADDITIONS = ("gradient", "gradient_at_mean", "mean_gradient", "random")
 class SSVI:
     """Train a random subset of exactly ``density`` of the weights, and exchange its worst for better ones on the way.
 
-    At the i-th of `fit_svi`'s mask updates the share r_i = (replace/2) (1 + cos(pi i/I)) of the alive weights falls, those of
-    lowest ``removal`` score, and as many dead weights of the highest ``addition`` score wake, array by array; I is the number
-    of updates in the first ``until`` of the training, after which the mask stays. A woken weight starts at loc 0 with clean
+    At each of `fit_svi`'s mask updates the share r_t = (replace/2) (1 + cos(pi t/until)) of the alive weights falls, those of
+    lowest ``removal`` score, and as many dead weights of the highest ``addition`` score are reactivated, array by array; t is
+    the share of the training that is done, and after ``until`` the mask stays. A reactivated weight starts at loc 0 with clean
     optimiser state. The objective is (4.1), the estimator of its authors is "local", (4.2).
 
     Args:
         density: fraction of the prunable weights that is alive, at every moment, in (0, 1].
         removal: score of `prune.scores` by which weights stay: "magnitude" (1), "snr" (2), "expected_abs" (3),
             "expected_abs_over_std" (4), "log_expected_exp" (5), "log_expected_exp_over_std" (6).
-        addition: by which weights wake, |gradient of the loss|: "gradient" (1), at one draw of one batch; "gradient_at_mean"
-            (2), at w = loc; "mean_gradient" (3), over ``num_draws`` draws and batches; or "random", as SET has it.
+        addition: by which weights are reactivated, |gradient of the loss|: "gradient" (1), at one draw of one batch;
+            "gradient_at_mean" (2), at w = loc; "mean_gradient" (3), over ``num_draws`` draws and batches; or "random",
+            as SET has it.
         distribution: "uniform", "erdos_renyi" or "global"; see `prune.allocate`. "global" also exchanges between arrays.
         first: whether the first array stays dense: "auto", "dense" or "sparse"; see `prune.allocate`.
         replace: share of the alive weights exchanged at first, the 0.3 of the paper's r_t.
         until: share of the training after which nothing is exchanged any more, in (0, 1].
-        new_scale: a woken weight's scale: "mean" of its array's, "mean_raw" (of the scales before softplus, as in the
+        new_scale: a reactivated weight's scale: "mean" of its array's, "mean_raw" (of the scales before softplus, as in the
             authors' code), or a number in the posterior's coordinates.
         growth: "likelihood" leaves the divergence out of the gradient; "loss" has it in, as in the authors' code, which favours
             weights that have just fallen.
@@ -92,57 +92,35 @@ class SSVI:
         check_positive(self.lam, "lam")
 
     @property
-    def look(self) -> Look:
-        """The gradient that `step` wants to be shown."""
+    def needs(self) -> Needs:
+        """A gradient, a renewal, and, unless arrays exchange with one another, as many alive weights in each throughout."""
         draws = self.num_draws if self.addition == "mean_gradient" else 1
-        return Look(self.addition == "gradient_at_mean", draws, self.growth == "loss")
+        gradient = Gradient(self.addition == "gradient_at_mean", draws, self.growth == "loss")
+        return Needs(gradient=gradient, renewal=True, first_counts=True, constant_counts=self.distribution != "global")
 
-    @property
-    def keeps_counts(self) -> bool:
-        """Whether each array has the same number of alive weights throughout, so that only those need storage."""
-        return self.distribution != "global"
-
-    @property
-    def points_too(self) -> bool:
-        """Whether a posterior of points can be ranked: by |loc|, which needs no spread."""
-        return True
-
-    def init(self, rng_key: jax.Array, posterior: PyTree, num_updates: int | float = 0.0) -> SparseState:
-        """A random mask of exact counts.
-
-        ``num_updates``: mask updates in the whole training, which `fit_svi` says; 0: unknown, and the replaced share stays
-        what it is at first.
-        """
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """A random mask of exact counts."""
         counts = allocate(
             {site: trees.shape(node) for site, node in posterior.items()}, self.density, self.distribution, self.first
         )
         none = {site: jnp.zeros(trees.shape(node), bool) for site, node in posterior.items()}
         mask = regrow.random(rng_key, none, {site: jnp.asarray(count) for site, count in counts.items()})
-        ones = {site: jnp.ones(()) for site in posterior}
-        return SparseState(mask, ones, {"num_updates": jnp.asarray(num_updates, float)}, jnp.zeros((), jnp.int32))
+        return SparseState(mask, (), jnp.zeros((), jnp.int32))
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One exchange."""
-        step = state.step + 1
         wishes = jax.tree.map(jnp.abs, evidence.gradient)
         if self.addition == "random":
             wishes = regrow.noise(rng_key, state.mask)
-        mask = exchange(
-            self._worth(evidence.posterior), wishes, state.mask, self._rate(step, state), self.distribution == "global"
-        )
-        new = state._replace(mask=mask, step=step)
+        rate = CosineReplacement(end=self.until, initial=self.replace)(evidence.progress)
+        mask = exchange(self._worth(evidence.posterior), wishes, state.mask, rate, self.distribution == "global")
+        new = state._replace(mask=mask, step=state.step + 1)
         return new, make_info(state.mask, new, jnp.asarray(jnp.nan))
 
     def renew(self, posterior: PyTree, old: PyTree, new: PyTree) -> PyTree:
-        """The posterior with the woken weights at their start; `fit_svi` calls it after each `step`."""
+        """The posterior with the reactivated weights at their start; `fit_svi` calls it after each `step`."""
         return renew(posterior, old, new, self.new_scale)
 
     def _worth(self, posterior: PyTree) -> PyTree:
         score = getattr(scores, self.removal)
         return score(posterior, self.lam) if self.removal.startswith("log_expected_exp") else score(posterior)
-
-    def _rate(self, step: jax.Array, state: SparseState) -> Any:
-        """r_t of section 4, t and T_end counted in mask updates."""
-        end = self.until * state.memory["num_updates"]
-        share = jnp.where(end > 0, step / jnp.maximum(end, 1e-9), 0.0)
-        return CosineReplacement(end=1.0, initial=self.replace)(share)

@@ -1,13 +1,15 @@
 """Sparse variational networks: cut by the posterior inclusion probability of a spike at zero."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 
-from bayesprune.core.types import Evidence, Info, PyTree, SparseState, SpikeSlab
-from bayesprune.prune import by_inclusion
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.prune import cutting
+from bayesprune.prune.book import first_state
 
 BIBTEX = """@inproceedings{bai2020efficient,
   title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
@@ -25,17 +27,18 @@ class SVBNN:
         probability: the cut, in (0, 1).
         density: instead of the cut, the fraction of the prunable weights that stays alive, by largest phi: in (0, 1], or a
             schedule, a function of the number of the pruning step (1, 2, ...).
-        scope: with a density, "global" ranks all layers together, "per_layer" gives every array the same one.
+        scope: what competes, "global", "layer", "per_output" or "unit"; see `Cut`.
 
     Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, as `prune_once(fit.params,
     SVBNN())`, or on the way, as a sparsifier of `fit_svi`. What the fit itself calls its sparsity, the mean of phi, is
-    `by_inclusion.expected_density`.
+    `prune.cutting.expected_density`.
 
     Raises:
         TypeError: the posterior holds no inclusion probabilities.
 
     Example:
         >>> import jax.numpy as jnp
+        >>> from bayesprune.core.types import SpikeSlab
         >>> posterior = {"w": SpikeSlab(jnp.zeros(3), jnp.ones(3), jnp.array([-2.0, 0.1, 5.0]))}
         >>> state = SVBNN().init(jax.random.key(0), posterior)
         >>> print(SVBNN().step(jax.random.key(0), Evidence(posterior, None), state)[0].mask["w"])
@@ -48,15 +51,27 @@ class SVBNN:
     density: float | Callable[[Any], Any] | None = None
     scope: str = "global"
 
-    reads: ClassVar[type] = SpikeSlab
-
     def __post_init__(self) -> None:
-        by_inclusion.check(self.probability, self.density, self.scope)
+        if not 0 < self.probability < 1:
+            raise ValueError(
+                f"probability must lie in (0, 1), got {self.probability}: weights less likely included than this are cut."
+            )
+        cutting.check("inclusion", self.density, None, self.scope)
+
+    @property
+    def needs(self) -> Needs:
+        """Inclusion probabilities."""
+        return cutting.needs("inclusion", self.scope)
+
+    @property
+    def _least(self) -> float:
+        """The lowest log-odds that stay."""
+        return math.log(self.probability) - math.log1p(-self.probability)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
-        return by_inclusion.start(posterior)
+        return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
-        return by_inclusion.cut(self.probability, self.density, self.scope, evidence, state)
+        return cutting.cut("inclusion", self.density, self._least, self.scope, evidence, state)

@@ -1,5 +1,6 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,13 +15,17 @@ from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
 from bayesprune.core.checks import check_integer, check_object, unknown_name
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.model.groups import groups
+from bayesprune.model.hand_written import meanings
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.lowered import lower_convolutions
+from bayesprune.model.prior import meaning
+from bayesprune.posteriors import params as posterior_params
 from bayesprune.structure import Graph, Units, read, units
 
 STATE = "net$state"
@@ -38,6 +43,23 @@ class Program:
     model: Callable[..., Any]
     guide: Callable[..., Any]
     prunable: Callable[[str, tuple[int, ...]], bool] = select.everything
+
+    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+        """The weights that may be pruned, site -> node; what they mean is in the entries that `describe` gives."""
+        return {site: node for site, node in posterior_params.read(params).items() if self.prunable(site, jnp.shape(node.loc))}
+
+    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
+        """The entries of ``params`` that say which sites are weights, and their Gaussian priors: by two draws of the model.
+
+        Raises `ValueError` without ``data`` to run the model on.
+        """
+        if data is None:
+            raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
+        return meanings(self.model, data)
+
+    def groups(self, name: str) -> Groups:
+        """Refused: a hand-written program does not say which weights make up a unit."""
+        raise ValueError(f"scope={name!r} needs the network's units, which a hand-written program does not show: use a bp.BNN.")
 
 
 class BNN:
@@ -134,6 +156,8 @@ class BNN:
         """The approximate posterior, one site for each latent site of the model."""
         self.prior.guide(self.layout, self.family)
         self.likelihood.guide(self.family)
+        known = posterior_params.Known(getattr(self.prior, "prior_scale", None))
+        numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 
     def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> jax.Array:
         """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares other parameters."""
@@ -169,13 +193,22 @@ class BNN:
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
         nodes = self.family.posterior(params, self.layout)
-        # A prior may say more of a weight than its Gaussian does: the inclusion probability that goes with it.
-        return self.prior.posterior(nodes) if hasattr(self.prior, "posterior") else nodes
+        moment = functools.partial(self.family.moment, params)
+        specs = {str(spec.path): spec for spec in self.layout}
+        return {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
 
     def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """The part of `posterior` that may be pruned: what a sparsifier is shown."""
         nodes = self.posterior(params)
         return {str(spec.path): nodes[str(spec.path)] for spec in self.layout if spec.prunable}
+
+    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
+        """The entries of ``params`` that say what their weights mean: priors and units."""
+        return posterior_params.describe(self.posterior(params))
+
+    def groups(self, name: str) -> Groups:
+        """Which prunable weights belong together: by "unit" of the network, or "per_output" of each array."""
+        return groups(self, name)
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.init(rng_key)[0][path]

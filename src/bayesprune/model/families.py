@@ -15,6 +15,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.spike_slab import GatedNormal
+from bayesprune.posteriors import mean_field, points, spike_slab
 
 STARTS = ("uniform", "normal", "he")
 TRUNCATED_SD = 0.87962566103423978  # of a standard normal within (-2, 2)
@@ -32,14 +33,11 @@ class Family(Protocol):
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, Any]: ...
 
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any: ...
+
 
 def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:
     return lambda rng_key: jax.random.uniform(rng_key, shape, minval=-init_range, maxval=init_range)
-
-
-def _stem(spec: ParamSpec) -> str:
-    """Parameter-name stem: AutoNormal's for what may be pruned, so that pruning finds it; another for what may not."""
-    return f"{spec.path}_auto" if spec.prunable else f"{spec.path}_dense"
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,8 @@ class MeanFieldFamily:
         """A weight behind a gate whose probability starts at ``inclusion``; ``gate``: see `model.spike_slab.GatedNormal`."""
         loc, scale = self._slab(spec)
         log_odds = math.log(inclusion) - math.log1p(-inclusion)  # of the double: a float32 would have rounded it to 1
-        logit = numpyro.param(f"{_stem(spec)}_logit", jnp.full(spec.shape, log_odds))
+        name = spike_slab.FAMILY.name(str(spec.path), "logit", not spec.prunable)
+        logit = numpyro.param(name, jnp.full(spec.shape, log_odds))
         return numpyro.sample(str(spec.path), GatedNormal(loc, scale, logit, gate=gate, validate_args=False))
 
     def positive(self, name: str) -> Any:
@@ -83,12 +82,19 @@ class MeanFieldFamily:
         return numpyro.sample(name, dist.LogNormal(loc, scale))
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField | SpikeSlab]:
-        return {str(spec.path): _node(params, _stem(spec)) for spec in layout if spec.bayesian}
+        """The nodes of every Bayesian weight. Raises `KeyError` for a parameter that is missing."""
+        return {str(spec.path): _node(params, str(spec.path), not spec.prunable) for spec in layout if spec.bayesian}
+
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
+        """E[c^power] of a positive scale c ~ LogNormal(m, s²): exp(power m + power² s²/2)."""
+        loc, scale = params[f"{name}_log_loc"], params[f"{name}_log_scale"]
+        return jnp.exp(power * loc + 0.5 * jnp.square(power * scale))
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
-        loc = numpyro.param(f"{_stem(spec)}_loc", _start(self, spec))
+        name = lambda field: mean_field.FAMILY.name(str(spec.path), field, not spec.prunable)  # noqa: E731
+        loc = numpyro.param(name("loc"), _start(self, spec))
         scale = self._start_of_scale(spec.shape)
-        return loc, numpyro.param(f"{_stem(spec)}_scale", scale, constraint=constraints.softplus_positive)
+        return loc, numpyro.param(name("scale"), scale, constraint=constraints.softplus_positive)
 
     def _start_of_scale(self, shape: tuple[int, ...]) -> Any:
         if not self.init_spread:
@@ -113,10 +119,10 @@ def _start(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     return lambda rng_key: he(rng_key, spec.shape) / family.unit
 
 
-def _node(params: dict[str, Any], stem: str) -> MeanField | SpikeSlab:
-    loc, scale = params[f"{stem}_loc"], params[f"{stem}_scale"]
-    logit = params.get(f"{stem}_logit")
-    return MeanField(loc, scale) if logit is None else SpikeSlab(loc, scale, logit)
+def _node(params: dict[str, Any], site: str, hidden: bool) -> MeanField | SpikeSlab:
+    gated = spike_slab.FAMILY.name(site, "logit", hidden) in params
+    family = spike_slab.FAMILY if gated else mean_field.FAMILY
+    return family.make(family.values(params, site, hidden))
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ class MapFamily:
         _check_start(self.init_loc)
 
     def weight(self, spec: ParamSpec) -> Any:
-        loc = numpyro.param(_map_name(spec), _start(self, spec))
+        loc = numpyro.param(points.FAMILY.name(str(spec.path), "loc", not spec.prunable), _start(self, spec))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
 
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
@@ -147,9 +153,10 @@ class MapFamily:
         return numpyro.sample(name, dist.Delta(jnp.exp(log_loc)))
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
-        locs = {str(s.path): params[_map_name(s)] for s in layout if s.bayesian}
-        return {name: MeanField(loc, jnp.zeros_like(loc)) for name, loc in locs.items()}
+        """The points, as nodes without spread. Raises `KeyError` for a parameter that is missing."""
+        values = {str(s.path): points.FAMILY.values(params, str(s.path), not s.prunable) for s in layout if s.bayesian}
+        return {site: points.FAMILY.make(value) for site, value in values.items()}
 
-
-def _map_name(spec: ParamSpec) -> str:
-    return f"{spec.path}_map_loc" if spec.prunable else f"{spec.path}_dense_map_loc"
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
+        """c^power at the point c."""
+        return jnp.exp(power * params[f"{name}_log_loc"])

@@ -1,16 +1,18 @@
 """Spike and slab with the spike at exactly zero: the prior of sparse variational networks."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpyro
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.types import SpikeSlab
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.prior import Moment
 from bayesprune.model.spike_slab import GATES, GatedNormal
 
 BIBTEX = """@inproceedings{bai2020efficient,
@@ -96,6 +98,10 @@ class DiracSlab:
         for spec in layout:
             if spec.bayesian:
                 family.gated(spec, self.gate, self.init_inclusion)
+
+    def node(self, node: SpikeSlab, spec: ParamSpec, moment: Moment) -> SpikeSlab:
+        """In units of ``slab_scale``."""
+        return replace(node, unit=self.slab_scale)
 
     def log_prior_inclusion(self, layout: Layout, num_rows: int) -> float:
         """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""

@@ -1,14 +1,16 @@
 """The flat prior of Bayesian model reduction: one Gaussian scale per layer, learned."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import MeanField
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
 
 BIBTEX = """@article{markovic2024bayesian,
   title={Bayesian Sparsification for Deep Neural Networks With {B}ayesian Model Reduction},
@@ -41,6 +43,8 @@ class Flat:
     gamma0: float = 0.1
     last_gamma: float = 1.0
 
+    prior_scale: ClassVar[float] = 1.0
+
     def __post_init__(self) -> None:
         check_positive(self.gamma0, "gamma0")
         check_positive(self.last_gamma, "last_gamma")
@@ -57,6 +61,12 @@ class Flat:
         for spec in layout:
             if spec.bayesian:
                 family.weight(spec)
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """Prior N(0, 1); unit gamma E[c_l], so that ``loc * unit`` is the weight's posterior mean."""
+        return replace(
+            node, prior_scale=self.prior_scale, unit=self._gamma(spec) * moment(f"{spec.path.layer}.precision", -0.5)
+        )
 
     def _gamma(self, spec: ParamSpec) -> float:
         return self.last_gamma if spec.path.is_last else self.gamma0

@@ -1,14 +1,16 @@
 """The fixed-scale Gaussian prior: Bayes by Backprop in its plainest form."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import MeanField
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout
+from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
 
 BIBTEX = """@inproceedings{blundell2015weight,
   title={Weight Uncertainty in Neural Networks},
@@ -32,6 +34,8 @@ class Gaussian:
 
     scale: float = 1.0
 
+    prior_scale: ClassVar[float] = 1.0
+
     def __post_init__(self) -> None:
         check_positive(self.scale, "scale")
 
@@ -45,3 +49,7 @@ class Gaussian:
         for spec in layout:
             if spec.bayesian:
                 family.weight(spec)
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """Prior N(0, 1), in units of ``scale``."""
+        return replace(node, prior_scale=self.prior_scale, unit=self.scale)

@@ -11,7 +11,8 @@ from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.prior import Moment
 from bayesprune.model.spike_slab import TwoNormals
 
 BIBTEX = """@article{saha2024bayesian,
@@ -91,9 +92,7 @@ class GaussianSlab:
             if spec.bayesian:
                 family.weight(spec)
 
-    def posterior(self, nodes: dict[str, MeanField]) -> dict[str, SpikeSlab]:
-        """The Gaussian nodes with their inclusion probabilities p* (6.1)."""
-        return {site: SpikeSlab(node.loc, node.scale, self._log_odds(node)) for site, node in nodes.items()}
-
-    def _log_odds(self, node: MeanField) -> Any:
-        return inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> SpikeSlab:
+        """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
+        odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
+        return SpikeSlab(node.loc, node.scale, odds, self.slab_scale)

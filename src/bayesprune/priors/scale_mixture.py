@@ -1,6 +1,6 @@
 """The scale mixture of two Gaussians of Bayes by Backprop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,8 +8,10 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import MeanField
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
 
 BIBTEX = """@inproceedings{blundell2015weight,
   title={Weight Uncertainty in Neural Networks},
@@ -60,6 +62,10 @@ class ScaleMixture:
         for spec in layout:
             if spec.bayesian:
                 family.weight(spec)
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """No Gaussian prior; in units of ``scale1``."""
+        return replace(node, prior_scale=None, unit=self.scale1)
 
     def _sample(self, spec: ParamSpec) -> Any:
         weights = dist.Categorical(probs=jnp.broadcast_to(jnp.array([self.pi, 1.0 - self.pi]), (*spec.shape, 2)))

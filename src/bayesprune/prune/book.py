@@ -9,17 +9,20 @@ from bayesprune.prune.readiness import readiness
 
 
 def first_state(posterior: PyTree) -> SparseState:
-    """Everything alive, priors N(0, 1), and as memory the posterior last seen: here ``posterior``, site -> node, itself."""
-    ones = {site: jnp.ones(()) for site in posterior}
-    return SparseState(masks.full_like(posterior), ones, posterior, jnp.zeros((), jnp.int32))
+    """Everything alive, and as memory the scales last seen: here those of ``posterior``, site -> node, itself."""
+    return SparseState(masks.full_like(posterior), _scales(posterior), jnp.zeros((), jnp.int32))
 
 
 def take_step(
     state: SparseState, alive: PyTree, posterior: PyTree, evidence_gain: PyTree | None = None
 ) -> tuple[SparseState, Info]:
-    """The state after a step that leaves ``alive``, which remembers ``posterior``, and the record of it; see `make_info`."""
-    new = state._replace(mask=alive, memory=posterior, step=state.step + 1)
+    """The state after a step that leaves ``alive``, which remembers the scales, and the record of it; see `make_info`."""
+    new = state._replace(mask=alive, memory=_scales(posterior), step=state.step + 1)
     return new, make_info(state.mask, new, readiness(posterior, state.memory, state.mask), evidence_gain)
+
+
+def _scales(posterior: PyTree) -> PyTree:
+    return trees.map_nodes(lambda node: node.scale, posterior)
 
 
 def make_info(old: PyTree, state: SparseState, settled: Array, evidence_gain: PyTree | None = None) -> Info:

@@ -9,7 +9,7 @@ from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import PyTree
 
-SCOPES = ("global", "per_layer")
+SCOPES = ("global", "layer", "per_layer")
 
 
 def threshold(scores: PyTree, cut: PyTree, within: PyTree = True) -> PyTree:
@@ -28,10 +28,10 @@ def threshold(scores: PyTree, cut: PyTree, within: PyTree = True) -> PyTree:
 def keep_density(scores: PyTree, density: PyTree, scope: str = "global", within: PyTree = True) -> PyTree:
     """The highest scores, exactly round(density * size) of them and at least one per array, among the weights of ``within``.
 
-    ``density``: fraction of all weights, dead ones included, in (0, 1]; may be traced; with ``scope="per_layer"`` also a tree
+    ``density``: fraction of all weights, dead ones included, in (0, 1]; may be traced; with ``scope="layer"`` also a tree
     with one per array. ``scope``: "global" ranks all arrays together and keeps the best weight of each, so that no layer is cut
-    off; "per_layer" gives every array its own count. ``within``: tree of masks, or True. If fewer are alive, all stay.
-    Returns a tree of masks. A `ValueError` for a density outside (0, 1] or an unknown scope.
+    off; "layer" (or "per_layer") gives every array its own count. ``within``: tree of masks, or True. If fewer are alive, all
+    stay. Returns a tree of masks. A `ValueError` for a density outside (0, 1] or an unknown scope.
 
     >>> print(keep_density({"a": jnp.array([1.0, 2.0]), "b": jnp.array([3.0, 4.0])}, 0.5))
     {'a': Array([False,  True], dtype=bool), 'b': Array([False,  True], dtype=bool)}
@@ -41,7 +41,7 @@ def keep_density(scores: PyTree, density: PyTree, scope: str = "global", within:
     if scope not in SCOPES:
         raise unknown_name("scope", scope, SCOPES)
     jax.tree.map(check_density, density)
-    if scope == "per_layer":
+    if scope != "global":
         counts = jax.tree.map(lambda s, d: kept(d, s.size), scores, trees.broadcast(density, scores))
         return masks.top_k_leaves(scores, counts, within)
     best = masks.top_k_leaves(scores, 1, within)

@@ -13,8 +13,10 @@ from bayesprune.core import trees
 from bayesprune.core.types import PyTree
 
 
-def readiness(posterior: PyTree, previous_posterior: PyTree, mask: PyTree = True) -> Float[Array, ""]:
+def readiness(posterior: PyTree, previous: PyTree, mask: PyTree = True) -> Float[Array, ""]:
     """exp(-mean |log scale - log previous scale|) over the alive weights of two posteriors, usually one pruning step apart.
+
+    ``previous``: a posterior, or its scales alone.
 
     1 = no scale moved; 0.5 = they halved or doubled; near 0 = they moved by orders of magnitude. The mean, because a median
     needs a sort, which for ten million weights takes longer than the pruning itself. The figure is
@@ -27,7 +29,7 @@ def readiness(posterior: PyTree, previous_posterior: PyTree, mask: PyTree = True
     0.5
     """
     alive = trees.broadcast(mask, posterior)
-    changes = jax.tree.leaves(trees.map_nodes(_change, posterior, previous_posterior, alive))
+    changes = jax.tree.leaves(trees.map_nodes(_change, posterior, previous, alive))
     total = sum((jnp.nansum(change) for change in changes), start=jnp.zeros(()))
     counted = sum((jnp.sum(~jnp.isnan(change)) for change in changes), start=jnp.zeros((), jnp.int32))
     return jnp.exp(-total / jnp.maximum(counted, 1))
@@ -35,5 +37,6 @@ def readiness(posterior: PyTree, previous_posterior: PyTree, mask: PyTree = True
 
 def _change(now: PyTree, before: PyTree, alive: ArrayLike) -> Array:
     """|log ratio of scales|, NaN where it does not count."""
-    counts = jnp.asarray(alive) & ((now.scale > 0) | (before.scale > 0))
-    return jnp.where(counts, jnp.abs(jnp.log(now.scale) - jnp.log(before.scale)), jnp.nan)
+    earlier = before.scale if trees.is_node(before) else before
+    counts = jnp.asarray(alive) & ((now.scale > 0) | (earlier > 0))
+    return jnp.where(counts, jnp.abs(jnp.log(now.scale) - jnp.log(earlier)), jnp.nan)

@@ -1,10 +1,13 @@
 """Scores: posterior -> tree of arrays, one number per weight, higher stays.
 
 Each takes a node or a tree of nodes with ``loc`` and ``scale`` (`MeanField`, `SpikeSlab`; a scale of 0 is a MAP weight) and
-never makes NaN of finite input. `snr` (score 2) and `expected_abs_over_std` (score 4) give one and the same ranking, because
+never makes NaN of finite input. Scores that have a unit are of the network's own weights, w = unit w_hat, so that layers of
+different scales compare. `snr` (score 2) and `expected_abs_over_std` (score 4) give one and the same ranking, because
 the latter is an increasing function of the former; below a ratio of 0.02 float32 tells only snr apart.
 `log_expected_exp_over_std` (score 6) with small scales drops the surest weights first.
 """
+
+from dataclasses import replace
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -15,7 +18,7 @@ from bayesprune.formulas import folded, folded_exponential, gaussian
 
 
 def magnitude(posterior: PyTree) -> PyTree:
-    """|loc|, score 1, in units of the weights.
+    """|loc| unit, score 1, in units of the network's weights.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(magnitude(MeanField(jnp.array([-2.0]), jnp.array([1.0]))))
@@ -23,7 +26,7 @@ def magnitude(posterior: PyTree) -> PyTree:
 
     Source: Han et al. 2015.
     """
-    return trees.map_nodes(lambda q: jnp.abs(q.loc), posterior)
+    return trees.map_nodes(lambda q: jnp.abs(q.loc * q.unit), posterior)
 
 
 def snr(posterior: PyTree) -> PyTree:
@@ -39,7 +42,7 @@ def snr(posterior: PyTree) -> PyTree:
 
 
 def expected_abs(posterior: PyTree) -> PyTree:
-    """E|w|, score 3, (4.3), in units of the weights.
+    """E|w|, score 3, (4.3), in units of the network's weights.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(expected_abs(MeanField(jnp.array([0.0]), jnp.array([1.0]))))
@@ -47,7 +50,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (6).
     """
-    return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale), posterior)
+    return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale) * q.unit, posterior)
 
 
 def expected_abs_over_std(posterior: PyTree) -> PyTree:
@@ -63,7 +66,7 @@ def expected_abs_over_std(posterior: PyTree) -> PyTree:
 
 
 def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
-    """log E exp(lam |w|), score 5, the logarithm of (4.5), in nats.
+    """log E exp(lam |w|), score 5, the logarithm of (4.5), in nats; ``lam`` in one over the posterior's coordinates.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(log_expected_exp(MeanField(jnp.array([3.0]), jnp.array([0.0])), lam=2.0))
@@ -88,7 +91,7 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
 
 
 def second_moment(posterior: PyTree) -> PyTree:
-    """log E w² = log(loc² + scale²), the logarithm of the second moment; ranks as the p* of (6.1) does.
+    """log E w² = log(unit² (loc² + scale²)), the logarithm of the second moment; ranks as the p* of (6.1) does.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(second_moment(MeanField(jnp.array([0.6]), jnp.array([0.8]))))
@@ -96,7 +99,7 @@ def second_moment(posterior: PyTree) -> PyTree:
 
     Source: Saha et al. 2024, remark 1.
     """
-    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale)), posterior)
+    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * q.unit), posterior)
 
 
 def inclusion(posterior: PyTree) -> PyTree:
@@ -122,11 +125,11 @@ def _log_odds(node: PyTree) -> Array:
     return jnp.asarray(node.logit)
 
 
-def evidence(posterior: PyTree, prior_scale: PyTree = 1.0) -> PyTree:
+def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     """-dF0, the log evidence lost by removing the weight, the negative of (2.5), in nats: above 0 the data want it.
 
-    ``prior_scale``: one standard deviation, or a tree with one (scalar or array) per node, in the posterior's coordinates.
-    Raises `TypeError` for a `SpikeSlab`, whose prior is no Gaussian.
+    ``prior_scale``: None takes that of each node; or one standard deviation, or a tree with one (scalar or array) per node, in
+    the posterior's coordinates. Raises `TypeError` for a `SpikeSlab`, and `ValueError` for a node that has no Gaussian prior.
 
     >>> from bayesprune.core.types import MeanField
     >>> print(evidence(MeanField(jnp.array([0.0]), jnp.array([0.5]))))
@@ -134,10 +137,27 @@ def evidence(posterior: PyTree, prior_scale: PyTree = 1.0) -> PyTree:
 
     Source: Marković et al. 2024, section II-G.
     """
-    if any(isinstance(node, SpikeSlab) for node in trees.flatten(posterior).values()):
-        raise TypeError(
-            "the evidence of (2.5) is that of a Gaussian prior, and this posterior is of a spike and slab: prune it by its "
-            "inclusion probabilities, with methods.SVBNN or methods.SBNN."
-        )
-    widths = trees.broadcast(prior_scale, posterior)
-    return trees.map_nodes(lambda q, s: -gaussian.log_evidence_gain_of_removal(q.loc, q.scale, s), posterior, widths)
+    if prior_scale is not None:
+        posterior = trees.map_nodes(_under, posterior, trees.broadcast(prior_scale, posterior))
+    check_evidence(posterior)
+    return trees.map_nodes(lambda q: -gaussian.log_evidence_gain_of_removal(q.loc, q.scale, q.prior_scale), posterior)
+
+
+def check_evidence(posterior: PyTree) -> None:
+    """Refuse a posterior whose evidence has no closed form: that of a Gaussian prior is needed."""
+    for site, node in trees.flatten(posterior).items():
+        if isinstance(node, SpikeSlab):
+            raise TypeError(
+                "the evidence of (2.5) is that of a Gaussian prior, and this posterior is of a spike and slab: prune it by its "
+                "inclusion probabilities, with methods.SVBNN or methods.SBNN."
+            )
+        if node.prior_scale is None:
+            raise ValueError(
+                f"site {site!r} has no fixed Gaussian prior about zero that anything here says, so its evidence (2.5) is not "
+                "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in the "
+                "posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
+            )
+
+
+def _under(node: PyTree, prior_scale: PyTree) -> PyTree:
+    return node if isinstance(node, SpikeSlab) else replace(node, prior_scale=prior_scale)

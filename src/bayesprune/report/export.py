@@ -38,7 +38,7 @@ def save_posterior(
     ``posterior``: {site: MeanField or SpikeSlab} of arrays; scales (and logits) are spread to the shape of ``loc``.
     ``mask``: {site: booleans of that shape}, for prunable sites; may be empty. ``metadata``: anything JSON can hold (NaN
     becomes null), such as prior scales, the data set, seeds. Tensors are named ``loc/<site>``, ``scale/<site>``,
-    ``logit/<site>`` and ``mask/<site>``; the coordinates of every site are kept too.
+    ``logit/<site>``, ``prior_scale/<site>`` (where the prior is Gaussian), ``unit/<site>`` and ``mask/<site>``.
 
     Raises ``ValueError`` for a mask that fits no site, ``TypeError`` for metadata with no JSON form, ``OSError`` with the
     path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
@@ -65,7 +65,7 @@ def save_posterior(
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "coordinates": json.dumps({site: node.coordinates for site, node in posterior.items()}),
+        "sites": json.dumps(list(posterior)),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
     write_atomically(path, pack_tensors(tensors, header))
@@ -78,8 +78,10 @@ def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
     fields = {"loc": loc, "scale": _plain(node.scale)}
     if isinstance(node, SpikeSlab):
         fields["logit"] = _plain(node.logit)
+    meaning = {"unit": node.unit, "prior_scale": getattr(node, "prior_scale", None)}
+    kept = {f"{name}/{site}": _plain(value) for name, value in meaning.items() if value is not None}
     try:
-        return {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
+        return kept | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
     except ValueError:
         shapes = {name: array.shape for name, array in fields.items()}
         raise ValueError(f"posterior[{site!r}] has shapes {shapes}: they must broadcast to that of loc.") from None
@@ -112,14 +114,16 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
             f"version {header.get('version')!r}: read it with safetensors itself, or with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
-        coordinates = json.loads(header["coordinates"])
-        posterior = {site: _node(tensors, site, where) for site, where in coordinates.items()}
+        # Files of before kept the sites with their "coordinates", and said neither unit nor prior.
+        sites = json.loads(header["sites"]) if "sites" in header else list(json.loads(header["coordinates"]))
+        posterior = {site: _node(tensors, site) for site in sites}
         mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
         return SavedPosterior(posterior, mask, json.loads(header["metadata"]))
 
 
-def _node(tensors: Mapping[str, np.ndarray], site: str, coordinates: str) -> Node:
+def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
     loc, scale = tensors[f"loc/{site}"], tensors[f"scale/{site}"]
+    unit = tensors.get(f"unit/{site}", np.float32(1.0))
     if f"logit/{site}" in tensors:
-        return SpikeSlab(loc, scale, tensors[f"logit/{site}"], coordinates)
-    return MeanField(loc, scale, coordinates)
+        return SpikeSlab(loc, scale, tensors[f"logit/{site}"], unit)
+    return MeanField(loc, scale, tensors.get(f"prior_scale/{site}"), unit)

@@ -151,8 +151,8 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
 
 
 def _loc_label(posterior: Posterior) -> str:
-    where = {getattr(node, "coordinates", "weight") for node in posterior.values()}
-    return "|posterior mean|" + (" (in units of the prior's scale)" if where == {"prior"} else "")
+    own_units = all(np.all(np.asarray(node.unit) == 1) for node in posterior.values())
+    return "|posterior mean|" + ("" if own_units else " (in units of the prior's scale)")
 
 
 def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.prune.read import read, write
+from bayesprune.posteriors.params import cut, read
 
 PARAMS = {
     "net/a.kernel_auto_loc": jnp.array([1.0, 2.0]),
@@ -20,7 +20,8 @@ PARAMS = {
 
 def test_pairs_of_arrays_are_posteriors() -> None:
     nodes = read(PARAMS)
-    assert list(nodes) == ["net/a.kernel"], "no scalars, no halves, nothing that is kept dense"
+    assert set(nodes) == {"net/a.kernel", "e"}, "no scalars, no halves, nothing that is kept dense"
+    assert not np.any(nodes["e"].scale), "points have no spread"
     np.testing.assert_array_equal(nodes["net/a.kernel"].loc, [1.0, 2.0])
     np.testing.assert_array_equal(nodes["net/a.kernel"].scale, np.array([0.1, 0.2], np.float32))
 
@@ -28,7 +29,7 @@ def test_pairs_of_arrays_are_posteriors() -> None:
 def test_what_dies_is_zero_and_all_else_the_same() -> None:
     before = {name: np.array(value) for name, value in PARAMS.items() if name != "net$params"}
     mask = {"net/a.kernel": jnp.array([False, True]), "e": jnp.array([True, False])}
-    after = write(PARAMS, mask)
+    after = cut(PARAMS, mask)
     np.testing.assert_array_equal(after["net/a.kernel_auto_loc"], [0.0, 2.0])
     np.testing.assert_array_equal(after["net/a.kernel_auto_scale"], np.array([0.0, 0.2], np.float32))
     np.testing.assert_array_equal(after["e_map_loc"], [4.0, 0.0])
@@ -40,5 +41,5 @@ def test_what_dies_is_zero_and_all_else_the_same() -> None:
 
 def test_a_dead_nan_is_gone() -> None:
     params = {"a_auto_loc": jnp.array([jnp.nan, 1.0]), "a_auto_scale": jnp.array([jnp.nan, 1.0])}
-    after = write(params, {"a": jnp.array([False, True])})
+    after = cut(params, {"a": jnp.array([False, True])})
     np.testing.assert_array_equal(after["a_auto_loc"], [0.0, 1.0])

@@ -1,0 +1,76 @@
+"""Any score, any amount, anything that competes: the cut that the named one-score methods are cases of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.prune import cutting
+from bayesprune.prune.book import first_state
+
+BIBTEX = """@article{blalock2020state,
+  title={What is the State of Neural Network Pruning?},
+  author={Blalock, Davis and Gonzalez Ortiz, Jose Javier and Frankle, Jonathan and Guttag, John},
+  journal={Proceedings of Machine Learning and Systems},
+  year={2020}
+}"""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Keep what scores highest: a score, a density or a threshold, and a scope, in any combination.
+
+    Args:
+        score: a score of `bayesprune.scores`: "magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp",
+            "log_expected_exp_over_std", "second_moment", "evidence" (of a Gaussian prior), or "inclusion" (log-odds of a spike
+            and slab).
+        density: fraction that stays alive, in (0, 1]; or a schedule: a function of the number of the pruning step (1, 2, ...),
+            such as `schedules.Cubic`. Counts are exact, ties included. Without it, and without a threshold, a tenth stays.
+        threshold: in place of a density, the lowest score that stays: 0 nats of "evidence", say.
+        scope: what competes with what. "global": all weights; "layer": those of each array; "per_output": those of each output
+            of an array, so that every output has as many. "unit": whole units of the network (neurons, channels), each with
+            its bias and its entries of a norm; ``density`` is then a share of the units. The score of a unit is the sum of its
+            alive weights' scores where these are logarithms (evidence, inclusion, log_expected_exp, second_moment), else the
+            root of the sum of their squares.
+
+    Every array, and in scope "unit" every array with units, keeps its best. The outputs of the network are no units. The dead
+    stay dead. "per_output" and "unit" ask the network, so they need `fit_svi` of a `BNN`, or ``prune_once(..., program=bnn)``.
+
+    Raises:
+        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from bayesprune.core.types import MeanField
+        >>> from bayesprune.prune.once import prune_once
+        >>> posterior = {"w": MeanField(jnp.array([3.0, 0.1]), jnp.array([0.1, 0.9]))}
+        >>> print(prune_once(posterior, Cut(score="evidence", threshold=0.0)).mask["w"])
+        [ True False]
+
+    Source: Blalock et al. (2020), section 2, for the three axes; each score has its own.
+    """
+
+    score: str = "snr"
+    density: float | Callable[[Any], Any] | None = None
+    threshold: float | None = None
+    scope: str = "global"
+
+    def __post_init__(self) -> None:
+        cutting.check(self.score, self.density, self.threshold, self.scope)
+        if self.density is None and self.threshold is None:
+            object.__setattr__(self, "density", 0.1)
+
+    @property
+    def needs(self) -> Needs:
+        """What the score and the scope need."""
+        return cutting.needs(self.score, self.scope)
+
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return first_state(posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut once."""
+        return cutting.cut(self.score, self.density, self.threshold, self.scope, evidence, state)

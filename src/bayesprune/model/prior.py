@@ -1,0 +1,35 @@
+"""What a prior is: the weights it samples, its guide, and what the guide's weights are in the network."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.model.families import Family
+from bayesprune.model.layout import Layout, ParamSpec
+
+# (name, power) -> E[c^power] under the posterior of the positive site of that name.
+Moment = Callable[[str, float], Any]
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """``model`` samples every Bayesian weight, path -> w; ``guide`` has one site for each of its sites.
+
+    ``node(node, spec, moment)`` gives the node of one weight array its meaning: ``prior_scale`` (None where the prior is no
+    Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of the same scale everywhere also
+    says it as an attribute ``prior_scale``, which needs no parameters.
+    """
+
+    def model(self, layout: Layout) -> dict[str, Any]: ...
+
+    def guide(self, layout: Layout, family: Family) -> None: ...
+
+    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> MeanField | SpikeSlab: ...
+
+
+def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> MeanField | SpikeSlab:
+    """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
+    if hasattr(prior, "node"):
+        return prior.node(node, spec, moment)
+    return node if isinstance(node, SpikeSlab) else replace(node, prior_scale=None)

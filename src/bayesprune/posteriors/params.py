@@ -1,0 +1,119 @@
+"""NumPyro parameters and posterior nodes: read the one out of the other, write it back, cut it, follow its arrays.
+
+Every file of this folder that has a ``FAMILY`` is found; where two families know a site, the one with more fields has it.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import bayesprune.posteriors
+from bayesprune.posteriors.family import Node
+
+# Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
+# the prior is Gaussian.
+UNIT, PRIOR_SCALE = "$unit", "$prior_scale"
+# A guide of ours declares it as a parameter without leaves, for who trains it by NumPyro's own SVI: site -> `Known`.
+PRIORS = "posterior$priors"
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Known:
+    """A prior's standard deviation, None where it is no Gaussian, as a pytree without leaves: nothing can move it."""
+
+    prior_scale: float | None
+
+
+@functools.cache
+def families() -> tuple[Any, ...]:
+    """The families there are, those with the most fields first."""
+    rooms = bayesprune.posteriors
+    files = (importlib.import_module(f"{rooms.__name__}.{info.name}") for info in pkgutil.iter_modules(rooms.__path__))
+    found = [file.FAMILY for file in files if hasattr(file, "FAMILY")]
+    return tuple(sorted(found, key=lambda family: -len(family.fields)))
+
+
+def read(params: Mapping[str, Any]) -> dict[str, Node]:
+    """The posterior of the weights that parameters hold: site -> node.
+
+    Parameters of a fit say by entries ``"<site>$unit"`` which sites are weights, and what unit and prior they have. Without any
+    such entry every array under a family's names is taken for weights, and nothing is known of its prior and unit but what the
+    entry `PRIORS` says, which our guides leave with NumPyro's own SVI.
+
+    >>> nodes = read({"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3), "nn$params": {}})
+    >>> list(nodes), nodes["w"].prior_scale
+    (['w'], None)
+    """
+    # The families with most fields last: they have the say, and sites keep the order of the parameters.
+    owners = {site: family for family in reversed(families()) for site in family.sites(params)}
+    nodes = {site: family.make(family.values(params, site)) for site, family in owners.items()}
+    known = [name.removesuffix(UNIT) for name in params if name.endswith(UNIT)]
+    if known:
+        return {site: _mean(nodes[site], site, params) for site in known if site in nodes}
+    priors = params.get(PRIORS, {})
+    return {s: replace(n, prior_scale=priors[s].prior_scale) if s in priors else n for s, n in nodes.items()}
+
+
+def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
+    """The node with the unit and the prior that the entries of its site say."""
+    prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
+    return replace(node, unit=params[site + UNIT], **prior)
+
+
+def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:
+    """The entries by which parameters say what their nodes mean; a prior that is no Gaussian has no scale.
+
+    >>> from bayesprune.core.types import MeanField
+    >>> list(describe({"w": MeanField(jnp.zeros(3), jnp.ones(3), prior_scale=None)}))
+    ['w$unit']
+    """
+    units = {site + UNIT: jnp.asarray(node.unit, float) for site, node in nodes.items()}
+    priors = {site + PRIOR_SCALE: getattr(node, "prior_scale", None) for site, node in nodes.items()}
+    return units | {name: jnp.asarray(scale, float) for name, scale in priors.items() if scale is not None}
+
+
+def is_meaning(name: str) -> bool:
+    """Whether a parameter's name is that of an entry of `describe`.
+
+    >>> is_meaning("w$unit"), is_meaning("w_auto_loc")
+    (True, False)
+    """
+    return name.endswith((UNIT, PRIOR_SCALE))
+
+
+def write(params: Mapping[str, Any], nodes: Mapping[str, Node]) -> dict[str, Any]:
+    """The parameters with those of each site as ``nodes`` has them; the inverse of `read`."""
+    owners = stems(params, nodes)
+    return dict(params) | {name: getattr(nodes[site], _field(name)) for name, site in owners.items()}
+
+
+def cut(params: Mapping[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with every dead weight at its reduced posterior, loc = scale = 0; everything else untouched.
+
+    Log-odds of inclusion stay: 0 would mean even odds.
+    """
+    owners = {name: site for name, site in stems(params, mask).items() if _field(name) != "logit"}
+    return dict(params) | {n: jnp.where(mask[s], params[n], jnp.zeros_like(params[n])) for n, s in owners.items()}
+
+
+def _field(name: str) -> str:
+    """The field of a node that a parameter holds."""
+    return name.rpartition("_")[2]
+
+
+def stems(params: Mapping[str, Any], sites: Container[str]) -> dict[str, str]:
+    """Parameter -> site, for those that describe the weights of one of ``sites``, each by an array of the site's shape.
+
+    >>> stems({"w_auto_loc": 0.0, "w_auto_scale": 1.0, "w$state": {}, "v_auto_loc": 0.0}, {"w"})
+    {'w_auto_loc': 'w', 'w_auto_scale': 'w'}
+    """
+    suffixes = {family.name("", field) for family in families() for field in family.fields}
+    pairs = ((name, name.removesuffix(end)) for name in params for end in suffixes if name.endswith(end))
+    return {name: site for name, site in pairs if site in sites}

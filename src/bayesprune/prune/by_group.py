@@ -1,0 +1,80 @@
+"""Cuts of whole groups: units of the network, or the same number of weights for every output of an array."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from bayesprune.core import masks
+from bayesprune.core.types import Evidence, Groups, PyTree
+from bayesprune.prune.choose import kept
+
+# A unit's score is the root of its members' squares; of these, which are logarithms and add up, it is their sum.
+SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_std", "second_moment")
+
+
+def cut(
+    score: str, worth: PyTree, density: Any, least: Any, scope: str, evidence: Evidence, mask: PyTree
+) -> dict[str, Bool[Array, "..."]]:
+    """Masks by site: of ``scope`` "unit" whole units stay or fall; of "per_output" every output has as many weights.
+
+    ``worth``: site -> score of every weight. ``density``: share of the units, or of each output's weights, that stays;
+    ``least``: in its place, the lowest score that stays.
+    """
+    groups: Groups = evidence.groups
+    if groups is None:
+        raise ValueError(
+            f"scope={scope!r} asks the network which weights belong together, and nothing here knows the network: train with "
+            "fit_svi(..., sparsifier=...), or give program=bnn to prune_once."
+        )
+    if scope == "per_output":
+        return {site: _per_output(worth[site], groups.members[site], density, least, mask[site]) for site in worth}
+    total = unit_scores(worth, groups, mask, summed=score in SUMMED)
+    staying = total >= least if density is None else _best(total, groups, mask, density)
+    member_stays = {site: (groups.members[site] < 0) | staying[np.maximum(groups.members[site], 0)] for site in worth}
+    return {site: mask[site] & member_stays[site] for site in worth}
+
+
+def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Float[Array, " units"]:
+    """The score of every unit, from its alive members: their sum, or the root of the sum of their squares; -inf if all dead.
+
+    >>> worth, alive = {"w": jnp.array([[3.0, 1.0], [4.0, 1.0]])}, {"w": jnp.ones((2, 2), bool)}
+    >>> columns = Groups({"w": np.array([[0, 1]])}, 2)
+    >>> print(unit_scores(worth, columns, alive, summed=False)[0])
+    5.0
+    """
+    total, number = jnp.zeros(groups.count), jnp.zeros(groups.count, jnp.int32)
+    for site, value in worth.items():
+        counts = (mask[site] & (groups.members[site] >= 0)).reshape(-1)
+        ids = jnp.broadcast_to(np.maximum(groups.members[site], 0), value.shape).reshape(-1)
+        value = (value if summed else jnp.square(value)).reshape(-1)
+        total = total.at[ids].add(jnp.where(counts, value, 0.0))
+        number = number.at[ids].add(counts)
+    return jnp.where(number > 0, total if summed else jnp.sqrt(total), -jnp.inf)
+
+
+def _best(total: Float[Array, " units"], groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
+    """The highest units, exactly round(density * units) of them, the best of each array among them."""
+    known = total > -jnp.inf
+    best = jnp.zeros(groups.count, bool)
+    for site in mask:
+        here = np.isin(np.arange(groups.count), groups.members[site])
+        best |= masks.top_k(total, 1, here & known)
+    others = masks.top_k(total, kept(density, groups.count) - masks.count(best), known & ~best)
+    return best | others
+
+
+def _per_output(
+    worth: Float[Array, "..."], ids: Any, density: Any, least: Any, alive: Bool[Array, "..."]
+) -> Bool[Array, "..."]:
+    """The highest weights of every output of one array, at least one each."""
+    if density is None:
+        return alive & (worth >= least)
+    ids = np.broadcast_to(ids, worth.shape)
+    order = np.argsort(ids.reshape(-1), kind="stable")  # the weights of an output side by side: every output has as many
+    outputs = int(ids.max()) + 1
+    rows = lambda array: array.reshape(-1)[order].reshape(outputs, -1)  # noqa: E731
+    row_alive = jax.vmap(lambda w, a: masks.top_k(w, kept(density, worth.size // outputs), a))(rows(worth), rows(alive))
+    return jnp.zeros(worth.size, bool).at[order].set(row_alive.reshape(-1)).reshape(worth.shape)

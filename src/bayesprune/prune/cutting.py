@@ -1,0 +1,81 @@
+"""Cuts: a score, how much of it is enough, and what competes with what. They multiply."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core import trees
+from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab
+from bayesprune.prune import by_group, scores
+from bayesprune.prune.book import take_step
+from bayesprune.prune.choose import SCOPES, keep_density, threshold
+
+# Scores by name.
+SCORES: dict[str, Callable[[PyTree], PyTree]] = {
+    "magnitude": scores.magnitude,
+    "snr": scores.snr,
+    "expected_abs": scores.expected_abs,
+    "expected_abs_over_std": scores.expected_abs_over_std,
+    "log_expected_exp": scores.log_expected_exp,
+    "log_expected_exp_over_std": scores.log_expected_exp_over_std,
+    "second_moment": scores.second_moment,
+    "evidence": scores.evidence,
+    "inclusion": scores.inclusion,
+}
+# Scores that compare a weight with its spread, and say nothing of points.
+RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
+GROUPED = ("per_output", "unit")
+ALL_SCOPES = (*SCOPES, *GROUPED)
+
+
+def check(score: str, density: Any, least: float | None, scope: str) -> None:
+    """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, and a cut said twice."""
+    if score not in SCORES:
+        raise unknown_name("score", score, SCORES)
+    if scope not in ALL_SCOPES:
+        raise unknown_name("scope", scope, ALL_SCOPES)
+    if density is not None and least is not None:
+        raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
+    if density is not None and not callable(density):
+        check_density(density)
+
+
+def needs(score: str, scope: str = "global") -> Needs:
+    """What a cut by ``score`` in ``scope`` cannot do without."""
+    plain = Needs(evidence=score == "evidence", spread=score in RATIOS, groups=scope if scope in GROUPED else "")
+    return plain._replace(node=SpikeSlab) if score == "inclusion" else plain
+
+
+def cut(
+    score: str, density: Any, least: float | None, scope: str, evidence: Evidence, state: SparseState
+) -> tuple[SparseState, Info]:
+    """Keep what scores ``least`` or more; with a ``density``, exactly so many of the highest instead. The dead stay dead.
+
+    ``density``: a number, or a function of the number of this step (1, 2, ...).
+    """
+    target = density(state.step + 1) if callable(density) else density
+    worth = SCORES[score](evidence.posterior)
+    gain = jax.tree.map(jnp.negative, worth) if score == "evidence" else None
+    if scope in GROUPED:
+        alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask)
+    elif target is None:
+        alive = threshold(worth, least, within=state.mask)
+    else:
+        alive = keep_density(worth, target, scope, within=state.mask)
+    return take_step(state, alive, evidence.posterior, gain)
+
+
+def expected_density(posterior: PyTree, mask: PyTree = True) -> jax.Array:
+    """Mean inclusion probability of all weights, the dead ones counted as 0: the papers' sum phi / T, in [0, 1].
+
+    ``posterior``: a tree of `SpikeSlab`; ``mask``: tree of booleans, or True.
+
+    >>> print(expected_density({"w": SpikeSlab(jnp.zeros(2), jnp.ones(2), jnp.array([0.0, -100.0]))}))
+    0.25
+    """
+    alive = trees.broadcast(mask, posterior)
+    kept = jax.tree.map(lambda odds, a: jnp.sum(jnp.where(a, jax.nn.sigmoid(odds), 0.0)), scores.inclusion(posterior), alive)
+    return sum(jax.tree.leaves(kept), start=jnp.zeros(())) / trees.size(posterior)

@@ -1,0 +1,46 @@
+"""Does a sparsifier get what it needs? Compared at one place, before anything is trained or cut."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core import trees
+from bayesprune.core.types import Needs, PyTree, SpikeSlab
+from bayesprune.prune.scores import check_evidence
+
+
+def needs_of(sparsifier: Any) -> Needs:
+    """What a sparsifier says that it needs; nothing where it says nothing."""
+    return getattr(sparsifier, "needs", Needs())
+
+
+def check_needs(sparsifier: Any, posterior: PyTree) -> None:
+    """Refuse a posterior, site -> node, that lacks what the sparsifier needs. Values are looked at where there are any yet.
+
+    Raises `TypeError` for the wrong kind of nodes, `ValueError` for a prior that is not known to be Gaussian, or points where a
+    spread is needed.
+    """
+    needs, name = needs_of(sparsifier), type(sparsifier).__name__
+    for site, node in trees.flatten(posterior).items():
+        if needs.node is SpikeSlab and not isinstance(node, SpikeSlab):
+            raise TypeError(
+                f"{name} reads inclusion probabilities, and site {site!r} is a {type(node).__name__}, which has no inclusion "
+                "probabilities: fit with priors.DiracSlab or priors.GaussianSlab (--prior dirac-slab or gaussian-slab) and "
+                "give program=bnn, or prune by another method."
+            )
+        if not isinstance(node, needs.node):
+            raise TypeError(f"{name} does not read a {type(node).__name__}, which site {site!r} is: prune by another method.")
+    if needs.spread and not _has_spread(posterior):
+        raise ValueError(
+            f"{name} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to prune by: fit "
+            "with posterior='mean_field', or prune by methods.Magnitude, or by methods.SSVI, which is RigL on points."
+        )
+    if needs.evidence:
+        check_evidence(posterior)
+
+
+def _has_spread(posterior: PyTree) -> bool:
+    """Whether any scale is above zero, or not known yet."""
+    scales = [node.scale for node in trees.flatten(posterior).values()]
+    return any(isinstance(scale, jax.core.Tracer) or bool(jnp.any(scale > 0)) for scale in scales)

@@ -1,0 +1,119 @@
+"""Scores, amounts and scopes multiply; the named methods are cases of it; groups fall whole and in exact numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.core.types import Evidence, Groups, MeanField, SpikeSlab
+from bayesprune.prune.cutting import ALL_SCOPES, SCORES
+
+RNG = np.random.default_rng(0)
+SHAPES = {"a.kernel": (6, 4), "a.bias": (4,), "b.kernel": (4, 3)}
+LOC = {site: RNG.normal(size=shape) for site, shape in SHAPES.items()}
+SCALE = {site: RNG.uniform(0.1, 1.0, size=shape) for site, shape in SHAPES.items()}
+POSTERIOR = {s: SpikeSlab(*map(jnp.asarray, (LOC[s], SCALE[s], LOC[s] - SCALE[s]))) for s in SHAPES}
+GAUSSIAN = {s: MeanField(jnp.asarray(LOC[s]), jnp.asarray(SCALE[s])) for s in SHAPES}
+# Units are the columns of the first kernel with their biases; the outputs of the second are the network's.
+UNITS = Groups({"a.kernel": np.arange(4)[None], "a.bias": np.arange(4), "b.kernel": np.full((1, 1), -1)}, 4)
+OUTPUTS = Groups({"a.kernel": np.arange(4)[None], "a.bias": np.arange(4), "b.kernel": np.arange(3)[None]}, 0)
+
+
+def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
+    method = method or bp.methods.Cut(scope=scope, **settings)
+    state = method.init(jax.random.key(0), posterior)
+    state = state if mask is None else state._replace(mask=mask)
+    groups = {"unit": UNITS, "per_output": OUTPUTS}.get(scope)
+    state, _ = method.step(jax.random.key(0), Evidence(posterior, None, groups=groups), state)
+    return {site: np.asarray(alive) for site, alive in state.mask.items()}
+
+
+@pytest.mark.parametrize("scope", ALL_SCOPES)
+@pytest.mark.parametrize("score", SCORES)
+def test_every_score_goes_with_every_scope(score, scope) -> None:
+    posterior = POSTERIOR if score == "inclusion" else GAUSSIAN
+    alive = cut(scope, posterior, score=score, density=0.5)
+    assert 0 < sum(a.sum() for a in alive.values()) < sum(a.size for a in alive.values())
+    none = cut(scope, posterior, score=score, threshold=np.inf)
+    assert sum(a.sum() for a in none.values()) == (12 if scope == "unit" else 0), "what is in no unit stays"
+
+
+@pytest.mark.parametrize("scope", ["global", "layer"])
+def test_the_named_methods_are_cases_of_it(scope) -> None:
+    for name, method in (("magnitude", bp.methods.Magnitude), ("snr", bp.methods.SNR)):
+        one, other = cut(scope, score=name, density=0.3), cut(scope, method=method(0.3, scope))
+        assert all(np.array_equal(one[s], other[s]) for s in SHAPES)
+    for method in (bp.methods.SBNN, bp.methods.SVBNN):
+        one = cut(scope, POSTERIOR, score="inclusion", density=0.3)
+        other = cut(scope, POSTERIOR, method=method(density=0.3, scope=scope))
+        assert all(np.array_equal(one[s], other[s]) for s in SHAPES)
+
+
+def test_units_fall_whole_by_the_norm_of_their_weights() -> None:
+    alive = cut("unit", score="magnitude", density=0.5)
+    norm = np.sqrt((LOC["a.kernel"] ** 2).sum(0) + LOC["a.bias"] ** 2)
+    staying = np.isin(np.arange(4), np.argsort(-norm)[:2])
+    np.testing.assert_array_equal(alive["a.kernel"], np.broadcast_to(staying, (6, 4)))
+    np.testing.assert_array_equal(alive["a.bias"], staying)
+    assert alive["b.kernel"].all()
+
+
+def test_the_evidence_of_a_unit_is_the_sum_of_its_weights() -> None:
+    gain = {s: np.log(1 / SCALE[s]) - 0.5 * (LOC[s] / SCALE[s]) ** 2 for s in SHAPES}
+    total = gain["a.kernel"].sum(0) + gain["a.bias"]
+    least = float(-np.sort(total)[1] - 1e-3)  # below the second surest, above the third
+    np.testing.assert_array_equal(cut("unit", score="evidence", threshold=least)["a.bias"], -total >= least)
+
+
+def test_the_dead_do_not_count_and_dead_units_stay_dead() -> None:
+    mask = {s: np.ones(shape, bool) for s, shape in SHAPES.items()}
+    mask["a.kernel"][:, 1], mask["a.bias"][1], mask["a.kernel"][0, 2] = False, False, False
+    alive = cut("unit", mask={s: jnp.asarray(m) for s, m in mask.items()}, score="magnitude", density=1.0)
+    assert all(np.array_equal(alive[s], mask[s]) for s in SHAPES)
+
+
+def test_units_are_exactly_as_many_under_ties() -> None:
+    tied = {s: MeanField(jnp.ones(shape), jnp.ones(shape)) for s, shape in SHAPES.items()}
+    assert cut("unit", tied, score="snr", density=0.75)["a.bias"].sum() == 3
+    assert cut("unit", tied, score="snr", density=0.01)["a.bias"].sum() == 1
+
+
+def test_every_output_keeps_as_many() -> None:
+    alive = cut("per_output", score="magnitude", density=0.5)
+    assert alive["a.kernel"].sum(0).tolist() == [3] * 4 and alive["b.kernel"].sum(0).tolist() == [2] * 3
+    column = np.abs(LOC["a.kernel"][:, 2])
+    np.testing.assert_array_equal(alive["a.kernel"][:, 2], column >= np.sort(column)[-3])
+
+
+def test_groups_need_a_network() -> None:
+    with pytest.raises(ValueError, match="give program=bnn to prune_once"):
+        bp.prune_once(GAUSSIAN, bp.methods.Cut(scope="unit"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"score": "snrs"}, "unknown score"), ({"scope": "units"}, "unknown scope"), ({"density": 2.0}, "density"),
+        ({"density": 0.5, "threshold": 1.0}, "not both"),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_named(settings, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        bp.methods.Cut(**settings)
+
+
+def test_units_of_a_network_are_cut_from_its_parameters() -> None:
+    """Through the door: the network says which weights make a unit; a unit falls with its bias, the outputs are no units."""
+    from tests.infer import programs
+
+    bnn = programs.small_bnn(prior=bp.priors.Gaussian(0.5), prunable=bp.select.everything)
+    fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=40), num_steps=1, progress=False)
+    mask = bp.prune_once(fit.params, bp.methods.Cut(score="magnitude", density=0.5, scope="unit"), program=bnn).mask
+    for layer in ("Dense_0", "Dense_1"):
+        kernel, bias = np.asarray(mask[f"{layer}.kernel"]), np.asarray(mask[f"{layer}.bias"])
+        np.testing.assert_array_equal(kernel, np.broadcast_to(bias, kernel.shape))
+    assert int(mask["Dense_0.bias"].sum() + mask["Dense_1.bias"].sum()) == 7, "half of 14 units"
+    assert bool(mask["Dense_2.kernel"].all())
+    rows = bp.prune_once(fit.params, bp.methods.Cut(density=0.5, scope="per_output"), program=bnn).mask
+    assert np.asarray(rows["Dense_1.kernel"]).sum(0).tolist() == [4] * 6
