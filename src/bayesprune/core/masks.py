@@ -39,7 +39,7 @@ def density(mask: PyTree) -> Float[Array, ""]:
     0.75
     """
     total = trees.size(mask)
-    return count(mask) / jnp.asarray(total, float) if total else jnp.ones(())
+    return count(mask).astype(float) / total if total else jnp.ones(())
 
 
 def restrict(mask: PyTree, within: PyTree) -> PyTree:

@@ -132,9 +132,9 @@ class Info(NamedTuple):
 
     ``density``: alive fraction of all prunable weights. ``density_per_site``: the same, per posterior node.
     ``num_alive``, ``num_pruned``, ``num_grown``: counts (the last two of this step). ``evidence_gained``: sum over the
-    weights pruned in this step of the log evidence gained, in nats (NaN where a method has no notion of it).
-    ``readiness``: how far the posterior's scales have settled since the step before, from 0 (they still move) to 1; NaN where
-    one posterior is all there is. See `prune.readiness`.
+    weights pruned in this step of the log evidence gained, in nats. ``readiness``: how far the posterior's scales have settled
+    since the step before, from 0 (they still move) to 1; see `prune.readiness`. A method gives None for either where it has no
+    notion of it; in the record of a fit or of a one-shot pruning it is NaN then.
     """
 
     density: jax.Array
@@ -142,8 +142,8 @@ class Info(NamedTuple):
     num_alive: jax.Array
     num_pruned: jax.Array
     num_grown: jax.Array
-    evidence_gained: jax.Array
-    readiness: jax.Array
+    evidence_gained: Any
+    readiness: Any
 
 
 class Pruned(NamedTuple):

@@ -123,8 +123,9 @@ class Loop:
         spare = products_only if self.recipe.remat else storage.thrifty
         (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
-        updates, opt_state = self.recipe.optimizer.update(grads, carry.opt_state, carry.params)
-        params = optax.apply_updates(carry.params, updates)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
+            updates, opt_state = self.recipe.optimizer.update(grads, carry.opt_state, carry.params)
+            params = optax.apply_updates(carry.params, updates)
         return Carry(params, opt_state, mutable, carry.step + 1, carry.rng_key, reading), loss * data.x.shape[0]
 
     def loss(

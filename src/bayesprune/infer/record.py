@@ -1,11 +1,16 @@
 """What a fit writes down as it goes: losses, and a history of plain arrays."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bayesprune.core.types import Info
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
 
 
 @dataclass
@@ -41,4 +46,4 @@ class Record:
 
     def _append(self, kind: str, step: int, row: dict[str, Any]) -> None:
         for name, value in ({"step": step} | row).items():
-            self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else float(value))
+            self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else _number(value))

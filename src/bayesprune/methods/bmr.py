@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
@@ -162,4 +163,4 @@ def bmr_prune(
     """
     method = BMR(alpha0, beta0, num_iters, group, dead)
     result = prune_once(params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask)
-    return result._replace(info=result.info._replace(readiness=jnp.asarray(jnp.nan)))
+    return result._replace(info=result.info._replace(readiness=np.float32(np.nan)))

@@ -115,7 +115,7 @@ class SSVI:
         rate = CosineReplacement(end=self.until, initial=self.replace)(evidence.progress)
         mask = exchange(self._worth(evidence.posterior), wishes, state.mask, rate, self.distribution == "global")
         new = state._replace(mask=mask, step=state.step + 1)
-        return new, make_info(state.mask, new, jnp.asarray(jnp.nan))
+        return new, make_info(state.mask, new)
 
     def renew(self, posterior: PyTree, old: PyTree, new: PyTree) -> PyTree:
         """The posterior with the reactivated weights at their start; `fit_svi` calls it after each `step`."""

@@ -172,7 +172,9 @@ class BNN:
         rng_key = numpyro.prng_key() if train else None
         outputs, new_state = self._apply(weights, state, jnp.asarray(x), train, rng_key)
         if train and self._has_state:
-            state.update(jax.lax.stop_gradient(new_state))
+            # In the module's own dtype, whatever that of the rows is.
+            kept = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.result_type(old)), new_state, dict(state))
+            state.update(jax.lax.stop_gradient(kept))
         return outputs
 
     @cached_property

@@ -146,7 +146,8 @@ class _Lift(Messenger):
 
 def _log_density(site: dict[str, Any]) -> jax.Array:
     """Sum of a site's log density, under its scale."""
-    log_prob = site["fn"].log_prob(site["value"])
+    with jax.numpy_dtype_promotion("standard"):  # NumPyro's densities mix bits and floats
+        log_prob = site["fn"].log_prob(site["value"])
     scale = site.get("scale")
     return jnp.sum(log_prob if scale is None else log_prob * scale)
 

@@ -1,6 +1,9 @@
 """Bookkeeping that the methods share: the state before the first step, and the `Info` of each."""
 
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from bayesprune.core import masks, trees
@@ -25,11 +28,14 @@ def _scales(posterior: PyTree) -> PyTree:
     return trees.map_nodes(lambda node: node.scale, posterior)
 
 
-def make_info(old: PyTree, state: SparseState, settled: Array, evidence_gain: PyTree | None = None) -> Info:
-    """What happened between the mask ``old`` and ``state.mask``; ``evidence_gain``: dF0 of every weight in nats, if known."""
+def make_info(old: PyTree, state: SparseState, settled: Array | None = None, evidence_gain: PyTree | None = None) -> Info:
+    """What happened between the mask ``old`` and ``state.mask``.
+
+    ``settled``: the readiness, ``evidence_gain``: dF0 of every weight in nats; None where it is not known.
+    """
     new = state.mask
     pruned = _minus(old, new)
-    gained = jnp.asarray(jnp.nan)
+    gained = None
     if evidence_gain is not None:
         nodes = trees.flatten(evidence_gain)
         gained = sum((jnp.sum(nodes[p], where=fell) for p, fell in trees.flatten(pruned).items()), start=jnp.zeros(()))
@@ -42,6 +48,12 @@ def make_info(old: PyTree, state: SparseState, settled: Array, evidence_gain: Py
         evidence_gained=gained,
         readiness=settled,
     )
+
+
+def fill_unknown(info: Info) -> Info:
+    """The record with NaN for what is not known. Outside of compiled code, which makes none: `jax_debug_nans` would object."""
+    unknown: dict[str, Any] = {name: np.float32(np.nan) for name, value in info._asdict().items() if value is None}
+    return info._replace(**unknown)
 
 
 def _minus(one: PyTree, other: PyTree) -> PyTree:

@@ -23,7 +23,7 @@ def exchange(scores: PyTree, wishes: PyTree, mask: PyTree, fraction: ArrayLike, 
 
     Source: Evci et al. 2020, section 3; Li et al. 2024, algorithm 1.
     """
-    number = lambda alive: jnp.round(fraction * masks.count(alive)).astype(jnp.int32)  # noqa: E731
+    number = lambda alive: jnp.round(fraction * masks.count(alive).astype(float)).astype(jnp.int32)  # noqa: E731
     if not everywhere:
         return jax.tree.map(lambda s, w, m: _swap(s, w, m, number(m), masks.top_k), scores, wishes, mask)
     best = masks.top_k_leaves(scores, 1, mask)

@@ -12,6 +12,7 @@ from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_mask, check_positive, check_site
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.posteriors import params as numpyro_params
+from bayesprune.prune.book import fill_unknown
 from bayesprune.prune.needs import check_needs, needs_of
 
 
@@ -69,7 +70,7 @@ def prune_once(
     alive = {path: given.get(path, jnp.array(True)) & ~_gone(node) for path, node in chosen.items()}
     state = sparsifier.init(rng_key, chosen)._replace(mask=alive)
     state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state)
-    return _result(params, chosen, state, info)
+    return _result(params, chosen, state, fill_unknown(info))
 
 
 @functools.lru_cache(maxsize=32)

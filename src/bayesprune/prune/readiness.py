@@ -29,14 +29,14 @@ def readiness(posterior: PyTree, previous: PyTree, mask: PyTree = True) -> Float
     0.5
     """
     alive = trees.broadcast(mask, posterior)
-    changes = jax.tree.leaves(trees.map_nodes(_change, posterior, previous, alive))
-    total = sum((jnp.nansum(change) for change in changes), start=jnp.zeros(()))
-    counted = sum((jnp.sum(~jnp.isnan(change)) for change in changes), start=jnp.zeros((), jnp.int32))
-    return jnp.exp(-total / jnp.maximum(counted, 1))
+    sums = jax.tree.leaves(trees.map_nodes(_change, posterior, previous, alive))
+    total, counted = (sum(some, start=jnp.zeros(())) for some in (sums[::2], sums[1::2]))
+    return jnp.exp(-total / jnp.maximum(counted, 1.0))
 
 
-def _change(now: PyTree, before: PyTree, alive: ArrayLike) -> Array:
-    """|log ratio of scales|, NaN where it does not count."""
+def _change(now: PyTree, before: PyTree, alive: ArrayLike) -> tuple[Array, Array]:
+    """The sum of |log ratio of scales|, and of how many weights that count."""
     earlier = before.scale if trees.is_node(before) else before
     counts = jnp.asarray(alive) & ((now.scale > 0) | (earlier > 0))
-    return jnp.where(counts, jnp.abs(jnp.log(now.scale) - jnp.log(earlier)), jnp.nan)
+    logs = (jnp.log(jnp.where(counts, scale, 1.0)) for scale in (now.scale, earlier))
+    return jnp.sum(jnp.abs(next(logs) - next(logs))), jnp.sum(counts, dtype=float)

@@ -59,4 +59,4 @@ def _fresh(scale: Float[Array, "*shape"], beside: Bool[Array, "*shape"], new_sca
 
 
 def _mean(values: Float[Array, "*shape"], where: Bool[Array, "*shape"]) -> Float[Array, ""]:
-    return jnp.sum(values, where=where) / jnp.maximum(jnp.sum(where), 1)
+    return jnp.sum(values, where=where) / jnp.maximum(jnp.sum(where, dtype=values.dtype), 1)

@@ -29,8 +29,9 @@ class Optax:
         return self.optimizer.init(params)
 
     def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Any) -> tuple[Params, Any]:
-        updates, state = self.optimizer.update(gradient, state, params)
-        return optax.apply_updates(params, updates), state
+        with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
+            updates, state = self.optimizer.update(gradient, state, params)
+            return optax.apply_updates(params, updates), state
 
     def moments(self, state: Any) -> Moments:
         kinds: dict[str, dict[str, jax.Array]] = {}
