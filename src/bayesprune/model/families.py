@@ -29,7 +29,7 @@ class Family(Protocol):
 
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any: ...
 
-    def positive(self, name: str) -> Any: ...
+    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any: ...
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, Any]: ...
 
@@ -76,9 +76,9 @@ class MeanFieldFamily:
         logit = numpyro.param(name, jnp.full(spec.shape, log_odds))
         return numpyro.sample(str(spec.path), GatedNormal(loc, scale, logit, gate=gate, validate_args=False))
 
-    def positive(self, name: str) -> Any:
-        loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, ()))
-        scale = numpyro.param(f"{name}_log_scale", jnp.full((), self.init_scale), constraint=constraints.softplus_positive)
+    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
+        scale = numpyro.param(f"{name}_log_scale", jnp.full(shape, self.init_scale), constraint=constraints.softplus_positive)
         return numpyro.sample(name, dist.LogNormal(loc, scale))
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField | SpikeSlab]:
@@ -148,8 +148,8 @@ class MapFamily:
             "a point mass at zero has no maximum of its posterior density: use posterior='mean_field' with priors.DiracSlab."
         )
 
-    def positive(self, name: str) -> Any:
-        log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, ()))
+    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
         return numpyro.sample(name, dist.Delta(jnp.exp(log_loc)))
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:

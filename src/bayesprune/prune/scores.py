@@ -154,8 +154,8 @@ def check_evidence(posterior: PyTree) -> None:
         if node.prior_scale is None:
             raise ValueError(
                 f"site {site!r} has no fixed Gaussian prior about zero that anything here says, so its evidence (2.5) is not "
-                "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in the "
-                "posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
+                "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in "
+                "the posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
             )
 
 
