@@ -17,8 +17,8 @@ class Prior(Protocol):
     """``model`` samples every Bayesian weight, path -> w; ``guide`` has one site for each of its sites.
 
     ``node(node, spec, moment)`` gives the node of one weight array its meaning: ``prior_scale`` (None where the prior is not
-    Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of one scale everywhere also says
-    it as an attribute ``prior_scale``, which needs no parameters.
+    Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of one scale everywhere also
+    says it as an attribute ``prior_scale``, which needs no parameters.
     """
 
     def model(self, layout: Layout) -> dict[str, Any]: ...
