@@ -21,6 +21,7 @@ from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example
+from bayesprune.train.kernels.optimizer import Optax
 
 STEPS = 60
 # First heading whose pattern is found in an instruction's operation; the order matters, for a fusion names several.
@@ -70,7 +71,7 @@ def main() -> None:
 def operations_of(bnn: bp.BNN, data: bp.Dataset) -> dict[str, str]:
     """Instruction -> the operations it was made from, of the loop that the fit has compiled; loops stand for their bodies."""
     keywords = (("train", True), ("num_rows", len(data.y)))
-    recipe = Recipe(bnn, make_elbo("weight", 1), OPTIMIZER, KeepAll(), Constant(1.0), BATCH, keywords, None)
+    recipe = Recipe(bnn, make_elbo("weight", 1), Optax(OPTIMIZER), KeepAll(), Constant(1.0), BATCH, keywords, None)
     data = bp.Dataset(jax.numpy.asarray(data.x), jax.numpy.asarray(data.y))
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(jax.random.key(0), data)

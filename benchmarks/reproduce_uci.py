@@ -36,6 +36,7 @@ from bayesprune.infer.start import start_params
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
+from bayesprune.train.kernels.optimizer import Optax
 
 DENSITIES = (0.5, 0.25, 0.1)
 DRAWS = 50
@@ -119,7 +120,7 @@ def recipe(bnn: bp.BNN, cell: Cell, num_rows: int) -> Recipe:
     rate = optax.cosine_decay_schedule(cell.rate, cell.steps)
     steps = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate))
     keywords = (("train", True), ("num_rows", num_rows))
-    return Recipe(bnn, make_elbo(cell.estimator, 1), steps, KeepAll(), kl_weight, cell.batch, keywords, None)
+    return Recipe(bnn, make_elbo(cell.estimator, 1), Optax(steps), KeepAll(), kl_weight, cell.batch, keywords, None)
 
 
 def everything(bnn: bp.BNN, splits: int) -> dict[str, Any]:

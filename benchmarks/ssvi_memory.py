@@ -32,6 +32,7 @@ from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example
 from bayesprune.infer.start import start_mask, start_storage
+from bayesprune.train.kernels.optimizer import Optax
 
 OPTIMIZER = optax.sgd(1e-4, momentum=0.9)
 SPARING = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
@@ -71,7 +72,7 @@ def opened(
     sparsifier = bp.methods.SSVI(density) if density < 1 else KeepAll()
     keywords = (("train", True), ("num_rows", len(data.y)))
     elbo = make_elbo(estimator, 1)
-    recipe = Recipe(bnn, elbo, OPTIMIZER, sparsifier, bp.schedules.Constant(0.01), batch, keywords, None, remat=remat)
+    recipe = Recipe(bnn, elbo, Optax(OPTIMIZER), sparsifier, bp.schedules.Constant(0.01), batch, keywords, None, remat=remat)
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(jax.random.key(0), data)
     sparse = start_mask(jax.random.key(0), sparsifier, bnn.read(loop.constrain(carry.params)), None)

@@ -31,6 +31,7 @@ from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 from bayesprune.report.in_use import connected
+from bayesprune.train import kernels
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ __all__ = [
     "features",
     "fit_replicates",
     "fit_svi",
+    "kernels",
     "likelihoods",
     "masked",
     "methods",

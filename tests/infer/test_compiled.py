@@ -16,6 +16,7 @@ from bayesprune.infer.compiled import Recipe, compile_loop
 from bayesprune.infer.sites import Example
 from bayesprune.infer.start import set_up_guide, start_mask
 from bayesprune.model.elbo import MeanFieldELBO
+from bayesprune.train.kernels.optimizer import Optax
 from tests.infer import programs
 
 AUTO = {"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3)}
@@ -55,7 +56,7 @@ def test_a_sparsifier_has_keys_of_its_own(rng_key) -> None:
     others = jax.random.key_data(jax.random.split(rng_key, 3))  # of parameters, of steps, of batches
     assert not any(np.array_equal(state.memory[0], other) for other in others)
 
-    recipe = Recipe(program, MeanFieldELBO(), optax.sgd(0.0), Keys(0), Constant(1.0), 50, (), None)
+    recipe = Recipe(program, MeanFieldELBO(), Optax(optax.sgd(0.0)), Keys(0), Constant(1.0), 50, (), None)
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(rng_key, data)
     state, _ = loop.prune(carry, data, state, program.describe({}, data), jnp.asarray(100))

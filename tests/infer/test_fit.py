@@ -79,7 +79,7 @@ def test_pruning_on_the_way_compiles_the_step_once(rng_key) -> None:
 def test_the_training_step_is_compiled_once_for_a_whole_run(rng_key, caplog) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     with jax.log_compiles(), caplog.at_level("WARNING"):
-        bp.fit_svi(rng_key, bnn, data, num_steps=1_300, batch_size=16, sparsifier=bp.methods.BMR(), every=150)
+        bp.fit_svi(rng_key, bnn, data, num_steps=1_300, batch_size=17, sparsifier=bp.methods.BMR(), every=150)
     compiled = [
         record.getMessage() for record in caplog.records if "Finished XLA compilation of jit(run)" in record.getMessage()
     ]

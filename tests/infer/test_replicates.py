@@ -7,7 +7,10 @@ import optax
 import pytest
 
 import bayesprune as bp
+from bayesprune.infer.recipe import make_recipe
 from bayesprune.infer.replicates import _compiled
+from bayesprune.infer.result import KeepAll
+from bayesprune.infer.sites import Example
 
 ROWS, REPLICATES = 40, 3
 OPTIMIZER = optax.adam(1e-2)
@@ -44,15 +47,12 @@ def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
 
 def _latest(bnn, data):
     """The functions that the fits above have used, found again by an equal recipe."""
-    from bayesprune.core.schedules import Constant
-    from bayesprune.infer.compiled import Recipe
-    from bayesprune.infer.estimators import make_elbo
-    from bayesprune.infer.result import KeepAll
-    from bayesprune.infer.sites import Example
-
-    keywords = (("train", True), ("num_rows", ROWS))
-    recipe = Recipe(bnn, make_elbo("weight", 1), OPTIMIZER, KeepAll(), Constant(1.0), 16, keywords, None)
-    return _compiled(recipe, Example.of(bp.Dataset(jnp.asarray(data.x[0]), jnp.asarray(data.y[0]))))
+    example = Example.of(bp.Dataset(jnp.asarray(data.x[0]), jnp.asarray(data.y[0])))
+    recipe = make_recipe(
+        bnn, example, 16, optimizer=OPTIMIZER, sparsifier=KeepAll(), kl_weight=bp.schedules.Constant(1.0), estimator="weight",
+        num_particles=1,
+    )  # fmt: skip
+    return _compiled(recipe, example)
 
 
 def test_predictions_are_those_of_each_network(bnn, data, rng_key) -> None:

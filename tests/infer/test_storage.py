@@ -15,6 +15,7 @@ from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example
 from bayesprune.infer.start import start_mask, start_storage
 from bayesprune.infer.storage import Active, make_storage
+from bayesprune.train.kernels.optimizer import Optax
 from tests.infer import programs
 
 DATA = programs.classes(rows=120)
@@ -83,7 +84,7 @@ def opened(storage: str, optimizer, key):
     bnn, sparsifier = small(), bp.methods.SSVI(0.4)
     keywords = (("train", True), ("num_rows", 120))
     elbo = make_elbo("local", 1)
-    recipe = Recipe(bnn, elbo, optimizer, sparsifier, bp.schedules.Constant(1.0), 30, keywords, None)
+    recipe = Recipe(bnn, elbo, Optax(optimizer), sparsifier, bp.schedules.Constant(1.0), 30, keywords, None)
     loop, data = compile_loop(recipe, Example.of(DATA)), jax.tree.map(jnp.asarray, DATA)
     carry = loop.init(key, data)
     sparse = start_mask(key, sparsifier, bnn.read(loop.constrain(carry.params)), None)

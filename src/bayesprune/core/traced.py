@@ -30,7 +30,8 @@ def fingerprint(fn: Callable[..., Any], *args: Any) -> str:
     >>> one == other, one == fingerprint(lambda x: jnp.sin(x) * 3.0, 1.0)
     (True, False)
     """
-    traced, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
+    # A new function around it: JAX would give the trace of before back, although a name in it may be bound anew.
+    traced, shapes = jax.make_jaxpr(lambda *args: fn(*args), return_shape=True)(*args)
     return digest((_setting(str(jax.tree.structure((args, shapes)))), _closed(traced)))
 
 
@@ -80,7 +81,7 @@ def _setting(value: Any, rules: bool = False) -> Hashable:
         return type(value).__name__, tuple(_setting(part, rules) for part in value)
     if isinstance(value, dict):
         return tuple((str(name), _setting(part, rules)) for name, part in sorted(value.items()))
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "__array__"):
         return array_digest(value)
     if rules and callable(value):
         return "rule"

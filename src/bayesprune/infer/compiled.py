@@ -1,32 +1,35 @@
 """The compiled training loop: many steps in one program, one compilation for warm-up, pruning and regrowth alike."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Evidence, Info, SparseState
 from bayesprune.infer import batches as batching
 from bayesprune.infer.look import look
 from bayesprune.infer.remat import products_only
 from bayesprune.infer.renewal import renew
-from bayesprune.infer.sites import Example, Sites, find_sites
+from bayesprune.infer.sites import Example, Sites, sites_of
 from bayesprune.infer.storage import MASKED, Storage
 from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
+from bayesprune.train.kernel import Kernel
 
 # The longest run of steps inside one call: the size of the buffer of losses.
 CHUNK = 500
-# Folded into the key of a step for its pruning, its augmentation; far from the numbers of particles, which count up from 0.
+# Folded into the key of a step for its pruning, its augmentation, its kernel; far from the numbers of particles, which count up
+# from 0.
 _PRUNING = 2**31
 _AUGMENTING = 2**31 + 1
+_MOVING = 2**31 + 2
 
 
 def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
@@ -50,19 +53,28 @@ class Carry(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a fit is made of, and what does not change in it. Hashes by its parts: equal fits share compiled functions."""
+    """What a fit is made of, and what does not change in it. Equal fits share compiled functions.
+
+    ``computes``: stands for the fields of functions where recipes are compared; `make_recipe` gives it what they compute. Left
+    out, they equal themselves alone.
+    """
 
     program: Any
     elbo: ELBO
-    optimizer: optax.GradientTransformation
+    kernel: Kernel = field(compare=False)
     sparsifier: Any
-    kl_weight: Callable[[jax.Array], Any]
+    kl_weight: Callable[[jax.Array], Any] = field(compare=False)
     batch_size: int
     keywords: tuple[tuple[str, Any], ...]
     mesh: jax.sharding.Mesh | None
-    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = field(default=as_it_is, compare=False)
     storage: Storage = MASKED
     remat: bool = False
+    computes: Hashable = None
+
+    def __post_init__(self) -> None:
+        if self.computes is None:
+            object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
 
 
 @dataclass(frozen=True)
@@ -77,12 +89,12 @@ class Loop:
         init_key, run_key, data_key = jax.random.split(rng_key, 3)
         params, mutable = self.sites.initial(init_key, data)
         reading = batching.start(data_key, data.x.shape[0])
-        return Carry(params, self.recipe.optimizer.init(params), mutable, jnp.zeros((), jnp.int32), run_key, reading)
+        return Carry(params, self.recipe.kernel.init(params), mutable, jnp.zeros((), jnp.int32), run_key, reading)
 
     def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
         """The state before the first step, of whole arrays, as the storage keeps it."""
         params = self.recipe.storage.keep(carry.params, mask)
-        return carry._replace(params=params, opt_state=self.recipe.optimizer.init(params))
+        return carry._replace(params=params, opt_state=self.recipe.kernel.init(params))
 
     def whole(self, carry: Carry, mask: dict[str, Any], known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters as a fit gives them, and the mask, in whole arrays.
@@ -115,18 +127,18 @@ class Loop:
         """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
         reading, batch = self.draw(carry, data)
         key = jax.random.fold_in(carry.rng_key, carry.step)
-        storage = self.recipe.storage
+        storage, kernel, rows = self.recipe.storage, self.recipe.kernel, data.x.shape[0]
+        share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
         def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
-            return self.loss(storage.whole(params, mask), carry, key, batch, data.x.shape[0], storage.whole_mask(mask), {})
+            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, rows, storage.whole_mask(mask), {})
+            return loss * share, new
 
         spare = products_only if self.recipe.remat else storage.thrifty
         (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
-        with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
-            updates, opt_state = self.recipe.optimizer.update(grads, carry.opt_state, carry.params)
-            params = optax.apply_updates(carry.params, updates)
-        return Carry(params, opt_state, mutable, carry.step + 1, carry.rng_key, reading), loss * data.x.shape[0]
+        params, opt_state = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
+        return Carry(params, opt_state, mutable, carry.step + 1, carry.rng_key, reading), loss * (rows / share)
 
     def loss(
         self,
@@ -201,14 +213,14 @@ class Compiled(NamedTuple):
 @functools.lru_cache(maxsize=16)
 def compile_loop(recipe: Recipe, example: Example) -> Compiled:
     """Jit the functions once for each distinct fit; a second fit of the same kind compiles nothing."""
-    loop = Loop(recipe, find_sites(recipe.program, example.abstract()))
+    loop = Loop(recipe, sites_of(recipe.program, example))
     return Compiled(
-        init=jax.jit(loop.init),
-        run=jax.jit(loop.run, donate_argnums=0),
-        keep=jax.jit(loop.keep),
-        whole=jax.jit(loop.whole),
-        prune=jax.jit(loop.prune),
-        renew=jax.jit(functools.partial(renew, recipe, loop.sites))
+        init=jax.jit(by_one_thread(loop.init)),
+        run=jax.jit(by_one_thread(loop.run), donate_argnums=0),
+        keep=jax.jit(by_one_thread(loop.keep)),
+        whole=jax.jit(by_one_thread(loop.whole)),
+        prune=jax.jit(by_one_thread(loop.prune)),
+        renew=jax.jit(by_one_thread(functools.partial(renew, recipe, loop.sites)))
         if needs_of(recipe.sparsifier).renewal
         else lambda carry, old, new, known: carry,
         constrain=jax.jit(loop.sites.constrain),

@@ -8,20 +8,24 @@ import jax
 from bayesprune.core import traced
 from bayesprune.core.same import array_digest, digest, spelled
 from bayesprune.core.types import Dataset
+from bayesprune.infer.alike import kernel_digest
 from bayesprune.infer.compiled import Recipe
+from bayesprune.infer.sites import Example, sites_of
 from bayesprune.model.bnn import BNN
 
 # The storage has a name of its own; a run may go on on other devices.
-_NOT_FROM_RECIPE = ("program", "read", "storage", "mesh")
+_NOT_FROM_RECIPE = ("program", "kernel", "storage", "mesh", "computes")
 # Told by traces or code, which another version of JAX may give differently; the last two only where nothing else differs.
 STEPS = ("start", "training step")
 TRACED = ("optimizer", "network", *STEPS)
 
 
-def fingerprint(recipe: Recipe, rng_key: jax.Array, settings: dict[str, Any]) -> dict[str, Any]:
+def fingerprint(recipe: Recipe, example: Example, rng_key: jax.Array, settings: dict[str, Any]) -> dict[str, Any]:
     """Name -> number, text or digest, of the recipe's parts and of ``settings``, whatever else decides the result."""
     parts = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     rest = {name: value for name, value in parts.items() if name not in _NOT_FROM_RECIPE}
+    moves = kernel_digest(recipe.kernel, sites_of(recipe.program, example).params)
+    rest["optimizer"] = spelled(recipe.kernel) if moves is None else moves[:16]
     named = {"estimator": rest.pop("elbo"), "jax": jax.__version__} | rest | _program(recipe.program) | settings
     return {name: _word(value) for name, value in named.items()} | {"rng_key": jax.random.key_data(rng_key).tolist()}
 

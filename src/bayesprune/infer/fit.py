@@ -11,20 +11,21 @@ from numpyro.infer import ELBO
 
 from bayesprune.core.checks import as_params, check_integer, check_key
 from bayesprune.core.schedules import Constant
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
-from bayesprune.infer.compiled import Recipe, as_it_is, compile_loop
-from bayesprune.infer.estimators import make_elbo
+from bayesprune.infer.compiled import as_it_is, compile_loop
 from bayesprune.infer.fingerprint import fingerprint
 from bayesprune.infer.interruption import interruption
 from bayesprune.infer.predict import check_bnn
 from bayesprune.infer.progress import progress as make_progress
+from bayesprune.infer.recipe import make_recipe
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, KeepAll, Moment
 from bayesprune.infer.resume import open_checkpoints
 from bayesprune.infer.sites import Example
 from bayesprune.infer.standing import Standing
-from bayesprune.infer.start import set_up_guide, start_mask, start_params, start_storage
+from bayesprune.infer.start import dead_so_far, set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
 from bayesprune.model.bnn import BNN, Program
@@ -71,7 +72,8 @@ def fit_svi(
         data: a data set with fields x (rows, ...) and y (rows, ...).
         num_steps: optimiser steps.
         batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
-        optimizer: any optax transformation; clip gradients by chaining ``optax.clip_by_global_norm``.
+        optimizer: any optax transformation, or a kernel of `bayesprune.kernels`; clip gradients by chaining
+            ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing.
         sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
             a warning says so where that is never).
         every: steps between prunings; one epoch if None.
@@ -79,7 +81,8 @@ def fit_svi(
         num_particles: draws of the latent variables in each step.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
-        init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised.
+        init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
+            were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
         callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned.
@@ -140,17 +143,22 @@ def fit_svi(
     mesh = door.automatic(mesh)
     data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)
-    keywords = (("train", True), ("num_rows", data.x.shape[0])) if isinstance(program, BNN) else ()
-    elbo = make_elbo(estimator, num_particles)
-    recipe = Recipe(program, elbo, optimizer, sparsifier, kl_weight, batch, keywords, mesh, augment, remat=remat)
+    example = Example.of(data)
+    recipe = make_recipe(
+        program, example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
+        num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
+    )  # fmt: skip
     decisive = {
         "data": data, "mask": mask, "init_params": init_params, "storage": storage, "every": periods.every,
         "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
     }  # fmt: skip
-    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, rng_key, decisive))
-    loop = compile_loop(recipe, Example.of(data))
-    carry = start_params(loop.init(rng_key, data), init_params, loop)
-    known = {} if isinstance(program, BNN) else program.describe({}, data)
+    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
+    loop = compile_loop(recipe, example)
+    first = loop.init(rng_key, data)
+    carry = start_params(first, init_params, loop)
+    known = {} if isinstance(program, BNN) else by_one_thread(program.describe)({}, data)
+    if init_params is not None and mask is None:
+        mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     sparse = start_mask(rng_key, sparsifier, program.read(loop.constrain(carry.params) | known), mask)
     loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
     checkpoints = checkpoints.of_traces(

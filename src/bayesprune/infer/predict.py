@@ -11,6 +11,7 @@ from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.numbers import real_numbers
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 
@@ -164,11 +165,12 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
         shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, params, mask, block))
         return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples
 
-    return jax.jit(mean)
+    return jax.jit(by_one_thread(mean))
 
 
 @functools.lru_cache(maxsize=32)
 def _draw(bnn: BNN) -> Callable[..., jax.Array]:
-    return jax.jit(
-        lambda rng_key, params, mask, block, index: draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
-    )
+    def draw(rng_key, params, mask, block, index):  # type: ignore[no-untyped-def]
+        return draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+
+    return jax.jit(by_one_thread(draw))

@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.handlers import trace
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer import batches as batching
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, check_sites, draw
@@ -103,7 +104,7 @@ def _run(bnn: BNN) -> Callable[..., Any]:
         (network,) = draw(bnn, rng_key, params | {STATE: dict(state)}, mask, bnn.network)
         return trace(network).get_trace(x[rows], train=True)[STATE]["value"]
 
-    return jax.jit(update)
+    return jax.jit(by_one_thread(update))
 
 
 def _start(old: Any, new: Any) -> jax.Array:

@@ -15,18 +15,20 @@ from numpyro.infer import ELBO
 
 from bayesprune.core.checks import check_integer, check_key, check_mask
 from bayesprune.core.schedules import Constant
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.batches import Batches
 from bayesprune.infer.compiled import CHUNK, Carry, Loop, Recipe
 from bayesprune.infer.diverged import DivergedError
-from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.infer.progress import progress as make_progress
+from bayesprune.infer.recipe import make_recipe
 from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example, find_sites
+from bayesprune.infer.sites import Example, sites_of
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.params import cut
+from bayesprune.train.kernel import Kernel
 
 
 class Replicates(NamedTuple):
@@ -43,10 +45,10 @@ def fit_replicates(
     *,
     num_steps: int,
     batch_size: int | None = None,
-    optimizer: optax.GradientTransformation = optax.adabelief(5e-3),
+    optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
     estimator: str | ELBO = "weight",
     num_particles: int = 1,
-    kl_weight: Callable[[jax.Array], Any] = Constant(1.0),
+    kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
     mask: dict[str, Any] | None = None,
     progress: bool | None = None,
 ) -> Replicates:
@@ -77,17 +79,13 @@ def fit_replicates(
         ((3, 5), (3, 2, 4))
     """
     keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
-    recipe = Recipe(
-        bnn,
-        make_elbo(estimator, num_particles),
-        optimizer,
-        KeepAll(),
-        kl_weight,
-        batch,
-        (("train", True), ("num_rows", data.x.shape[1])),
-        None,
-    )
-    init, run, constrain = _compiled(recipe, Example.of(Dataset(data.x[0], data.y[0])))
+    door.check_optimizer(optimizer)
+    example = Example.of(Dataset(data.x[0], data.y[0]))
+    recipe = make_recipe(
+        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight),
+        estimator=estimator, num_particles=num_particles,
+    )  # fmt: skip
+    init, run, constrain = _compiled(recipe, example)
     mask = _check_masks(bnn, mask, data.x.shape[0])
     carry = init(keys, data)
     losses = []
@@ -166,7 +164,7 @@ _CARRY = Carry(0, 0, 0, None, 0, _BATCHES)  # type: ignore[arg-type]
 @functools.lru_cache(maxsize=16)
 def _compiled(recipe: Recipe, example: Example) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """The jitted start, run and constraint of many fits; one compilation for any number of steps."""
-    loop = Loop(recipe, find_sites(recipe.program, example.abstract()))
+    loop = Loop(recipe, sites_of(recipe.program, example))
     step = jax.vmap(loop.step, in_axes=(_CARRY, 0, 0), out_axes=(_CARRY, 0))
 
     def run(carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array]:
@@ -178,7 +176,7 @@ def _compiled(recipe: Recipe, example: Example) -> tuple[Callable[..., Any], Cal
         return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, data.x.shape[0]))))
 
     init = jax.vmap(loop.init, out_axes=_CARRY)
-    return jax.jit(init), jax.jit(run, donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
+    return jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
 
 
 @functools.lru_cache(maxsize=32)
@@ -186,4 +184,4 @@ def _predictor(bnn: BNN) -> Callable[..., jax.Array]:
     def draw(key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: jax.Array, index: jax.Array) -> jax.Array:
         return draw_outputs(bnn, jax.random.fold_in(key, index), params, mask, x[None])[0]
 
-    return jax.jit(jax.vmap(draw, in_axes=(0, 0, 0, 0, None)))
+    return jax.jit(by_one_thread(jax.vmap(draw, in_axes=(0, 0, 0, 0, None))))

@@ -1,5 +1,6 @@
 """Parameter sites of a program: found once, abstractly, with their transforms and initial values."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.constraints import real
 from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.posteriors.params import PRIORS
 
@@ -28,10 +30,11 @@ class Example(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Parameter sites of a program: transforms to their supports, and the functions that make initial values."""
+    """Parameter sites of a program: transforms to their supports, the function that makes initial values, their shapes."""
 
     transforms: dict[str, Any]
     initial: Callable[[jax.Array, Dataset], tuple[dict[str, Any], dict[str, Any]]]
+    params: dict[str, Any]
 
     def constrain(self, params: dict[str, Any]) -> dict[str, Any]:
         """From the whole real line to each parameter's support; entries without leaves go through."""
@@ -42,6 +45,12 @@ class Sites(NamedTuple):
         return {n: v if isinstance(v, dict) else self.transforms[n].inv(v) for n, v in params.items()}
 
 
+@functools.lru_cache(maxsize=16)
+def sites_of(program: Any, example: Example) -> Sites:
+    """`find_sites`, once for equal programs and data of the same shapes."""
+    return find_sites(program, example.abstract())
+
+
 def find_sites(program: Any, data: Dataset) -> Sites:
     """Trace guide and model once, abstractly, for their parameters; values come from a function that can be jitted.
 
@@ -49,6 +58,7 @@ def find_sites(program: Any, data: Dataset) -> Sites:
     """
     transforms: dict[str, Any] = {}
 
+    @by_one_thread
     def initial(rng_key: jax.Array, data: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
         guide_key, model_key = jax.random.split(rng_key)
         guide = trace(seed(program.guide, guide_key)).get_trace(data.x, data.y)
@@ -65,5 +75,5 @@ def find_sites(program: Any, data: Dataset) -> Sites:
         strong = lambda tree: jax.tree.map(lambda v: jnp.asarray(v, jnp.asarray(v).dtype), tree)  # noqa: E731
         return strong(params), strong(mutable)
 
-    jax.eval_shape(initial, jax.random.key(0), data)
-    return Sites(transforms, initial)
+    params, _ = jax.eval_shape(initial, jax.random.key(0), data)
+    return Sites(transforms, initial, params)

@@ -1,6 +1,7 @@
 """Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import jax
@@ -10,9 +11,10 @@ from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.infer.compiled import Carry, Compiled, Recipe, compile_loop
-from bayesprune.infer.renewal import check_optimizer
+from bayesprune.infer.renewal import check_moments
 from bayesprune.infer.result import KeepAll
 from bayesprune.infer.sites import Example, Sites
 from bayesprune.infer.storage import make_storage
@@ -23,7 +25,7 @@ from bayesprune.prune.needs import check_needs, needs_of
 def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
     """Let a NumPyro autoguide look at its model once, outside of any compiled function: it remembers what it saw."""
     if isinstance(program.guide, AutoGuide) and program.guide.prototype_trace is None:
-        seed(program.guide, rng_key)(data.x, data.y)
+        by_one_thread(seed(program.guide, rng_key))(data.x, data.y)
 
 
 def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites) -> Carry:
@@ -55,14 +57,33 @@ def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compile
     return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
 
 
-def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: dict[str, Any] | None) -> SparseState:
+def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
+    """The mask of parameters that were pruned before, at loc = scale = 0: of the sites with such weights.
+
+    Points have scale 0 throughout: those of an array that is zero everywhere are taken for a start at zero.
+    """
+    points = not any(bool(jnp.any(node.scale != 0)) for node in nodes.values())
+    alive = {site: (node.loc != 0) | (node.scale != 0) for site, node in nodes.items()}
+    pruned = {site: mask for site, mask in alive.items() if not bool(mask.all()) and (bool(mask.any()) or not points)}
+    if pruned:
+        count = sum(int((~mask).sum()) for mask in pruned.values())
+        warnings.warn(
+            f"init_params hold {count} weights at loc = scale = 0, pruned before, and no mask= says what is to become of them: "
+            "they stay dead. Give the mask that goes with the parameters, or mask={} to train all of them again.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return pruned
+
+
+def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: Any) -> SparseState:
     """The sparsifier's first state, under the mask that was given."""
     if not posterior and not isinstance(sparsifier, KeepAll):
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     check_needs(sparsifier, posterior)
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
     state = sparsifier.init(jax.random.fold_in(rng_key, 3), posterior)
-    if not mask:
+    if mask is None:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
     if needs_of(sparsifier).first_counts:
@@ -88,7 +109,7 @@ def start_storage(
 ) -> tuple[Compiled, Carry, SparseState]:
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
     if needs_of(recipe.sparsifier).renewal:
-        check_optimizer(recipe.optimizer, carry.params)
+        check_moments(recipe.kernel, carry.params)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse

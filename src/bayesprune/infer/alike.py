@@ -1,0 +1,51 @@
+"""Settings known by what they compute.
+
+Compiled loops are found by their recipe, and ``optax.adam(1e-3)`` written where it is used is a new object at every call; so
+is a lambda.
+"""
+
+import functools
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+
+from bayesprune.core import same
+from bayesprune.core.traced import OpaqueError, fingerprint
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernels.optimizer import Optax
+
+
+def as_kernel(optimizer: Any) -> Kernel:
+    """A kernel as it is; an optax transformation as one."""
+    return optimizer if isinstance(optimizer, Kernel) else Optax(optimizer)
+
+
+def trace_key(fn: Any, *args: Any) -> Hashable:
+    """Equal for functions that compute the same of ``args``, abstract arrays; of one that calls back to Python, itself."""
+    try:
+        return fingerprint(fn, *args)
+    except OpaqueError:
+        return same.Itself(fn)
+
+
+def kernel_key(kernel: Kernel, params: dict[str, Any]) -> Hashable:
+    """Equal for kernels of one class that move ``params``, abstract arrays, alike."""
+    digest = kernel_digest(kernel, params)
+    return (type(kernel), digest) if digest else same.Itself(kernel)
+
+
+def kernel_digest(kernel: Kernel, params: dict[str, Any]) -> str | None:
+    """What the kernel computes, spelled alike in every process; None where it calls back to Python."""
+    leaves, structure = jax.tree.flatten(params)
+    return _digest(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+
+
+@functools.lru_cache(maxsize=64)  # one that is used again is not traced again
+def _digest(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str | None:
+    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+    state, rng_key = jax.eval_shape(kernel.init, params), jax.eval_shape(lambda: jax.random.key(0))
+    try:
+        return same.digest((fingerprint(kernel.init, params), fingerprint(kernel.step, rng_key, params, params, state)))
+    except OpaqueError:
+        return None
