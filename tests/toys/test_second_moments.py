@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.infer import programs
 
 import bayesprune as bp
+from tests.infer import programs
 
 LOC, SCALE = "_auto_loc", "_auto_scale"
 

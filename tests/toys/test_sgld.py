@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen
-from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.train.kernel import Kernel
+from tests.infer import programs
 
 
 class Sums(NamedTuple):
