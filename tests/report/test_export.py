@@ -1,17 +1,23 @@
 """The posterior file: back as it went, readable without us, and never half written."""
 
+import json
 import os
 import re
 import resource
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.infer import programs
 
+import bayesprune as bp
 from bayesprune.core.types import MeanField, SpikeSlab
-from bayesprune.report.export import load_posterior, save_posterior
+from bayesprune.report.export import load_posterior, save_fit, save_posterior
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reading_a_posterior.md"
 
@@ -82,6 +88,85 @@ def test_the_reader_in_the_document_reads_the_same(tmp_path, posterior, mask):
     assert (drawn == 0).tolist() == (~back_mask["Dense_0.kernel"]).tolist()
 
 
+NET = bp.nets.MLP(hidden=(4,), num_outputs=3)
+DATA = programs.classes()
+
+
+def bnn_of(prior: Any, **settings: Any) -> bp.BNN:
+    return bp.BNN(NET, prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(4,), **settings)
+
+
+@pytest.mark.parametrize(
+    "bnn",
+    [
+        bnn_of(bp.priors.Flat()),
+        bnn_of(bp.priors.DiracSlab()),
+        bnn_of(bp.priors.Gaussian(), bayesian=bp.select.kernels),  # biases are parameters without a posterior
+        bnn_of(bp.priors.Flat(), posterior="map"),
+    ],
+    ids=["layer scales", "spike and slab", "points beside", "map"],
+)
+def test_a_saved_fit_predicts_exactly_what_the_fit_did(tmp_path, bnn):
+    fit = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=3)
+    save_fit(tmp_path / "fit", bnn, fit, {"seed": 0})
+    saved = load_posterior(tmp_path / "fit")
+    assert list(saved.params) == list(fit.params) and saved.metadata == {"seed": 0}
+    assert programs.same_bits(saved.params, fit.params)
+    one, other = (bp.predict(jax.random.key(1), bnn, params, DATA.x, num_samples=3) for params in (fit.params, saved.params))
+    np.testing.assert_array_equal(one, other)
+    tensors = load_file(tmp_path / "fit")
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(bnn.posterior(fit.params))]
+    assert sum(a.size for a in tensors.values()) <= 1.5 * sum(a.size for a in arrays) + 100  # no weight is kept twice
+
+
+def test_a_pruned_fit_of_a_stateful_net_comes_back(tmp_path):
+    class Normed(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool = False):
+            return nn.Dense(3)(nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x)))
+
+    bnn = bp.BNN(Normed(), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    pruned = bp.bmr_prune(bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=3).params)
+    save_fit(tmp_path / "fit", bnn, pruned)
+    saved = load_posterior(tmp_path / "fit")
+    assert jax.tree.structure(saved.params) == jax.tree.structure(dict(pruned.params))
+    draws = [bp.predict(jax.random.key(1), bnn, fit.params, DATA.x, mask=fit.mask, num_samples=3) for fit in (pruned, saved)]
+    np.testing.assert_array_equal(*draws)
+    again = bp.bmr_prune(saved.params)  # the parameters still say their prior
+    assert programs.same_bits(again.mask, bp.bmr_prune(pruned.params).mask)
+
+
+def test_parameters_are_kept_in_their_own_types_and_nesting(tmp_path):
+    half = jnp.asarray([1.5, -2.0], jnp.bfloat16)
+    params = {"w_auto_loc": half, "n$state": {"a": {0: jnp.arange(3)}, "b": {}}, "n$params": {"k": NoLeaves(None)}, "t": True}
+    posterior = {"w": MeanField(half, jnp.ones(2))}
+    save_posterior(tmp_path / "p", posterior, {}, {}, params=params)
+    back = load_posterior(tmp_path / "p").params
+    assert list(back) == ["w_auto_loc", "n$state", "t"]  # a module makes its placeholders again
+    assert back["w_auto_loc"].dtype == jnp.bfloat16 and back["w_auto_loc"].tolist() == [1.5, -2.0]
+    assert back["n$state"]["a"][0].tolist() == [0, 1, 2] and back["n$state"]["b"] == {}
+    for bad in ({"x": [object()]}, {"x": "text"}, {"x": {(1, 2): jnp.ones(1)}}):
+        with pytest.raises(TypeError, match="param/"):
+            save_posterior(tmp_path / "p", posterior, {}, {}, params=bad)
+
+
+class NoLeaves(NamedTuple):
+    """As NumPyro's stand-ins for the weights of a module: a pytree without arrays."""
+
+    shape: None
+
+
+def test_a_run_of_before_files_had_parameters_gives_them(tmp_path):
+    loc, scale = np.ones(2, np.float32), np.full(2, 0.5, np.float32)
+    notes = {"parameters": {"w_auto_loc": ["w", "loc"], "w_auto_scale": ["w", "scale"]}, "other_parameters": {"b": [1.0, 2.0]}}
+    header = {"format": "bayesprune posterior", "version": "1", "coordinates": '{"w": "prior"}', "metadata": json.dumps(notes)}
+    save_file({"loc/w": loc, "scale/w": scale}, tmp_path / "old", metadata=header)
+    saved = load_posterior(tmp_path / "old")
+    assert {name: value.tolist() for name, value in saved.params.items()} == {
+        "w_auto_loc": [1.0, 1.0], "w_auto_scale": [0.5, 0.5], "b": [1.0, 2.0],
+    }  # fmt: skip
+
+
 def test_other_readers_see_plain_tensor_names(tmp_path, posterior, mask):
     save_posterior(tmp_path / "p.safetensors", posterior, mask, {})
     names = load_file(tmp_path / "p.safetensors").keys()
@@ -108,7 +193,7 @@ def test_foreign_cut_and_missing_files_are_told_apart(tmp_path, posterior):
     with pytest.raises(FileNotFoundError, match="write one with save_posterior"):
         load_posterior(path)
     save_file({"a": np.ones(2)}, path)
-    with pytest.raises(ValueError, match="not a version 1 posterior"):
+    with pytest.raises(ValueError, match="no posterior of bayesprune in version 1 or 2"):
         load_posterior(path)
     save_posterior(path, posterior, {}, {})
     path.write_bytes(path.read_bytes()[:-3])

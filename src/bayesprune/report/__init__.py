@@ -2,6 +2,6 @@
 
 from bayesprune.core.formats import write_json
 from bayesprune.report.cite import cite
-from bayesprune.report.export import load_posterior, save_posterior
+from bayesprune.report.export import load_posterior, save_fit, save_posterior
 
-__all__ = ["cite", "load_posterior", "save_posterior", "write_json"]
+__all__ = ["cite", "load_posterior", "save_fit", "save_posterior", "write_json"]

@@ -1,30 +1,68 @@
-"""A posterior as one safetensors file, which any language can read: see docs/reading_a_posterior.md for the format."""
+"""A fit as one safetensors file, which any language can read: see docs/reading_a_posterior.md for the format."""
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.report.inputs import ArrayLike, truth_values
+from bayesprune.report.packing import pack, plain, unpack
 
-__all__ = ["SavedPosterior", "load_posterior", "save_posterior"]
+__all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 
-FORMAT, VERSION = "bayesprune posterior", "1"
+FORMAT, VERSION, READABLE = "bayesprune posterior", "2", ("1", "2")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 Node = MeanField | SpikeSlab
+FIELDS = ("loc", "scale", "logit")
 
 
-class SavedPosterior(NamedTuple):
-    """What a file holds: {site: MeanField or SpikeSlab}, {site: booleans, True = alive}, and the caller's notes."""
+@dataclass(frozen=True)
+class SavedPosterior:
+    """What a file holds.
+
+    ``posterior``: {site: MeanField or SpikeSlab}; ``mask``: {site: booleans, True = alive}; ``metadata``: the writer's notes;
+    these three are what unpacking gives. ``params``: the parameters of the fit, which `predict` and `bmr_prune` take as they
+    take ``fit.params``; empty for a file that holds a posterior alone.
+    """
 
     posterior: dict[str, Node]
     mask: dict[str, np.ndarray]
     metadata: dict[str, Any]
+    params: dict[str, Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.posterior, self.mask, self.metadata))
+
+
+def save_fit(path: str | os.PathLike[str], program: Any, fit: Any, metadata: Mapping[str, Any] = NOTHING) -> None:
+    """Write a fit to ``path`` (``.safetensors``): what `load_posterior` reads back predicts exactly what the fit does.
+
+    ``program``: the `BNN` or `Program` of the fit; ``fit``: a `FitResult`, a `Pruned`, or anything with fields ``params`` and
+    ``mask``. ``metadata``: as in `save_posterior`, whose errors it raises too.
+
+    >>> import jax, tempfile, bayesprune as bp
+    >>> data = bp.Dataset(np.eye(4, dtype=np.float32), np.arange(4))
+    >>> bnn = bp.BNN(bp.nets.MLP((3,), 4), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    >>> fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bp.report.save_fit(f"{folder}/fit.safetensors", bnn, fit)
+    ...     saved = bp.report.load_posterior(f"{folder}/fit.safetensors")
+    >>> one, other = (bp.predict(jax.random.key(1), bnn, params, data.x) for params in (fit.params, saved.params))
+    >>> bool((one == other).all())
+    True
+    """
+    posterior = getattr(program, "posterior", program.read)(fit.params)
+    save_posterior(path, posterior, fit.mask, metadata, params=fit.params)
 
 
 def save_posterior(
@@ -32,13 +70,15 @@ def save_posterior(
     posterior: Mapping[str, Any],
     mask: Mapping[str, ArrayLike],
     metadata: Mapping[str, Any],
+    params: Mapping[str, Any] = NOTHING,
 ) -> None:
     """Write a posterior, its mask and notes to ``path`` (``.safetensors``), whole or not at all.
 
     ``posterior``: {site: MeanField or SpikeSlab} of arrays; scales (and logits) are spread to the shape of ``loc``.
     ``mask``: {site: booleans of that shape}, for prunable sites; may be empty. ``metadata``: anything JSON can hold (NaN
-    becomes null), such as prior scales, the data set, seeds. Tensors are named ``loc/<site>``, ``scale/<site>``,
-    ``logit/<site>``, ``prior_scale/<site>`` (where the prior is Gaussian), ``unit/<site>`` and ``mask/<site>``.
+    becomes null), such as the data set and seeds. ``params``: NumPyro parameters to keep beside them, see `save_fit`. Tensors
+    are named ``loc/<site>``, ``scale/<site>``, ``logit/<site>``, ``prior_scale/<site>`` (where the prior is Gaussian),
+    ``unit/<site>``, ``mask/<site>`` and ``param/<name>``.
 
     Raises ``ValueError`` for a mask that fits no site, ``TypeError`` for metadata with no JSON form, ``OSError`` with the
     path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
@@ -68,18 +108,27 @@ def save_posterior(
         "sites": json.dumps(list(posterior)),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
+    if params:
+        plan, more = pack(params, "param/{}", _held(posterior, tensors))
+        header["params"], tensors = json.dumps(plan), tensors | more
     write_atomically(path, pack_tensors(tensors, header))
+
+
+def _held(posterior: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> dict[int, str]:
+    """The arrays of the nodes that are kept as they are, by identity: parameters that are the same need no second copy."""
+    fields = [(getattr(node, name, None), f"{name}/{site}") for site, node in posterior.items() for name in FIELDS]
+    return {id(array): name for array, name in fields if array is not None and np.shape(array) == tensors[name].shape}
 
 
 def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
     if not isinstance(node, Node):
         raise TypeError(f"posterior[{site!r}] must be a MeanField or a SpikeSlab, got {type(node).__name__}.")
-    loc = _plain(node.loc)
-    fields = {"loc": loc, "scale": _plain(node.scale)}
+    loc = plain(node.loc)
+    fields = {"loc": loc, "scale": plain(node.scale)}
     if isinstance(node, SpikeSlab):
-        fields["logit"] = _plain(node.logit)
+        fields["logit"] = plain(node.logit)
     meaning = {"unit": node.unit, "prior_scale": getattr(node, "prior_scale", None)}
-    kept = {f"{name}/{site}": _plain(value) for name, value in meaning.items() if value is not None}
+    kept = {f"{name}/{site}": plain(value) for name, value in meaning.items() if value is not None}
     try:
         return kept | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
     except ValueError:
@@ -87,14 +136,8 @@ def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
         raise ValueError(f"posterior[{site!r}] has shapes {shapes}: they must broadcast to that of loc.") from None
 
 
-def _plain(array: Any) -> np.ndarray:
-    """On the host; bfloat16, which NumPy alone cannot read, widened to float32 without loss."""
-    host = np.asarray(array)
-    return host.astype(np.float32) if host.dtype.name == "bfloat16" else host
-
-
 def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
-    """Read what `save_posterior` wrote: ``(posterior, mask, metadata)``, of NumPy arrays, bit for bit.
+    """Read what `save_fit` or `save_posterior` wrote, bit for bit: NumPy arrays, and JAX ones in ``params``.
 
     Raises ``FileNotFoundError`` where there is no file, ``ValueError`` for a file that is not such a posterior,
     `DamagedFileError`, a ``ValueError`` too, for one that has changed since or is cut short.
@@ -108,17 +151,20 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no posterior at {path}: check the path, or write one with save_posterior.")
     tensors, header = read_tensors(path, WHAT, REMEDY)
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
+    if header.get("format") != FORMAT or header.get("version") not in READABLE:
         raise ValueError(
-            f"{path} is not a version {VERSION} posterior of bayesprune, its header says format {header.get('format')!r}, "
-            f"version {header.get('version')!r}: read it with safetensors itself, or with the release that wrote it."
+            f"{path} is no posterior of bayesprune in version {' or '.join(READABLE)}, its header says format "
+            f"{header.get('format')!r}, version {header.get('version')!r}: read it with safetensors itself, or with the "
+            "release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
         # Files of before kept the sites with their "coordinates", and said neither unit nor prior.
         sites = json.loads(header["sites"]) if "sites" in header else list(json.loads(header["coordinates"]))
         posterior = {site: _node(tensors, site) for site in sites}
         mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
-        return SavedPosterior(posterior, mask, json.loads(header["metadata"]))
+        notes = json.loads(header["metadata"])
+        params = unpack(json.loads(header.get("params", "[]")), tensors) or _noted(notes, posterior)
+        return SavedPosterior(posterior, mask, notes, params)
 
 
 def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
@@ -127,3 +173,11 @@ def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
     if f"logit/{site}" in tensors:
         return SpikeSlab(loc, scale, tensors[f"logit/{site}"], unit)
     return MeanField(loc, scale, tensors.get(f"prior_scale/{site}"), unit)
+
+
+def _noted(notes: Mapping[str, Any], posterior: Mapping[str, Node]) -> dict[str, Any]:
+    """The parameters of a run of before files had them: the command line had noted those that are no node's."""
+    if "other_parameters" not in notes:
+        return {}
+    named = {name: jnp.asarray(getattr(posterior[site], field)) for name, (site, field) in notes["parameters"].items()}
+    return named | jax.tree.map(jnp.asarray, notes["other_parameters"], is_leaf=lambda leaf: isinstance(leaf, list))
