@@ -2,7 +2,11 @@
 
 import dataclasses
 import json
+import os
+import platform
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +17,10 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import build, knobs, results, run, settings, tables
+from bayesprune.cli import build, knobs, run, settings
 from bayesprune.cli.find import choose, flag_name
+from bayesprune.cli.flags import parse
+from bayesprune.core.lock import alone_in
 from bayesprune.core.schedules import Cubic
 from bayesprune.infer import training
 from bayesprune.methods.magnitude import Magnitude
@@ -69,11 +75,9 @@ def test_the_page_on_posteriors_names_every_note_and_its_lines_run(done: Path, m
 
 def test_a_spike_and_slab_run_keeps_its_inclusion_log_odds_as_tensors(tmp_path: Path) -> None:
     assert small_run(tmp_path / "gated", "--prior", "dirac-slab", "--method", "none") == 0
-    params, saved = results.read_params(tmp_path / "gated")
-    held = {tuple(where): name for name, where in saved.metadata["parameters"].items()}
-    for site, node in saved.posterior.items():
-        np.testing.assert_array_equal(params[held[site, "logit"]], node.logit)
-    assert not any(isinstance(value, list) for value in saved.metadata["other_parameters"].values())
+    saved = load_posterior(tmp_path / "gated" / "posterior.safetensors")
+    for node in saved.posterior.values():
+        assert any(np.array_equal(value, node.logit) for name, value in saved.params.items() if name.endswith("_logit"))
 
 
 def test_metrics_say_what_they_are(done: Path) -> None:
@@ -135,6 +139,67 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     assert content(out)["metrics"] == content(done)["metrics"]
 
 
+def test_sigterm_ends_a_run_saved_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chunk = training.Training._chunk
+
+    def terminated_in_step_13(self: Any, carry: Any, *rest: Any) -> Any:
+        if int(carry.step) == 12:
+            signal.raise_signal(signal.SIGTERM)
+        return chunk(self, carry, *rest)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(training.Training, "_chunk", terminated_in_step_13)
+    assert small_run(tmp_path / "run") == 143
+    told = capsys.readouterr().err.strip()
+    assert re.fullmatch(r"bayesprune: interrupted; the same command goes on from step 1\d\.", told)
+    assert signal.getsignal(signal.SIGTERM) is before
+    step = int(told[-3:-1])
+    assert (tmp_path / "run" / "checkpoints" / f"step_{step:010d}.safetensors").exists()  # saved there, not where it was due
+    assert step not in (5, 10)
+
+
+def test_sigterm_before_training_ends_the_command_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "load_data", lambda _: signal.raise_signal(signal.SIGTERM))
+    assert small_run(tmp_path / "run") == 143
+    assert "terminated" in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_the_second_command_in_a_folder_learns_of_the_first(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = f"process {os.getpid()} on {platform.node()} is at work in {done}"
+    with alone_in(done):
+        assert told in refused(capsys, "run", *SMALL, "--out", str(done))
+        capsys.readouterr()
+        assert cli.main(["report", str(done)]) == 2 and told in capsys.readouterr().err
+    assert small_run(done) == 0
+
+
+def test_a_run_that_is_not_finished_says_who_is_at_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with alone_in(tmp_path):
+        assert f"Process {os.getpid()} on {platform.node()} is at work there" in refused(capsys, "report", str(tmp_path))
+    assert "at work" not in refused(capsys, "report", str(tmp_path))
+
+
+def test_damaged_files_of_a_run_are_told_in_one_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {
+        "settings.json": "evaluate",
+        "posterior.safetensors": "evaluate",
+        "metrics.json": "report",
+        "history.npz": "report",
+    }
+    for name, command in names.items():
+        folder = shutil.copytree(done, tmp_path / name.partition(".")[0])
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 0x11
+        (folder / name).write_bytes(content)
+        capsys.readouterr()
+        assert cli.main([command, str(folder)]) == 2
+        assert f"{folder / name} is no whole" in capsys.readouterr().err
+
+
 def test_a_finished_run_only_has_its_figures_drawn_again(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (done / "metrics.json").stat().st_mtime_ns
     (done / "training.png").unlink()
@@ -170,7 +235,7 @@ def test_report_compares_runs(done: Path, capsys: pytest.CaptureFixture[str]) ->
         (["run", "--net", "mpl"], r"unknown net 'mpl'. Did you mean 'mlp'"),
         (["run", "--prior", "flatt"], r"unknown prior 'flatt'. Did you mean 'flat'"),
         (["run", "--estimator", "locl"], r"unknown estimator 'locl'. Did you mean 'local'"),
-        (["run", "--posterior", "map"], r"reads the posterior's scales"),
+        (["run", "--posterior", "map"], r"BMR needs a posterior with spread, and this one is of points"),
         (["run", "--steps", "0"], r"steps must be an integer of at least 1"),
         (["run", "--steps", "10", "--every", "10"], r"never prunes"),
         (["run", "--method", "snr", "--snr.density", "1.5"], r"density must lie in"),
@@ -266,14 +331,14 @@ def test_other_choices_run(more: list[str], tmp_path: Path, capsys: pytest.Captu
 
 def test_settings_come_back_as_they_went(tmp_path: Path) -> None:
     words = ["--method", "snr", "--snr.density", "Cubic(0.1, 0, 5)", "--mlp.hidden", "5", "6", "--out", str(tmp_path)]
-    made = build.resolve(run.parse(words))
+    made = build.resolve(parse(words))
     settings.claim(made, tmp_path)
     assert dataclasses.asdict(settings.load(tmp_path, out=tmp_path)) == dataclasses.asdict(made)
     assert build.make_method(settings.load(tmp_path)).density == Cubic(0.1, 0, 5)
 
 
 def test_what_is_left_out_is_filled_in() -> None:
-    made = build.resolve(run.parse(["--net", "LeNet-5", "--dataset", "Fashion-MNIST", "--steps", "900"]))
+    made = build.resolve(parse(["--net", "LeNet-5", "--dataset", "Fashion-MNIST", "--steps", "900"]))
     assert (made.net, made.dataset, made.pad, made.every, str(made.out)) == (
         "lenet5",
         "fashion_mnist",
@@ -303,13 +368,4 @@ def test_names_of_flags() -> None:
         "scale-mixture",
         "ssvi",
         "dirac-slab",
-    ]
-
-
-def test_columns_line_up() -> None:
-    assert tables.markdown([("run", "x"), ("first", "1"), ("b", "100")]).splitlines() == [
-        "| run   |   x |",
-        "| ----- | --: |",
-        "| first |   1 |",
-        "| b     | 100 |",
     ]

@@ -10,11 +10,9 @@ import pytest
 
 from bayesprune import cli
 from bayesprune.cli import results
-from bayesprune.cli.best import Best
 from bayesprune.infer import training
-from bayesprune.infer.result import Moment
 from bayesprune.report.export import load_posterior
-from tests.test_cli import content, refused, small_run
+from tests.test_cli import SMALL, content, refused, small_run
 
 CHOOSE = ["--method", "ssvi", "--density", "0.3", "--storage", "active", "--choose", "best", "--validation", "0.25"]
 # Evaluations at 8 and 16, both of them steps at which weights are exchanged.
@@ -113,36 +111,12 @@ def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: p
     assert "optimistic" in content(out)["chosen_step"]["note"] and "optimistic" in capsys.readouterr().out
 
 
-def moment(step: int, name: str, values: list[float]) -> Moment:
-    history: dict[str, list[Any]] = {"eval/step": [10 * (i + 1) for i in range(len(values))], f"eval/{name}": values}
-    params, mask = {"w": np.full(2, float(step))}, {"w": np.array([True, step > 10])}
-    return Moment(step, 0.0, 1.0, history, lambda: params, lambda: mask)
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "step"),
-    [
-        ("accuracy", [0.5, 0.7, 0.7, 0.6], 20),
-        ("nll", [2.0, 3.0, 1.0, 1.5], 30),
-        ("accuracy", [float("nan"), 0.1, float("nan"), 0.05], 20),
-    ],
-)
-def test_the_highest_accuracy_or_the_lowest_nll_stays(name: str, values: list[float], step: int, tmp_path: Path) -> None:
-    best = Best(tmp_path, "validation", 7)
-    for number in range(1, 5):
-        best(moment(10 * number, name, values[:number]))
-        best(moment(10 * number + 5, name, values[:number]))  # between evaluations
-    figure = best.figure()
-    assert figure == {"step": step, "metric": name, "value": values[step // 10 - 1]}
-    assert [path.name for path in tmp_path.iterdir()] == [f"step_{step:010d}.safetensors"]
-    best.forget()
-    assert best.figure() is None
-
-
-def test_the_best_step_of_another_run_is_forgotten(tmp_path: Path) -> None:
-    Best(tmp_path / "run" / "best", "validation", 1)(moment(20, "accuracy", [0.0, 2.0]))
-    assert small_run(tmp_path / "run", *CHOOSE) == 0
-    assert content(tmp_path / "run")["chosen_step"]["value"] <= 1.0
+def test_where_no_evaluation_gave_a_number_there_is_no_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training, "evaluate", lambda *_, **__: {"accuracy": float("nan")})
+    line = refused(capsys, "run", *SMALL, *CHOOSE, "--out", str(tmp_path))
+    assert "no evaluation on the validation set gave a number" in line
 
 
 @pytest.mark.parametrize(

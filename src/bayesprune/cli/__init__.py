@@ -1,25 +1,37 @@
 """The command line: `bayesprune run | methods | evaluate | report`."""
 
+import contextlib
 import importlib
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.infer.diverged import DivergedError
 
-# name: (module of this package, what it does); `main` imports the one that is asked for.
+# name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {
-    "run": ("run", "train and prune a network; write metrics, posterior and figures to a folder; resumes"),
-    "methods": ("listing", "list methods, priors, nets and data sets, with their knobs"),
-    "evaluate": ("evaluate", "evaluate a finished run, with more draws, on another data set, or against foreign data"),
-    "report": ("report", "compare finished runs in one table, and draw their figures again"),
+    "run": "train and prune a network; write metrics, posterior and figures to a folder; resumes",
+    "methods": "list methods, priors, nets and data sets, with their knobs",
+    "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
+    "report": "compare finished runs in one table, and draw their figures again",
 }
 FAILED, INTERRUPTED = 2, 130
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ends a command as Ctrl-C does; only the exit code differs."""
+
+    exit_code = 128 + signal.SIGTERM
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; ``argv`` is what follows the program's name. Returns the exit code: 0, 2 for an error, 130 after Ctrl-C.
+    """Run one command; ``argv`` is what follows the program's name.
+
+    Returns the exit code: 0, 2 for an error, 130 after Ctrl-C, 143 after SIGTERM.
 
     >>> main(["--version"])
     bayesprune 0.1.0
@@ -27,11 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
     try:
-        return _dispatch(words)
+        with _sigterm_like_ctrl_c():
+            return _dispatch([word for word in words if word != "--debug"])
     except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted.", INTERRUPTED)
+        return _complain(str(stop) or "interrupted.", getattr(stop, "exit_code", INTERRUPTED))
     except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
         if debug:
             traceback.print_exc()
@@ -42,23 +54,42 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0
-    if words[0] == "--version":
+    name, *rest = words
+    if name == "--version":
         from bayesprune import __version__
 
         print(f"bayesprune {__version__}")
         return 0
-    if words[0] not in COMMANDS:
-        raise unknown_name("command", words[0], COMMANDS)
+    if name not in COMMANDS:
+        raise unknown_name("command", name, COMMANDS)
     try:
-        command = importlib.import_module(f"{__name__}.{COMMANDS[words[0]][0]}")
-        command.main(words[1:])
+        command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+        if name == "run":  # its flags follow from one another
+            command(rest)
+        else:
+            importlib.import_module("tyro").cli(command, args=rest, prog=f"bayesprune {name}")
     except SystemExit as leave:  # --help, or a flag that is not known; tyro has said so already
         return leave.code if isinstance(leave.code, int) else FAILED
     return 0
 
 
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    def end(signum: int, frame: Any) -> None:
+        raise Terminated("terminated.")
+
+    if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main one alone
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _overview() -> str:
-    rows = "\n".join(f"  {name:<10}{what}" for name, (_, what) in COMMANDS.items())
+    rows = "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
     return (
         "usage: bayesprune COMMAND [flags]\n\n"
         f"Sparse Bayesian neural networks.\n\ncommands:\n{rows}\n\n"

@@ -9,29 +9,30 @@ import numpy as np
 import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs, optimizer
+from bayesprune.cli import knobs
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
-from bayesprune.infer.storage import STORAGES
+from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.train import optimizers
 
 WORDS = {
     "prunable": ("prior", "not_last", "everything", "kernels"),
     "bayesian": ("weights", "kernels", "everything"),
-    "optimizer": optimizer.NAMES,
+    "optimizer": optimizers.NAMES,
     "schedule": ("constant", "cosine"),
-    "storage": STORAGES,
     "augment": ("none", "crop-flip"),
     "choose": ("last", "best"),
     "choose_on": ("validation", "test"),
 }
 NEED_IMAGES = ("lenet5", "resnet", "resnet18")
+PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 VALIDATION_SEED = 0
 
 
@@ -49,32 +50,28 @@ class Data(NamedTuple):
 
 
 def resolve(settings: Settings) -> Settings:
-    """Names in their one spelling, numbers checked, and what was left out filled in."""
-    names = {kind: choose(kind, getattr(settings, kind)).name for kind in ("net", "method", "prior")}
-    dataset = catalogue.canonical(settings.dataset)
-    _check_numbers(settings)
+    """Names in their one spelling, words and numbers checked, and what was left out filled in."""
+    filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in ("net", "method", "prior")}
+    filled["dataset"] = dataset = catalogue.canonical(settings.dataset)
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
-    parts = {"every": 30, "eval_every": 20, "checkpoint_every": 10}
-    periods = {name: getattr(settings, name) or -(-settings.steps // part) for name, part in parts.items()}
-    if names["method"] != "none" and periods["every"] >= settings.steps > 1:
-        raise ValueError(
-            f"every={periods['every']} never prunes in {settings.steps} steps: choose a smaller one, or method none."
-        )
-    _check_choice(settings, periods["eval_every"])
-    pad = settings.pad if settings.pad >= 0 else 32 * (names["net"] == "lenet5" and dataset in (*catalogue.IMAGES, "digits"))
-    out = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{names['net']}-{names['method']}"
-    filled: dict[str, Any] = {**names, **periods, "dataset": dataset, "pad": pad, "out": out}
+    _check_numbers(settings)
+    filled |= {name: getattr(settings, name) or -(-settings.steps // part) for name, part in PERIODS.items()}
+    if filled["method"] != "none" and filled["every"] >= settings.steps > 1:
+        raise ValueError(f"every={filled['every']} never prunes in {settings.steps} steps: choose less, or method none.")
+    _check_choice(settings, filled["eval_every"])
+    images = dataset in (*catalogue.IMAGES, "digits")
+    filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
+    filled["out"] = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{filled['net']}-{filled['method']}"
     return dataclasses.replace(settings, **filled)
 
 
 def _check_numbers(settings: Settings) -> None:
-    for name in ("steps", "batch_size", "num_samples"):
-        check_integer(getattr(settings, name), name)
+    """What `fit_svi` would find too late, or would not see as one."""
+    for name, minimum in {"steps": 1, "batch_size": 1, "num_samples": 1, "seed": 0, **dict.fromkeys(PERIODS, 0)}.items():
+        check_integer(getattr(settings, name), name, minimum)
     check_positive(settings.learning_rate, "learning_rate")
-    for name in ("seed", "every", "eval_every", "checkpoint_every"):
-        check_integer(getattr(settings, name), name, minimum=0)
     for name in ("weight_decay", "init_loc", "init_scale", "init_spread", "kl_weight"):
         if not 0.0 <= getattr(settings, name) < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {getattr(settings, name)}.")
@@ -88,25 +85,18 @@ def _check_numbers(settings: Settings) -> None:
 
 def _check_choice(settings: Settings, eval_every: int) -> None:
     """That the best step is looked for, where it is, on rows that there are."""
-    on_test = settings.choose_on == "test"
-    if settings.choose == "last":
-        if on_test:
-            raise ValueError("choose_on=test chooses nothing with choose=last: add --choose best, or leave it out.")
-        return
-    if on_test and settings.validation:
-        raise ValueError(
-            f"choose_on=test leaves validation={settings.validation} without a use: give --validation 0, or leave --choose-on "
-            "out."
-        )
-    if not on_test and not settings.validation:
+    best, on_test, held = settings.choose == "best", settings.choose_on == "test", settings.validation
+    if on_test and not best:
+        raise ValueError("choose_on=test chooses nothing with choose=last: add --choose best, or leave it out.")
+    if on_test and held:
+        raise ValueError(f"choose_on=test leaves validation={held} without a use: give --validation 0, or no --choose-on.")
+    if best and not on_test and not held:
         raise ValueError(
             "choose=best needs rows to choose on: --validation 0.1 holds out a tenth of the training rows; --choose-on test "
             "takes the test set, and the results are then optimistic."
         )
-    if eval_every > settings.steps:
-        raise ValueError(
-            f"choose=best finds no evaluation: eval_every={eval_every} in {settings.steps} steps, choose a smaller one."
-        )
+    if best and eval_every > settings.steps:
+        raise ValueError(f"choose=best finds no evaluation: eval_every={eval_every} in {settings.steps} steps, choose less.")
 
 
 def load_data(settings: Settings) -> Data:
@@ -123,9 +113,8 @@ def load_data(settings: Settings) -> Data:
     order = np.random.RandomState(VALIDATION_SEED).permutation(len(train.y))
     cut = len(order) - max(1, round(settings.validation * len(order)))
     fitted, held = (Dataset(train.x[rows], train.y[rows]) for rows in (order[:cut], order[cut:]))
-    if settings.choose == "best":
-        return Data(fitted, test, "test", unit, held)
-    return Data(fitted, held, "validation", unit, held)
+    judged, part = (test, "test") if settings.choose == "best" else (held, "validation")
+    return Data(fitted, judged, part, unit, held)
 
 
 def is_real(data: Dataset) -> bool:
@@ -135,19 +124,16 @@ def is_real(data: Dataset) -> bool:
 
 def make_bnn(settings: Settings, data: Data) -> BNN:
     """The network with its prior, its likelihood (`Normal` for real targets, `Categorical` for labels) and its family."""
-    y = data.train.y
-    real = is_real(data.train)
+    y, shape, real = data.train.y, data.train.x.shape[1:], is_real(data.train)
     outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max(), data.watched.y.max())) + 1
-    if settings.net in NEED_IMAGES and data.train.x.ndim != 4:
-        raise ValueError(
-            f"net {settings.net} needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: use mlp."
-        )
+    if settings.net in NEED_IMAGES and len(shape) != 3:
+        raise ValueError(f"net {settings.net} needs images, and {settings.dataset!r} has rows of shape {shape}: use mlp.")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
         prior=prior,
         likelihood=likelihoods.Normal() if real else likelihoods.Categorical(),
-        input_shape=data.train.x.shape[1:],
+        input_shape=shape,
         posterior=_family(settings, prior),
         bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
@@ -160,18 +146,23 @@ def make_method(settings: Settings) -> Any:
 
 
 def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
-    """What `fit_svi` is told of optimiser, divergence, storage and augmentation."""
+    """What `fit_svi` takes beside key, network, data and method."""
     rate: Any = settings.learning_rate
     if settings.schedule == "cosine":
         rate = optax.cosine_decay_schedule(rate, settings.steps)
     kl_weight: Any = Constant(settings.kl_weight)
     if settings.kl_warmup:
         kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, settings.kl_weight)
+    # Never stops; a fit that keeps the best is one that might have.
+    best = EarlyStop(chosen_by(data), patience=settings.steps + 1, restore="best")
     made = {
-        "optimizer": optimizer.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
+        "num_steps": settings.steps,
+        "batch_size": min(settings.batch_size, len(data.train.y)),
+        "optimizer": optimizers.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
         "kl_weight": kl_weight,
-        "storage": settings.storage,
-        "remat": settings.remat,
+        "eval_data": data.watched,
+        "early_stop": best if settings.choose == "best" else NeverStop(),
+        **{name: getattr(settings, name) for name in (*PERIODS, "estimator", "storage", "remat")},
     }
     if settings.augment == "none":
         return made
@@ -181,6 +172,11 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
             "leave --augment out."
         )
     return made | {"augment": data_sets.CropFlip(4)}
+
+
+def chosen_by(data: Data) -> str:
+    """The figure by which one step is better than another."""
+    return "nll" if is_real(data.train) else "accuracy"
 
 
 def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:

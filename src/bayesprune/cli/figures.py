@@ -1,8 +1,6 @@
 """The figures of a run, drawn from its files alone."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from bayesprune.cli import results
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.report.export import load_posterior
 
-# Close kin of the other calibration errors: metrics.json has them, a panel of their own would tell nothing more.
+# Close kin of the other calibration errors: metrics.json has them, a panel of their own would say nothing more.
 NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
 
 
@@ -23,43 +21,32 @@ def draw(folder: Path) -> list[Path]:
 
     history = {name: rows for name, rows in results.arrays(folder / results.HISTORY).items() if name not in NOT_DRAWN}
     predictions = results.arrays(folder / results.PREDICTIONS)
-    posterior, mask, metadata = load_posterior(folder / results.POSTERIOR)
+    saved = load_posterior(folder / results.POSTERIOR)
+    posterior, mask = saved.posterior, saved.mask
     losses = history.pop("losses", np.zeros(0))
+    exchanges = bool(np.any(history.get("prune/num_grown", 0)) and np.ptp(history["prune/num_alive"]) == 0)
+    alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
     first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
-    exchanges = _exchanges(history)
-    wanted: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "training": (losses.size > 0, lambda: plots.training_curves(losses, history)),
-        "pruned": ("prune/step" in history and not exchanges, lambda: plots.pruned_share(history)),
-        "exchanged": (exchanges, lambda: plots.exchanged_share(history)),
-        "loc_cdf": (_any_alive(posterior, mask), lambda: plots.loc_cdf(posterior, mask)),
-        "first_layer": (
-            first in posterior,
-            lambda: plots.first_layer_heatmap(
-                posterior[first].loc, mask.get(first), _image_shape(metadata["input_shape"], posterior[first])
-            ),
-        ),
-        "reliability": (bool(predictions), lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
+    shape = _image_shape(saved.metadata["input_shape"], posterior[first]) if first else None
+    wanted = {
+        "training": losses.size > 0 and (lambda: plots.training_curves(losses, history)),
+        "pruned": "prune/step" in history and not exchanges and (lambda: plots.pruned_share(history)),
+        "exchanged": exchanges and (lambda: plots.exchanged_share(history)),
+        "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
+        "first_layer": bool(first) and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape)),
+        "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
     paths = []
-    for name, (meaningful, make) in wanted.items():
+    for name, make in wanted.items():
         path = folder / f"{name}.png"
         path.unlink(missing_ok=True)
-        if meaningful:
+        if make:
             plots.save(make(), path)
             paths.append(path)
     return paths
-
-
-def _exchanges(history: dict[str, Any]) -> bool:
-    """Whether weights woke, and no fewer or more were alive after."""
-    return bool(np.any(history.get("prune/num_grown", 0)) and np.ptp(history["prune/num_alive"]) == 0)
 
 
 def _image_shape(input_shape: list[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:
     """The image that a dense layer's inputs are the pixels of."""
     is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
     return tuple(input_shape) if is_image else None
-
-
-def _any_alive(posterior: dict[str, Any], mask: dict[str, Any]) -> bool:
-    return any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())

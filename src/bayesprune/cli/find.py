@@ -1,7 +1,9 @@
 """Nets, methods and priors by the names that flags use: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import docstring_parser
 
 from bayesprune import methods as all_methods
 from bayesprune import nets as all_nets
@@ -58,10 +60,9 @@ def flag_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
-def one_line(cls: Any) -> str:
-    """The first sentence or line of a docstring, without the numbers of equations."""
-    first = (cls.__doc__ or "").strip().split("\n")[0]
-    return re.sub(r"\s*\(\d\.\d\)(, \(\d\.\d\))*", "", first)
+def one_line(thing: object) -> str:
+    """The first line of a docstring."""
+    return docstring_parser.parse(thing.__doc__ or "").short_description or ""
 
 
 def _squash(name: str) -> str:

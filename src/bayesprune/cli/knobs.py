@@ -9,63 +9,76 @@ import ast
 import dataclasses
 import functools
 import operator
-import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import docstring_parser
 import jax
+from tyro import conf
 
 from bayesprune.core import schedules
 from bayesprune.core.checks import unknown_name
 
 GIVEN = ("num_outputs", "parent", "name")  # set by the data, or by Flax
+# A net needs its sizes; these suit the small data sets that a first run takes.
+DEFAULTS: dict[str, dict[str, Any]] = {"MLP": {"hidden": (64, 256)}}
 REQUIRED = dataclasses.MISSING
 FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
 
 class Knob(NamedTuple):
-    """One field: its name, the type and default of its flag (`REQUIRED` where there is none), and what it is."""
+    """One field: its name, the type and default of its flag (`REQUIRED` where there is none), and what it is.
+
+    ``written``: whether its flag holds the value as it is written in Python.
+    """
 
     name: str
     kind: Any
     default: Any
     about: str
+    written: bool
 
 
-def knobs(cls: type, defaults: Mapping[str, Any] = types.MappingProxyType({})) -> list[Knob]:
-    """The knobs of a dataclass in order; ``defaults`` go before its own.
+def knobs(cls: type) -> list[Knob]:
+    """The knobs of a dataclass in order.
 
     >>> from bayesprune.methods.magnitude import Magnitude
     >>> [(knob.name, knob.kind, knob.default) for knob in knobs(Magnitude)]
     [('density', <class 'str'>, '0.1'), ('scope', <class 'str'>, 'global')]
     """
-    about = _about(cls.__doc__ or "")
+    told = docstring_parser.parse(cls.__doc__ or "").params
+    about = {name.strip(): " ".join((entry.description or "").split()) for entry in told for name in entry.arg_name.split(",")}
     hints = typing.get_type_hints(cls)
-    found = []
-    for field in dataclasses.fields(cls):
-        if field.name in GIVEN or not field.init:
-            continue
-        default = field.default if field.default_factory is REQUIRED else field.default_factory()
-        default = defaults.get(field.name, default)
-        kind = _plain(hints[field.name])
-        if kind is None:
-            kind, default = str, default if default is REQUIRED else to_text(default)
-        found.append(
-            Knob(field.name, kind, tuple(default) if isinstance(default, list) else default, about.get(field.name, ""))
-        )
-    return found
+    fields = [field for field in dataclasses.fields(cls) if field.init and field.name not in GIVEN]
+    return [_knob(field, hints[field.name], cls.__name__, about.get(field.name, "")) for field in fields]
+
+
+def _knob(field: dataclasses.Field[Any], hint: Any, owner: str, about: str) -> Knob:
+    default = field.default if field.default_factory is REQUIRED else field.default_factory()
+    default = DEFAULTS.get(owner, {}).get(field.name, default)
+    kind = _plain(hint)
+    if kind is None and default is not REQUIRED:
+        default = to_text(default)
+    return Knob(field.name, kind or str, tuple(default) if isinstance(default, list) else default, about, kind is None)
+
+
+def flags(cls: type) -> type | None:
+    """A dataclass of the knobs as flags; None where there are none."""
+    columns = []
+    for knob in knobs(cls):
+        default = dataclasses.field() if knob.default is REQUIRED else dataclasses.field(default=knob.default)
+        columns.append((knob.name, Annotated[knob.kind, conf.arg(help=knob.about or None)], default))
+    return dataclasses.make_dataclass(cls.__name__, columns, frozen=True, kw_only=True) if columns else None
 
 
 def build(cls: type, values: Mapping[str, Any], **given: Any) -> Any:
     """An object of ``cls`` from the plain values of its `knobs`, and from ``given`` fields."""
     arguments = {}
     for knob in knobs(cls):
-        value = values[knob.name]
-        special = _plain(typing.get_type_hints(cls)[knob.name]) is None
-        value = from_text(value, knob.name) if special else value
+        value = from_text(values[knob.name], knob.name) if knob.written else values[knob.name]
         arguments[knob.name] = tuple(value) if isinstance(value, list) else value
     return cls(**arguments, **given)
 
@@ -85,36 +98,27 @@ def from_text(text: str, name: str) -> Any:
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        node = ast.Constant(...)
-    if isinstance(node, ast.Name):
-        return node.id if node.id in FLOATS else _function(node.id, name)
-    try:
+        if isinstance(node, ast.Name):
+            return node.id if node.id in FLOATS else _named(f"function for {name}", node.id, jax.nn, callable)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            schedule = _named("schedule", node.func.id, schedules, dataclasses.is_dataclass)
             keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
-            return _schedule(node.func.id)(*(ast.literal_eval(part) for part in node.args), **keywords)
-        value = ast.literal_eval(node)
-        if value is not ...:
-            return value
+            return schedule(*(ast.literal_eval(part) for part in node.args), **keywords)
+        return ast.literal_eval(node)
+    except SyntaxError:
+        raise ValueError(
+            f"{name} must be a number, a schedule such as 'Cubic(0.05, 0, 20)', or a name, got {text!r}."
+        ) from None
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    raise ValueError(f"{name} must be a number, a schedule such as 'Cubic(0.05, 0, 20)', or a name, got {text!r}.")
+        raise ValueError(f"{name}={text!r}: {error}") from error
 
 
-def _schedule(name: str) -> type:
-    known = {
-        key: value for key, value in vars(schedules).items() if isinstance(value, type) and dataclasses.is_dataclass(value)
-    }
+def _named(kind: str, name: str, module: Any, wanted: Any) -> Any:
+    """The public thing of a name in a module."""
+    known = {key: value for key, value in vars(module).items() if not key.startswith("_") and wanted(value)}
     if name not in known:
-        raise unknown_name("schedule", name, known)
+        raise unknown_name(kind, name, known)
     return known[name]
-
-
-def _function(word: str, name: str) -> Any:
-    known = [key for key in dir(jax.nn) if not key.startswith("_") and callable(getattr(jax.nn, key))]
-    if word not in known:
-        raise unknown_name(f"function for {name}", word, known)
-    return getattr(jax.nn, word)
 
 
 def _plain(hint: Any) -> Any:
@@ -130,13 +134,3 @@ def _plain(hint: Any) -> Any:
         return functools.reduce(operator.or_, sorted(arguments, key=lambda part: part is str))
     # `tuple[X, ...]` for an X known only now.
     return types.GenericAlias(tuple, (arguments[0], ...)) if origin in (Sequence, list) else hint if origin is tuple else None
-
-
-def _about(docstring: str) -> dict[str, str]:
-    """The entries of a docstring's "Args:"; one entry may tell of several fields."""
-    match = re.search(r"^( *)Args:\n(.*?)(?=^\s*$|\Z)", docstring, re.MULTILINE | re.DOTALL)
-    if not match:
-        return {}
-    entries = re.split(rf"^{match[1]}    (?=\S)", match[2], flags=re.MULTILINE)[1:]
-    parts = (entry.partition(":") for entry in entries)
-    return {name.strip(): " ".join(text.split()) for names, _, text in parts for name in names.split(",")}

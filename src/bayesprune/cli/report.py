@@ -1,30 +1,24 @@
 """`bayesprune report`: finished runs side by side."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
+from tyro.conf import Positional
 
 from bayesprune.cli import results, tables
 from bayesprune.cli.figures import draw
+from bayesprune.core.lock import alone_in
 
 
-@dataclass(frozen=True)
-class Flags:
-    """Compare finished runs in a Markdown table, and draw their figures again."""
+def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
+    """Compare finished runs in a Markdown table, and draw their figures again.
 
-    out: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of runs."""
-    figures: bool = True
-    """Draw the figures again."""
-
-
-def main(words: Sequence[str]) -> None:
-    """Parse the flags, print the table, and draw."""
-    flags = tyro.cli(Flags, args=list(words), prog="bayesprune report", description=Flags.__doc__)
-    if not flags.out:
+    Args:
+        out: Folders of runs.
+        figures: Draw the figures again.
+    """
+    if not out:
         raise ValueError("report needs at least one folder of a run, got none: bayesprune report runs/first")
-    print(tables.runs({str(folder): results.read(folder) for folder in flags.out}))
-    for folder in flags.out if flags.figures else ():
-        draw(folder)
+    print(tables.runs({str(folder): results.read(folder) for folder in out}))
+    for folder in out if figures else ():
+        with alone_in(folder):
+            draw(folder)

@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.cli import build
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import Settings, to_json
+from bayesprune.core import lock
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
+from bayesprune.core.types import Dataset
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict
 from bayesprune.infer.result import FitResult
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Categorical
 from bayesprune.report import metrics
-from bayesprune.report.export import SavedPosterior, load_posterior, save_posterior
+from bayesprune.report.export import save_fit
 from bayesprune.report.sparsity import sparsity_report
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
@@ -29,7 +29,7 @@ NEEDED = {
     PREDICTIONS: ("probs", "y"),
 }
 REMEDY = f"Delete {METRICS} and give the same bayesprune run command again: it goes on from its checkpoints."
-LIBRARIES = ("bayesprune", "jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
+LIBRARIES = ("jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
 
 
 def finished(folder: Path) -> bool:
@@ -49,88 +49,57 @@ def write(
 
     ``step``: which step the parameters are of, and why.
     """
-    mask = {name: np.asarray(alive) for name, alive in (fit.mask or full_mask(bnn)).items()}
-    posterior = bnn.posterior(fit.params)
-    names = _parameter_names(fit.params, posterior)
-    others = {name: value for name, value in fit.params.items() if name not in names}
-    metadata = {
-        "settings": to_json(settings),
-        "input_shape": bnn.input_shape,
-        "parameters": names,
-        "other_parameters": others,
-        "versions": versions(),
-    }
-    save_posterior(folder / POSTERIOR, posterior, mask, metadata)
+    # Where nothing was pruned, every prunable weight is alive.
+    whole = {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
+    mask = {name: np.asarray(alive) for name, alive in (fit.mask or whole).items()}
+    notes = {"settings": to_json(settings), "input_shape": bnn.input_shape, "versions": versions()}
+    save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), notes)
     write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
-    scores, probs = score(settings, bnn, fit.params, mask, data, settings.num_samples)
+    key, draws = build.keys(settings)[1], settings.num_samples
+    scores, probs = judge(key, bnn, fit.params, data.test, mask, draws)
     if probs is not None:
         write_arrays(folder / PREDICTIONS, {"probs": probs.astype(np.float32), "y": np.asarray(data.test.y)})
-    gained = np.asarray(fit.history.get("prune/evidence_gained", [np.nan]))
-    write_record(
-        folder / METRICS,
-        {
-            "metrics": scores,
-            "definitions": definitions(scores),
-            "evaluated_on": {
-                "dataset": settings.dataset,
-                "part": data.part,
-                "rows": len(data.test.y),
-                "num_samples": settings.num_samples,
-                "target_scale": data.target_scale,
-            },
-            "chosen_step": step,
-            "kl_weight": settings.kl_weight,
-            "kl_weight_in_words": kl_in_words(settings.kl_weight),
-            "sparsity": sparsity_report(mask, _dense_sizes(bnn)),
-            "flops": flops(bnn, mask),
-            "evidence_gained_nats": float(gained.sum()),
-            "num_steps": len(fit.losses),
-            "train_seconds": seconds,
-            "train_rows": len(data.train.y),
-            "device": jax.devices()[0].device_kind,
-            "settings": to_json(settings),
-            "versions": versions(),
-        },
-    )
+    dense = {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
+    on = {"dataset": settings.dataset, "part": data.part, "rows": len(data.test.y), "num_samples": draws}
+    record = {
+        "metrics": scores,
+        "definitions": definitions(scores),
+        "evaluated_on": on | {"target_scale": data.target_scale},
+        "chosen_step": step,
+        "kl_weight": settings.kl_weight,
+        "kl_weight_in_words": kl_in_words(settings.kl_weight),
+        "sparsity": sparsity_report(mask, dense),
+        "flops": flops(bnn, mask),
+        "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
+        "num_steps": len(fit.losses),
+        "train_seconds": seconds,
+        "train_rows": len(data.train.y),
+        "device": jax.devices()[0].device_kind,
+    }
+    write_record(folder / METRICS, record | {name: notes[name] for name in ("settings", "versions")})
+
+
+def judge(
+    key: jax.Array, bnn: BNN, params: dict[str, Any], test: Dataset, mask: dict[str, Any], num_samples: int
+) -> tuple[dict[str, float], np.ndarray | None]:
+    """The figures of `evaluate`, and for class labels the probabilities (rows, classes) that they come from."""
+    if build.is_real(test):
+        return evaluate(key, bnn, params, test, mask=mask, num_samples=num_samples), None
+    probs = predict(key, bnn, params, test.x, mask=mask, num_samples=num_samples)
+    return metrics.classification_summary(probs, test.y), probs
 
 
 def read(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
     if not path.is_file():
-        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. Run or resume it with bayesprune run")
+        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. {lock.told(folder)}")
     return read_record(path, "run's metrics", REMEDY, NEEDED[METRICS])
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the history or of the predictions; none where there is no file."""
     return read_arrays(path, "arrays of a run", REMEDY, NEEDED[path.name]) if path.is_file() else {}
-
-
-def read_params(folder: Path) -> tuple[dict[str, Any], SavedPosterior]:
-    """NumPyro parameters, as in ``fit.params``, from the saved posterior, and that posterior."""
-    saved = load_posterior(folder / POSTERIOR)
-    named = {name: getattr(saved.posterior[site], field) for name, (site, field) in saved.metadata["parameters"].items()}
-    others = jax.tree.map(jnp.asarray, saved.metadata["other_parameters"], is_leaf=lambda leaf: isinstance(leaf, list))
-    return {name: jnp.asarray(value) for name, value in named.items()} | others, saved
-
-
-def score(
-    settings: Settings, bnn: BNN, params: dict[str, Any], mask: dict[str, Any], data: build.Data, num_samples: int
-) -> tuple[dict[str, float], np.ndarray | None]:
-    """The figures of `evaluate`, and for class labels the probabilities (rows, classes) that they come from."""
-    key = build.keys(settings)[1]
-    if isinstance(bnn.likelihood, Categorical):
-        y = np.asarray(data.test.y)
-        probs = predict(key, bnn, params, data.test.x, mask=mask, num_samples=num_samples)
-        more = {"ece_quantile": metrics.ece_quantile(probs, y), "calibration_marginal": metrics.calibration_marginal(probs, y)}
-        return metrics.summary(probs, y) | more, probs
-    return evaluate(key, bnn, params, data.test, mask=mask, num_samples=num_samples), None
-
-
-def full_mask(bnn: BNN) -> dict[str, np.ndarray]:
-    """Every prunable weight alive."""
-    return {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
 
 
 def kl_in_words(kl_weight: float) -> str:
@@ -166,16 +135,4 @@ def versions() -> dict[str, str]:
     """What this was computed with."""
     from bayesprune import __version__
 
-    found = {"bayesprune": __version__}
-    return found | {name: importlib.metadata.version(name) for name in LIBRARIES if name not in found}
-
-
-def _parameter_names(params: Mapping[str, Any], posterior: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Which parameters the posterior holds, and as what: parameter -> (site, "loc", "scale" or "logit")."""
-    fields = ("loc", "scale", "logit")
-    held = {id(getattr(node, field, None)): (site, field) for site, node in posterior.items() for field in fields}
-    return {name: held[id(value)] for name, value in params.items() if id(value) in held}
-
-
-def _dense_sizes(bnn: BNN) -> dict[str, int]:
-    return {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
+    return {"bayesprune": __version__} | {name: importlib.metadata.version(name) for name in LIBRARIES}

@@ -1,72 +1,87 @@
-"""`bayesprune run`: train and prune, then write everything down; the same command goes on where it was killed."""
+"""`bayesprune run`: train and prune, then write everything down; the same command goes on where it was stopped."""
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import jax
 
 from bayesprune.cli import build, results, settings, tables
-from bayesprune.cli.best import LAST, Best
 from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
+from bayesprune.core.lock import alone_in
 from bayesprune.infer.checkpoint import Checkpoints
 from bayesprune.infer.fit import fit_svi
 from bayesprune.infer.result import FitResult
 
 
-def main(words: Sequence[str]) -> None:
+def run(words: Sequence[str]) -> None:
     """Parse the flags and run."""
     chosen = build.resolve(parse(words))
     folder = cast(Path, chosen.out)  # settled by `resolve`
-    if results.finished(folder):
-        settings.claim(chosen, folder)
-        print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
-    else:
-        data = build.load_data(chosen)
-        bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
-        settings.claim(chosen, folder)
-        best = Best(folder / "best", chosen.choose_on, len(data.watched.y))
-        if chosen.choose == "best":
-            arguments["callbacks"] = [best]
-            if not Checkpoints(folder / "checkpoints").latest():
-                best.forget()
-        fit, seconds = _fit(chosen, folder, bnn, method, data, arguments)
-        fit, step = best.taken(fit) if chosen.choose == "best" else (fit, LAST | {"step": len(fit.losses)})
-        results.write(folder, chosen, bnn, fit, data, seconds, step)
-    figures = draw(folder)
-    print(tables.run(results.read(folder), [*results.files(folder), *figures]))
+    with alone_in(folder):
+        if results.finished(folder):
+            settings.claim(chosen, folder)
+            print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
+        else:
+            _train(chosen, folder)
+        figures = draw(folder)
+        print(tables.run(results.read(folder), [*results.files(folder), *figures]))
 
 
-def _fit(
-    chosen: settings.Settings, folder: Path, bnn: Any, method: Any, data: build.Data, arguments: dict[str, Any]
-) -> tuple[FitResult, float]:
-    """The fit, and the seconds that it took from here."""
-    checkpoints = folder / "checkpoints"
-    step = Checkpoints(checkpoints).latest()
-    if step:
-        print(f"{folder}: going on from step {step} of {chosen.steps}.")
+def _train(chosen: settings.Settings, folder: Path) -> None:
+    """Fit, evaluate and write down."""
+    data = build.load_data(chosen)
+    bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
+    if (folder / settings.FILE).is_file():
+        settings.claim(chosen, folder)
     begin = time.perf_counter()
-    try:
+    with _told_how_to_go_on(folder, chosen.steps) as checkpoints:
         fit = fit_svi(
             build.keys(chosen)[0],
             bnn,
             data.train,
-            num_steps=chosen.steps,
-            batch_size=min(chosen.batch_size, len(data.train.y)),
             sparsifier=method,
-            every=chosen.every,
-            estimator=chosen.estimator,
-            eval_data=data.watched,
-            eval_every=chosen.eval_every,
             checkpoint=str(checkpoints),
-            checkpoint_every=chosen.checkpoint_every,
+            callbacks=[lambda _: settings.claim(chosen, folder)],  # only now: a fit that is refused leaves nothing behind
             **arguments,
         )
         jax.block_until_ready(fit.params)
-    except KeyboardInterrupt:
-        step = Checkpoints(checkpoints).latest()
+        seconds = time.perf_counter() - begin
+        settings.claim(chosen, folder)
+        results.write(folder, chosen, bnn, fit, data, seconds, _step(chosen, fit, data))
+
+
+def _step(chosen: settings.Settings, fit: FitResult, data: build.Data) -> dict[str, Any]:
+    """Which step the parameters are of, and why. Raises `FloatingPointError` where no evaluation gave a number."""
+    step = int(fit.history["returned/step"][0])
+    if chosen.choose == "last":
+        return {"choose": "last", "step": step}
+    name = build.chosen_by(data)
+    value = float(fit.history[f"eval/{name}"][fit.history["eval/step"] == step][0])
+    if value != value:
+        raise FloatingPointError(f"no evaluation on the {chosen.choose_on} set gave a number, so that none is best.")
+    made = {"choose": "best", "step": step, "metric": name, "value": value, "on": chosen.choose_on, "rows": len(data.watched.y)}
+    optimistic = {"note": "optimistic: the test set chose the step that it judges"}
+    return made | (optimistic if chosen.choose_on == "test" else {})
+
+
+@contextlib.contextmanager
+def _told_how_to_go_on(folder: Path, steps: int) -> Iterator[Path]:
+    """The folder of checkpoints; an interruption says where the same command will go on from."""
+    path = folder / "checkpoints"
+    if step := _latest(path):
+        print(f"{folder}: going on from step {step} of {steps}.")
+    try:
+        yield path
+    except KeyboardInterrupt as stop:
+        step = _latest(path)
         how = f"goes on from step {step}" if step else "starts again: there is no checkpoint yet"
-        raise KeyboardInterrupt(f"interrupted; the same command {how}.") from None
-    return fit, time.perf_counter() - begin
+        stop.args = (f"interrupted; the same command {how}.",)
+        raise
+
+
+def _latest(path: Path) -> int | None:
+    return Checkpoints(path).latest() if path.is_dir() else None

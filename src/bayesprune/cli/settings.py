@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro import conf
 
 from bayesprune.cli.find import KINDS, choose
-from bayesprune.cli.knobs import REQUIRED, knobs
+from bayesprune.cli.knobs import REQUIRED, flags
 from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.infer.checkpoint import check_same_settings
 
@@ -17,8 +17,6 @@ FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir")
 GONE = ("density",)  # by then in the method's own knobs
-# A net needs its sizes; these suit the small data sets that a first run takes.
-NET_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"hidden": (64, 256)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,16 +107,13 @@ def settings_class(net: str, method: str, prior: str) -> type[Settings]:
     4
     """
     choices = {kind: choose(kind, name) for kind, name in (("net", net), ("method", method), ("prior", prior))}
-    fields = []
+    names, fields = {kind: choice.name for kind, choice in choices.items()}, []
     for kind, choice in choices.items():
-        rows = knobs(choice.cls, NET_DEFAULTS.get(choice.name, {}))
-        if not rows:
-            continue
-        columns = [(row.name, Annotated[row.kind, conf.arg(help=row.about or None)], _field(row.default)) for row in rows]
-        flags = dataclasses.make_dataclass(choice.cls.__name__, columns, frozen=True, kw_only=True)
-        whole = all(row.default is not REQUIRED for row in rows)
-        default = dataclasses.field(default_factory=flags) if whole else dataclasses.field()
-        fields.append((field_name(kind, {k: c.name for k, c in choices.items()}), flags, default))
+        made = flags(choice.cls)
+        if made is not None:
+            whole = all(field.default is not REQUIRED for field in dataclasses.fields(made))
+            default = dataclasses.field(default_factory=made) if whole else dataclasses.field()
+            fields.append((field_name(kind, names), made, default))
     return dataclasses.make_dataclass("Run", fields, bases=(Settings,), frozen=True, kw_only=True)
 
 
@@ -138,10 +133,6 @@ def own_knobs(settings: Settings, kind: str) -> dict[str, Any]:
     return {} if held is None else dataclasses.asdict(held)
 
 
-def _field(default: Any) -> Any:
-    return dataclasses.field() if default is REQUIRED else dataclasses.field(default=default)
-
-
 def to_json(settings: Settings) -> dict[str, Any]:
     """All that has to agree when a run goes on, in JSON's types."""
     return jsonable({name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE + GONE})
@@ -153,10 +144,11 @@ def claim(settings: Settings, folder: Path) -> None:
     Raises `ValueError` naming every setting that differs, `OSError` for a folder that cannot be written to.
     """
     path = folder / FILE
-    if path.is_file():
-        check_same_settings(_defaults() | _read(path), to_json(settings), folder)
-    else:
-        write_record(path, to_json(settings))
+    if not path.is_file():
+        return write_record(path, to_json(settings))
+    # A folder that was written before there was such a setting means its default.
+    old = {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
+    return check_same_settings(old | _read(path), to_json(settings), folder)
 
 
 def load(folder: Path, **free: Any) -> Settings:
@@ -169,19 +161,14 @@ def load(folder: Path, **free: Any) -> Settings:
         raise FileNotFoundError(2, f"no run in {folder}: it has no {FILE}. Make one with bayesprune run --out {folder}")
     values = _read(path)
     try:
-        cls = settings_class(values["net"], values["method"], values["prior"])
-        kinds: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
-        made = {key: kinds[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
+        cls = settings_class(*(values[kind] for kind in ("net", "method", "prior")))
+        nested: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
+        made = {key: nested[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
         return cls(**made, **free)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} does not fit this release of bayesprune ({error}): run it again in another folder."
         ) from error
-
-
-def _defaults() -> dict[str, Any]:
-    """What a folder means that was written before there was such a setting."""
-    return {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
 
 
 def _read(path: Path) -> dict[str, Any]:

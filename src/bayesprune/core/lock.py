@@ -32,6 +32,7 @@ def alone_in(folder: str | os.PathLike[str]) -> Iterator[None]:
     ...
     BlockingIOError: [Errno ...] process ... on ... is at work in ...: wait until it ends, or give another folder.
     """
+    new = not os.path.exists(folder)
     path = make_folder(folder) / NAME
     handle = _taken(path)
     try:
@@ -40,7 +41,15 @@ def alone_in(folder: str | os.PathLike[str]) -> Iterator[None]:
         with contextlib.suppress(OSError):  # while it is still held: nobody can take it in between
             os.ftruncate(handle, 0)
             path.unlink()
+            if new:  # nothing was done: no folder stays behind
+                path.parent.rmdir()
         os.close(handle)
+
+
+def told(folder: str | os.PathLike[str]) -> str:
+    """A sentence on the process that is at work in ``folder``; an empty text where none is."""
+    pid, host = _owner(Path(folder) / NAME)
+    return f"Process {pid} on {host} is at work there." if pid and (host != platform.node() or running(int(pid))) else ""
 
 
 def _taken(path: Path) -> int:
@@ -75,8 +84,10 @@ def _lock(handle: int, path: Path) -> None:
 
 def _owner(path: Path) -> tuple[str, str]:
     """Process number and machine that stand in the file; empty texts where none do."""
-    pid, _, host = path.read_text(encoding="utf-8", errors="replace").partition(" ")
-    return (pid, host) if pid.isdigit() else ("", "")
+    with contextlib.suppress(OSError):  # there is none
+        pid, _, host = path.read_text(encoding="utf-8", errors="replace").partition(" ")
+        return (pid, host) if pid.isdigit() else ("", "")
+    return "", ""
 
 
 def _at_work(path: Path, more: str = "") -> OSError:

@@ -51,8 +51,7 @@ def evaluate(
         return metrics.regression_summary(draws, y, bnn.likelihood.read_noise_scale(params))
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
-        extra = {"ece_quantile": metrics.ece_quantile(mean, y), "calibration_marginal": metrics.calibration_marginal(mean, y)}
-        return {name: float(value) for name, value in (metrics.summary(mean, y) | extra).items()}
+        return metrics.classification_summary(mean, y)
     if isinstance(bnn.likelihood, Bernoulli):
         y = y.reshape(mean.shape)
         return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}

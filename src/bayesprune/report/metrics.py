@@ -24,6 +24,7 @@ __all__ = [
     "accuracy",
     "brier",
     "calibration_marginal",
+    "classification_summary",
     "coverage",
     "ece",
     "ece_quantile",
@@ -61,3 +62,16 @@ def summary(probs: ArrayLike, y: ArrayLike) -> dict[str, float]:
     {'accuracy': 1.0, 'nll': 0.0, 'ece': 0.0, 'brier': 0.0}
     """
     return {"accuracy": accuracy(probs, y), "nll": nll(probs, y), "ece": ece(probs, y), "brier": brier(probs, y)}
+
+
+def classification_summary(probs: ArrayLike, y: ArrayLike) -> dict[str, float]:
+    """`summary`, and two calibration errors that look at more: ``ece_quantile``, ``calibration_marginal``.
+
+    Arguments and errors are those of `summary`.
+
+    >>> import numpy as np
+    >>> list(classification_summary(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])))
+    ['accuracy', 'nll', 'ece', 'brier', 'ece_quantile', 'calibration_marginal']
+    """
+    more = {"ece_quantile": ece_quantile(probs, y), "calibration_marginal": calibration_marginal(probs, y)}
+    return {name: float(value) for name, value in (summary(probs, y) | more).items()}
