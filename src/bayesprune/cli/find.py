@@ -1,6 +1,7 @@
 """Nets, methods and priors by the names that flags use: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import docstring_parser
@@ -19,23 +20,23 @@ class Choice(NamedTuple):
     cls: type
 
 
-def nets() -> dict[str, type]:
-    """The networks by name."""
-    return {name.lower(): getattr(all_nets, name) for name in all_nets.__all__}
+def flag_name(name: str) -> str:
+    """A class's name as flags spell it.
+
+    >>> flag_name("BMR"), flag_name("ScaleMixture")
+    ('bmr', 'scale-mixture')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
-def methods() -> dict[str, type]:
-    """The methods by name; "none" trains densely."""
-    return {"none": KeepAll} | {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
-
-
-def priors() -> dict[str, type]:
-    """The priors by name."""
-    found = {flag_name(name): getattr(all_priors, name) for name in all_priors.__all__}
-    return {name: thing for name, thing in found.items() if isinstance(thing, type)}
-
-
-KINDS = {"net": nets, "method": methods, "prior": priors}
+# What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
+KINDS: dict[str, Callable[[], dict[str, type]]] = {
+    "net": lambda: {name.lower(): getattr(all_nets, name) for name in all_nets.__all__},
+    "method": lambda: {"none": KeepAll} | {flag_name(name): cls for name, cls in sorted(all_methods.find().items())},
+    "prior": lambda: {
+        flag_name(name): cls for name in all_priors.__all__ if isinstance(cls := getattr(all_priors, name), type)
+    },
+}
 
 
 def choose(kind: str, name: str) -> Choice:
@@ -49,15 +50,6 @@ def choose(kind: str, name: str) -> Choice:
         if _squash(candidate) == _squash(name):
             return Choice(candidate, cls)
     raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")
-
-
-def flag_name(name: str) -> str:
-    """A class's name as flags spell it.
-
-    >>> flag_name("BMR"), flag_name("ScaleMixture")
-    ('bmr', 'scale-mixture')
-    """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
 def one_line(thing: object) -> str:

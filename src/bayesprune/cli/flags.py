@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from bayesprune.cli import presets
-from bayesprune.cli.find import KINDS, choose, methods
+from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import knobs
 from bayesprune.cli.settings import Settings, field_name, settings_class
 
@@ -61,7 +61,7 @@ def _with_density(made: Any, words: Sequence[str]) -> Settings:
     method = choose("method", made.method)
     kinds = {knob.name: knob.kind for knob in knobs(method.cls)}
     if "density" not in kinds:
-        able = [name for name, cls in methods().items() if any(knob.name == "density" for knob in knobs(cls))]
+        able = [name for name, cls in KINDS["method"]().items() if any(knob.name == "density" for knob in knobs(cls))]
         raise ValueError(
             f"density={made.density}: method {method.name} has no density to set, it finds its own. Leave --density out, or "
             f"choose one of {', '.join(able)}."

@@ -23,17 +23,13 @@ from bayesprune.core.checks import unknown_name
 
 GIVEN = ("num_outputs", "parent", "name")  # set by the data, or by Flax
 # A net needs its sizes; these suit the small data sets that a first run takes.
-DEFAULTS: dict[str, dict[str, Any]] = {"MLP": {"hidden": (64, 256)}}
-REQUIRED = dataclasses.MISSING
+DEFAULTS: dict[tuple[str, str], Any] = {("MLP", "hidden"): (64, 256)}
 FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
 
 class Knob(NamedTuple):
-    """One field: its name, the type and default of its flag (`REQUIRED` where there is none), and what it is.
-
-    ``written``: whether its flag holds the value as it is written in Python.
-    """
+    """One field: its name, the type and default of its flag, what it is, and whether the flag has it as written in Python."""
 
     name: str
     kind: Any
@@ -43,7 +39,7 @@ class Knob(NamedTuple):
 
 
 def knobs(cls: type) -> list[Knob]:
-    """The knobs of a dataclass in order.
+    """The knobs of a dataclass in order, each with a default: its own, or that of `DEFAULTS`.
 
     >>> from bayesprune.methods.magnitude import Magnitude
     >>> [(knob.name, knob.kind, knob.default) for knob in knobs(Magnitude)]
@@ -51,26 +47,23 @@ def knobs(cls: type) -> list[Knob]:
     """
     told = docstring_parser.parse(cls.__doc__ or "").params
     about = {name.strip(): " ".join((entry.description or "").split()) for entry in told for name in entry.arg_name.split(",")}
-    hints = typing.get_type_hints(cls)
-    fields = [field for field in dataclasses.fields(cls) if field.init and field.name not in GIVEN]
-    return [_knob(field, hints[field.name], cls.__name__, about.get(field.name, "")) for field in fields]
-
-
-def _knob(field: dataclasses.Field[Any], hint: Any, owner: str, about: str) -> Knob:
-    default = field.default if field.default_factory is REQUIRED else field.default_factory()
-    default = DEFAULTS.get(owner, {}).get(field.name, default)
-    kind = _plain(hint)
-    if kind is None and default is not REQUIRED:
-        default = to_text(default)
-    return Knob(field.name, kind or str, tuple(default) if isinstance(default, list) else default, about, kind is None)
+    hints, found = typing.get_type_hints(cls), []
+    for field in dataclasses.fields(cls):
+        if field.name in GIVEN or not field.init:
+            continue
+        default = DEFAULTS.get((cls.__name__, field.name), field.default)
+        kind = _plain(hints[field.name])
+        found.append(
+            Knob(field.name, kind or str, default if kind else to_text(default), about.get(field.name, ""), kind is None)
+        )
+    return found
 
 
 def flags(cls: type) -> type | None:
     """A dataclass of the knobs as flags; None where there are none."""
-    columns = []
-    for knob in knobs(cls):
-        default = dataclasses.field() if knob.default is REQUIRED else dataclasses.field(default=knob.default)
-        columns.append((knob.name, Annotated[knob.kind, conf.arg(help=knob.about or None)], default))
+    columns = [
+        (k.name, Annotated[k.kind, conf.arg(help=k.about or None)], dataclasses.field(default=k.default)) for k in knobs(cls)
+    ]
     return dataclasses.make_dataclass(cls.__name__, columns, frozen=True, kw_only=True) if columns else None
 
 

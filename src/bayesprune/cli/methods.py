@@ -2,7 +2,7 @@
 
 from bayesprune import data as data_sets
 from bayesprune.cli.find import KINDS, one_line
-from bayesprune.cli.knobs import REQUIRED, knobs
+from bayesprune.cli.knobs import knobs
 from bayesprune.cli.presets import PRESETS
 
 
@@ -20,7 +20,7 @@ def methods() -> None:
 def _listed(kind: str) -> str:
     lines = [f"{kind}s (--{kind} NAME)"]
     for name, cls in KINDS[kind]().items():
-        known = [k.name if k.default is REQUIRED else f"{k.name}={_short(k.default)}" for k in knobs(cls)]
+        known = [f"{knob.name}={_short(knob.default)}" for knob in knobs(cls)]
         lines += [f"  {name:<15}{one_line(cls)}", *[" " * 17 + "  ".join(known)] * bool(known)]
     return "\n".join(lines)
 

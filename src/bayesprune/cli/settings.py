@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro import conf
 
 from bayesprune.cli.find import KINDS, choose
-from bayesprune.cli.knobs import REQUIRED, flags
+from bayesprune.cli.knobs import flags
 from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.infer.checkpoint import check_same_settings
 
@@ -111,9 +111,7 @@ def settings_class(net: str, method: str, prior: str) -> type[Settings]:
     for kind, choice in choices.items():
         made = flags(choice.cls)
         if made is not None:
-            whole = all(field.default is not REQUIRED for field in dataclasses.fields(made))
-            default = dataclasses.field(default_factory=made) if whole else dataclasses.field()
-            fields.append((field_name(kind, names), made, default))
+            fields.append((field_name(kind, names), made, dataclasses.field(default_factory=made)))
     return dataclasses.make_dataclass("Run", fields, bases=(Settings,), frozen=True, kw_only=True)
 
 
