@@ -1,11 +1,13 @@
 """A citation is found through the module that defines the thing cited."""
 
+import re
 import sys
 import types
 
 import pytest
 
-from bayesprune.report.cite import cite
+from bayesprune import methods, priors
+from bayesprune.report.cite import cite, references
 
 ENTRY = "@article{a2024, title={A}}"
 
@@ -24,11 +26,30 @@ def test_module_class_instance_and_function_are_cited(module):
         assert cite(thing) == ENTRY
 
 
+def test_every_method_and_prior_has_a_reference_and_every_reference_is_somebodys():
+    classes = [*methods.find().values(), *(getattr(priors, name) for name in priors.__all__)]
+    cited = {cite(cls) for cls in classes if isinstance(cls, type)}
+    assert cited == set(references().values())
+    for key, entry in references().items():
+        assert re.fullmatch(r"@\w+\{" + key + r",\n(  \w+=\{.*\},?\n)+\}", entry), key
+        assert {"title", "author", "year"} <= set(re.findall(r"^  (\w+)=", entry, re.MULTILINE))
+    assert len(set(re.findall(r"  title=\{(.*)\}", "\n".join(references().values())))) == len(references())
+
+
+def test_a_key_that_is_not_in_the_file_is_told_with_the_nearest(module):
+    del module.BIBTEX
+    module.REFERENCE = "markovic2024bayesian"
+    assert "Dimitrije" in cite(module.Method())
+    module.REFERENCE = "markovic2024"
+    with pytest.raises(ValueError, match=r"unknown reference 'markovic2024'. Did you mean 'markovic2024bayesian'"):
+        cite(module.Method())
+
+
 def test_no_reference_and_a_name_are_refused_with_a_remedy(module):
     with pytest.raises(ValueError, match="add BIBTEX at module level"):
         cite(3)
     with pytest.raises(ValueError, match="pass the object"):
         cite("bmr")
     module.BIBTEX = None
-    with pytest.raises(ValueError, match="made_up_method defines no text BIBTEX"):
+    with pytest.raises(ValueError, match="made_up_method defines no text BIBTEX and no REFERENCE"):
         cite(module.Method())

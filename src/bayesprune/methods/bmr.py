@@ -15,12 +15,7 @@ from bayesprune.prune import scores
 from bayesprune.prune.book import first_state, take_step
 from bayesprune.prune.once import prune_once
 
-BIBTEX = """@article{markovic2024bayesian,
-  title={Bayesian Sparsification for Deep Neural Networks With {B}ayesian Model Reduction},
-  author={Markovi{\\'c}, Dimitrije and Friston, Karl J. and Kiebel, Stefan J.},
-  journal={IEEE Access},
-  year={2024}
-}"""
+REFERENCE = "markovic2024bayesian"
 
 GROUPS = ("layer", "site", "global")
 DEAD = ("prior", "forgotten", "excluded")

@@ -10,12 +10,7 @@ from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
-BIBTEX = """@article{blalock2020state,
-  title={What is the State of Neural Network Pruning?},
-  author={Blalock, Davis and Gonzalez Ortiz, Jose Javier and Frankle, Jonathan and Guttag, John},
-  journal={Proceedings of Machine Learning and Systems},
-  year={2020}
-}"""
+REFERENCE = "blalock2020state"
 
 
 @dataclass(frozen=True)

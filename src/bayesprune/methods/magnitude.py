@@ -10,12 +10,7 @@ from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
-BIBTEX = """@article{zhu2018prune,
-  title={To prune, or not to prune: exploring the efficacy of pruning for model compression},
-  author={Zhu, Michael and Gupta, Suyog},
-  journal={International Conference on Learning Representations, workshop track},
-  year={2018}
-}"""
+REFERENCE = "zhu2018prune"
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,7 @@ from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
-BIBTEX = """@article{saha2024bayesian,
-  title={Efficient Model Compression for {B}ayesian Neural Networks},
-  author={Saha, Diptarka and Liu, Zihe and Liang, Feng},
-  journal={Bayesian Analysis},
-  year={2024}
-}"""
+REFERENCE = "saha2024bayesian"
 
 
 @dataclass(frozen=True)

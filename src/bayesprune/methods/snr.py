@@ -10,12 +10,7 @@ from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
-BIBTEX = """@inproceedings{blundell2015weight,
-  title={Weight Uncertainty in Neural Networks},
-  author={Blundell, Charles and Cornebise, Julien and Kavukcuoglu, Koray and Wierstra, Daan},
-  booktitle={International Conference on Machine Learning},
-  year={2015}
-}"""
+REFERENCE = "blundell2015weight"
 
 
 @dataclass(frozen=True)

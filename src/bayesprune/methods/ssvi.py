@@ -15,12 +15,7 @@ from bayesprune.prune.book import make_info
 from bayesprune.prune.exchange import exchange
 from bayesprune.prune.renew import check_new_scale, renew
 
-BIBTEX = """@inproceedings{li2024training,
-  title={Training {B}ayesian Neural Networks with Sparse Subspace Variational Inference},
-  author={Li, Junbo and Miao, Zichen and Qiu, Qiang and Zhang, Ruqi},
-  booktitle={International Conference on Learning Representations},
-  year={2024}
-}"""
+REFERENCE = "li2024training"
 
 REMOVALS = ("magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp", "log_expected_exp_over_std")
 ADDITIONS = ("gradient", "gradient_at_mean", "mean_gradient", "random")

@@ -11,12 +11,7 @@ from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
 from bayesprune.prune.book import first_state
 
-BIBTEX = """@inproceedings{bai2020efficient,
-  title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
-  author={Bai, Jincheng and Song, Qifan and Cheng, Guang},
-  booktitle={Advances in Neural Information Processing Systems},
-  year={2020}
-}"""
+REFERENCE = "bai2020efficient"
 
 
 @dataclass(frozen=True)

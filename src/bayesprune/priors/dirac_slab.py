@@ -15,12 +15,7 @@ from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
 from bayesprune.model.spike_slab import GATES, GatedNormal
 
-BIBTEX = """@inproceedings{bai2020efficient,
-  title={Efficient Variational Inference for Sparse Deep Learning with Theoretical Guarantee},
-  author={Bai, Jincheng and Song, Qifan and Cheng, Guang},
-  booktitle={Advances in Neural Information Processing Systems},
-  year={2020}
-}"""
+REFERENCE = "bai2020efficient"
 
 OPTIMAL = ("optimal", "optimal_code")
 

@@ -12,12 +12,7 @@ from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
 
-BIBTEX = """@article{markovic2024bayesian,
-  title={Bayesian Sparsification for Deep Neural Networks With {B}ayesian Model Reduction},
-  author={Markovi{\\'c}, Dimitrije and Friston, Karl J. and Kiebel, Stefan J.},
-  journal={IEEE Access},
-  year={2024}
-}"""
+REFERENCE = "markovic2024bayesian"
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,7 @@ from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
 from bayesprune.model.spike_slab import TwoNormals
 
-BIBTEX = """@article{saha2024bayesian,
-  title={Efficient Model Compression for {B}ayesian Neural Networks},
-  author={Saha, Diptarka and Liu, Zihe and Liang, Feng},
-  journal={Bayesian Analysis},
-  year={2024}
-}"""
+REFERENCE = "saha2024bayesian"
 
 
 @dataclass(frozen=True)

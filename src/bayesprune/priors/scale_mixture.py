@@ -13,12 +13,7 @@ from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
 
-BIBTEX = """@inproceedings{blundell2015weight,
-  title={Weight Uncertainty in Neural Networks},
-  author={Blundell, Charles and Cornebise, Julien and Kavukcuoglu, Koray and Wierstra, Daan},
-  booktitle={International Conference on Machine Learning},
-  year={2015}
-}"""
+REFERENCE = "blundell2015weight"
 
 
 @dataclass(frozen=True)
