@@ -88,6 +88,9 @@ def test_metrics_say_what_they_are(done: Path) -> None:
     assert made["sparsity"]["prunable"]["num_weights"] == 64 * 8 + 8
     assert made["sparsity"]["all"]["num_weights"] == 64 * 8 + 8 + 8 * 10 + 10
     assert made["sparsity"]["dense_sites"] == ["Dense_1.bias", "Dense_1.kernel"]
+    used, alive = made["sparsity"]["connected"], made["sparsity"]["per_site"]
+    assert used["per_site"].keys() == alive.keys()
+    assert all(used["per_site"][site]["num_alive"] <= alive[site]["num_alive"] for site in alive)
     assert {"jax", "numpyro", "bayesprune"} <= set(made["versions"])
     assert made["settings"]["mlp"]["hidden"] == [8]
 

@@ -47,6 +47,18 @@ def test_sparsity_of_nothing_is_undefined():
     assert math.isnan(metrics.sparsity_report({})["prunable"]["density"])
 
 
+def test_connected_weights_are_counted_apart():
+    mask = {"a": np.array([[True, True], [False, True]]), "b": np.array([True, False])}
+    used = {"a": np.array([[True, False], [False, False]]), "b": np.array([True, False])}
+    got = metrics.sparsity_report(mask, {"head": 4}, used)
+    assert {name: got[name] for name in got if name != "connected"} == metrics.sparsity_report(mask, {"head": 4})
+    assert got["connected"]["prunable"] == {"num_alive": 2, "num_weights": 6, "density": 2 / 6, "sparsity": 1 - 2 / 6}
+    assert got["connected"]["per_site"]["a"]["num_alive"] == 1
+    for bad in ({"a": ~mask["a"], "b": used["b"]}, {"b": used["b"]}, used | {"c": mask["b"]}, used | {"b": mask["a"]}):
+        with pytest.raises(ValueError, match=r"connected\['[abc]'\] is no part of mask"):
+            metrics.sparsity_report(mask, {}, bad)
+
+
 def test_sparsity_door():
     with pytest.raises(ValueError, match=r"\['a'\] are in mask and in dense_sizes"):
         metrics.sparsity_report({"a": np.ones(2, bool)}, {"a": 2})

@@ -24,13 +24,14 @@ def draw(folder: Path) -> list[Path]:
     saved = load_posterior(folder / results.POSTERIOR)
     posterior, mask = saved.posterior, saved.mask
     losses = history.pop("losses", np.zeros(0))
+    used = results.read(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
     exchanges = bool(np.any(history.get("prune/num_grown", 0)) and np.ptp(history["prune/num_alive"]) == 0)
     alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
     first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
     shape = _image_shape(saved.metadata["input_shape"], posterior[first]) if first else None
     wanted = {
         "training": losses.size > 0 and (lambda: plots.training_curves(losses, history)),
-        "pruned": "prune/step" in history and not exchanges and (lambda: plots.pruned_share(history)),
+        "pruned": "prune/step" in history and not exchanges and (lambda: plots.pruned_share(history, connected=used)),
         "exchanged": exchanges and (lambda: plots.exchanged_share(history)),
         "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": bool(first) and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape)),

@@ -68,7 +68,7 @@ def write(
         "chosen_step": step,
         "kl_weight": settings.kl_weight,
         "kl_weight_in_words": kl_in_words(settings.kl_weight),
-        "sparsity": sparsity_report(mask, dense),
+        "sparsity": sparsity_report(mask, dense, connected(bnn, mask)),
         "flops": flops(bnn, mask),
         "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
         "num_steps": len(fit.losses),
@@ -111,6 +111,14 @@ def kl_in_words(kl_weight: float) -> str:
     if kl_weight == 1.0:
         return "the posterior of Bayes' rule: the divergence from the prior counts once"
     return f"{'cold' if kl_weight < 1.0 else 'warm'} posterior: the divergence from the prior counts {kl_weight:g} times"
+
+
+def connected(bnn: BNN, mask: dict[str, Any]) -> dict[str, Any] | None:
+    """The mask without weights that no living path needs; None for a network that cannot be followed."""
+    try:
+        return metrics.weights_in_use(mask, {str(spec.path): spec.shape for spec in bnn.layout})
+    except ValueError:
+        return None
 
 
 def flops(bnn: BNN, mask: dict[str, Any]) -> dict[str, Any] | None:

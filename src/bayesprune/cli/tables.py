@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesprune.report.tables import aligned, markdown, number, percent
+from bayesprune.report.tables import NOTHING, aligned, markdown, number, percent
 
 
 def scores(values: Mapping[str, float | None]) -> str:
@@ -15,8 +15,9 @@ def scores(values: Mapping[str, float | None]) -> str:
 def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
     """The end of a run: metrics, what was pruned and where, and the files. ``done``: the content of ``metrics.json``."""
     made, on, prunable, everything = done["settings"], done["evaluated_on"], *_counts(done)
+    used = done["sparsity"].get("connected")
     alive = [
-        (site, f"{row['num_alive']:,}", "of", f"{row['num_weights']:,}", percent(row["density"]))
+        (site, f"{row['num_alive']:,}", "of", f"{row['num_weights']:,}", percent(row["density"]), *_used(used, site))
         for site, row in done["sparsity"]["per_site"].items()
     ]
     parts = [
@@ -29,6 +30,9 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         f"{percent(everything['sparsity'])} of all {everything['num_weights']:,}; alive:",
         aligned(alive) if alive else "  (nothing is prunable)",
     ]
+    if used:
+        counted = f"{used['prunable']['num_alive']:,} ({percent(used['prunable']['density'])})"
+        parts.append(f"connected: {counted}. A living path needs these; the others are alive by name only")
     if cost := done.get("flops"):
         counts = f"{cost['theoretical']:,} theoretical (alive weights), {cost['executed']:,} executed"
         parts.append(f"\nFLOPs of a draw on a row: {counts}")
@@ -43,13 +47,20 @@ def runs(done: Mapping[str, Mapping[str, Any]]) -> str:
     # Where posteriors are tempered, a table that does not say so compares unlike things.
     weights = [f"{one.get('kl_weight', 1.0):g}" for one in done.values()]
     tempered = any(weight != "1" for weight in weights)
-    rows = [["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "alive", "seconds"]]
+    rows = [["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "alive", "connected", "seconds"]]
     for (title, one), weight in zip(done.items(), weights, strict=True):
         made, (prunable, _) = one["settings"], _counts(one)
         figures = [number(one["metrics"].get(name)) for name in names]
-        kept = [percent(prunable["sparsity"]), f"{prunable['num_alive']:,}", f"{one['train_seconds']:.1f}"]
+        used = one["sparsity"].get("connected")
+        counts = [f"{prunable['num_alive']:,}", f"{used['prunable']['num_alive']:,}" if used else NOTHING]
+        kept = [percent(prunable["sparsity"]), *counts, f"{one['train_seconds']:.1f}"]
         rows.append([title, made["dataset"], made["net"], made["method"], *[weight] * tempered, *figures, *kept])
     return markdown(rows)
+
+
+def _used(used: Mapping[str, Any] | None, site: str) -> list[str]:
+    """How many weights of a site are connected, where that is known."""
+    return [f"connected {used['per_site'][site]['num_alive']:,}"] if used else []
 
 
 def _counts(done: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

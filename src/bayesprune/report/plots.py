@@ -106,16 +106,19 @@ def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
         ax.legend(frameon=False, fontsize=9)
 
 
-def pruned_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: float | None = None) -> Figure:
     """Share of the prunable weights that are pruned, in total and per layer, over training steps.
 
-    ``history``: ``prune/step`` and ``prune/density``, (rounds,), and ``prune/density/<site>`` where known.
+    ``history``: ``prune/step`` and ``prune/density``, (rounds,), and ``prune/density/<site>`` where known. ``connected``: the
+    share of weights that are alive and connected at the end, to mark how many no living path needs.
     """
     step, density = recorded(history, "prune/step"), recorded(history, "prune/density")
     prefix = "prune/density/"
     sites = in_order([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
     fig, ax = single(ax)
     ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
+    if connected is not None:
+        ax.plot(step[-1], 1 - connected, color=BLACK, marker="X", markersize=8, linestyle="", label="pruned or not connected")
     legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
     style(ax, "training step", "pruned share")
     ax.set_ylim(-0.02, 1.02)
