@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import build, knobs, run, settings
+from bayesprune.cli import build, knobs, results, run, settings
 from bayesprune.cli.find import choose, flag_name
 from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
 from bayesprune.core.schedules import Cubic
+from bayesprune.core.types import MeanField
 from bayesprune.infer import training
 from bayesprune.methods.magnitude import Magnitude
-from bayesprune.report.export import load_posterior
+from bayesprune.report.export import load_posterior, save_posterior
 
 SMALL = ["--mlp.hidden", "8", "--steps", "20", "--batch-size", "64", "--every", "4", "--eval-every", "10"]
 SMALL += ["--checkpoint-every", "5", "--num-samples", "5"]
@@ -201,6 +202,23 @@ def test_damaged_files_of_a_run_are_told_in_one_line(done: Path, tmp_path: Path,
         capsys.readouterr()
         assert cli.main([command, str(folder)]) == 2
         assert f"{folder / name} is no whole" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "history.npz", "predictions.npz", "posterior.safetensors", "settings.json"])
+def test_a_file_of_another_kind_is_told_in_one_line(
+    name: str, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(done, tmp_path / "run")
+    other = {"metrics.json": {name: {} for name in results.NEEDED["metrics.json"]}, "settings.json": {"net": 1, "method": 2}}
+    if name in other:
+        (folder / name).write_text(json.dumps(other[name]))  # no checksum: as an older release may have written it
+    elif name == "posterior.safetensors":
+        save_posterior(folder / name, {"w": MeanField(np.ones((2, 2)), np.ones((2, 2)))}, {}, {})
+    else:
+        np.savez(folder / name, losses=np.array(["a"]), probs=np.ones(3), y=np.ones(2), **{"prune/step": np.ones((2, 2))})
+    assert cli.main(["evaluate" if name == "settings.json" else "report", str(folder)]) == 2
+    *_, line = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("bayesprune: error: ") and str(folder) in line
 
 
 def test_a_finished_run_only_has_its_figures_drawn_again(done: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,9 @@ def predictions(folder: Path) -> Path:
 
 def posterior(folder: Path) -> Path:
     nodes = {"a": MeanField(np.arange(6.0).reshape(2, 3), np.ones((2, 3))), "b": SpikeSlab(np.ones(2), np.ones(2), np.zeros(2))}
-    save_posterior(folder / "p.safetensors", nodes, {"a": np.eye(2, 3, dtype=bool)}, {"seed": 0})
+    save_posterior(
+        folder / "p.safetensors", nodes, {"a": np.eye(2, 3, dtype=bool)}, {"seed": 0}, params={"c": np.ones(3, np.float32)}
+    )
     return folder / "p.safetensors"
 
 
@@ -144,7 +146,7 @@ CASES = {
     "settings": Case(settings_file, lambda path: dataclasses.asdict(settings.load(path.parent))),
     "history": Case(history, results.arrays),
     "predictions": Case(predictions, results.arrays),
-    "posterior": Case(posterior, load_posterior),
+    "posterior": Case(posterior, lambda path: vars(load_posterior(path))),
     "checkpoint": Case(checkpoint, read_checkpoint),
     "idx": Case(idx_file, read_idx),
     "idx, gzipped": Case(lambda folder: idx_file(folder, ".gz"), read_idx),

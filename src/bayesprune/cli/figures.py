@@ -1,10 +1,13 @@
 """The figures of a run, drawn from its files alone."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from bayesprune.cli import results
+from bayesprune.core.files import reading
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.report.export import load_posterior
 
@@ -19,6 +22,20 @@ def draw(folder: Path) -> list[Path]:
     """
     from bayesprune.report import plots
 
+    with reading(folder, "folder of a run", results.REMEDY):  # files may be whole and yet not those of one run
+        figures = {name: make and make() for name, make in _wanted(folder).items()}
+    for name, figure in figures.items():
+        path = folder / f"{name}.png"
+        path.unlink(missing_ok=True)
+        if figure:
+            plots.save(figure, path)
+    return [folder / f"{name}.png" for name, figure in figures.items() if figure]
+
+
+def _wanted(folder: Path) -> dict[str, Callable[[], Any] | Literal[False]]:
+    """The figures by name, in order, and how each is drawn, where it has a meaning."""
+    from bayesprune.report import plots
+
     history = {name: rows for name, rows in results.arrays(folder / results.HISTORY).items() if name not in NOT_DRAWN}
     predictions = results.arrays(folder / results.PREDICTIONS)
     saved = load_posterior(folder / results.POSTERIOR)
@@ -29,7 +46,7 @@ def draw(folder: Path) -> list[Path]:
     alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
     first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
     shape = _image_shape(saved.metadata["input_shape"], posterior[first]) if first else None
-    wanted = {
+    return {
         "training": losses.size > 0 and (lambda: plots.training_curves(losses, history)),
         "pruned": "prune/step" in history and not exchanges and (lambda: plots.pruned_share(history, connected=used)),
         "exchanged": exchanges and (lambda: plots.exchanged_share(history)),
@@ -37,14 +54,6 @@ def draw(folder: Path) -> list[Path]:
         "first_layer": bool(first) and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape)),
         "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
-    paths = []
-    for name, make in wanted.items():
-        path = folder / f"{name}.png"
-        path.unlink(missing_ok=True)
-        if make:
-            plots.save(make(), path)
-            paths.append(path)
-    return paths
 
 
 def _image_shape(input_shape: list[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:

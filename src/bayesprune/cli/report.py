@@ -6,6 +6,7 @@ from tyro.conf import Positional
 
 from bayesprune.cli import results, tables
 from bayesprune.cli.figures import draw
+from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 
 
@@ -18,7 +19,10 @@ def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
     """
     if not out:
         raise ValueError("report needs at least one folder of a run, got none: bayesprune report runs/first")
-    print(tables.runs({str(folder): results.read(folder) for folder in out}))
+    done = {str(folder): results.read(folder) for folder in out}
+    with reading(", ".join(str(folder / results.METRICS) for folder in out), "run's metrics", results.REMEDY):
+        table = tables.runs(done)
+    print(table)
     for folder in out if figures else ():
         with alone_in(folder):
             draw(folder)

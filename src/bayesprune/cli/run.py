@@ -11,6 +11,7 @@ import jax
 from bayesprune.cli import build, results, settings, tables
 from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
+from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 from bayesprune.infer.checkpoint import Checkpoints
 from bayesprune.infer.fit import fit_svi
@@ -28,7 +29,9 @@ def run(words: Sequence[str]) -> None:
         else:
             _train(chosen, folder)
         figures = draw(folder)
-        print(tables.run(results.read(folder), [*results.files(folder), *figures]))
+        with reading(folder / results.METRICS, "run's metrics", results.REMEDY):
+            table = tables.run(results.read(folder), [*results.files(folder), *figures])
+        print(table)
 
 
 def _train(chosen: settings.Settings, folder: Path) -> None:
@@ -81,6 +84,9 @@ def _told_how_to_go_on(folder: Path, steps: int) -> Iterator[Path]:
         how = f"goes on from step {step}" if step else "starts again: there is no checkpoint yet"
         stop.args = (f"interrupted; the same command {how}.",)
         raise
+    finally:
+        with contextlib.suppress(OSError):  # an empty one, of a fit that was refused; another one stays
+            path.rmdir()
 
 
 def _latest(path: Path) -> int | None:

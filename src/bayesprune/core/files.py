@@ -44,7 +44,7 @@ class DamagedFileError(OSError, ValueError):
 def reading(path: str | os.PathLike[str], what: str, remedy: str) -> Iterator[None]:
     """Whatever fails inside is told as one `DamagedFileError` that names the file, the cause and the remedy.
 
-    An error of the system, such as a file that is not there or may not be opened, says so itself and passes.
+    That a file is not there, is a folder, or may not be opened says so itself and passes.
 
     >>> with reading("runs/a/history.npz", "history", "Run again."):
     ...     {}["losses"]
