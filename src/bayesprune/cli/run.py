@@ -41,7 +41,7 @@ def _train(chosen: settings.Settings, folder: Path) -> None:
     if (folder / settings.FILE).is_file():
         settings.claim(chosen, folder)
     begin = time.perf_counter()
-    with _told_how_to_go_on(folder, chosen.steps) as checkpoints:
+    with _told_how_to_go_on(chosen, folder) as checkpoints:
         fit = fit_svi(
             build.keys(chosen)[0],
             bnn,
@@ -72,15 +72,16 @@ def _step(chosen: settings.Settings, fit: FitResult, data: build.Data) -> dict[s
 
 
 @contextlib.contextmanager
-def _told_how_to_go_on(folder: Path, steps: int) -> Iterator[Path]:
+def _told_how_to_go_on(chosen: settings.Settings, folder: Path) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
     path = folder / "checkpoints"
     if step := _latest(path):
-        print(f"{folder}: going on from step {step} of {steps}.")
+        print(f"{folder}: going on from step {step} of {chosen.steps}.")
     try:
         yield path
     except KeyboardInterrupt as stop:
-        step = _latest(path)
+        if step := _latest(path):
+            settings.claim(chosen, folder)
         how = f"goes on from step {step}" if step else "starts again: there is no checkpoint yet"
         stop.args = (f"interrupted; the same command {how}.",)
         raise
