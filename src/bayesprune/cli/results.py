@@ -20,6 +20,7 @@ from bayesprune.infer.result import FitResult
 from bayesprune.model.bnn import BNN
 from bayesprune.report import metrics
 from bayesprune.report.export import save_fit
+from bayesprune.report.in_use import connected
 from bayesprune.report.sparsity import sparsity_report
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
@@ -111,14 +112,6 @@ def kl_in_words(kl_weight: float) -> str:
     if kl_weight == 1.0:
         return "the posterior of Bayes' rule: the divergence from the prior counts once"
     return f"{'cold' if kl_weight < 1.0 else 'warm'} posterior: the divergence from the prior counts {kl_weight:g} times"
-
-
-def connected(bnn: BNN, mask: dict[str, Any]) -> dict[str, Any] | None:
-    """The mask without weights that no living path needs; None for a network that cannot be followed."""
-    try:
-        return metrics.weights_in_use(mask, {str(spec.path): spec.shape for spec in bnn.layout})
-    except ValueError:
-        return None
 
 
 def flops(bnn: BNN, mask: dict[str, Any]) -> dict[str, Any] | None:
