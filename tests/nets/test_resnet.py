@@ -182,6 +182,16 @@ def test_half_precision_computes_in_half_and_keeps_in_full() -> None:
     assert FilterResponseNorm(dtype=jnp.bfloat16).init_with_output(jax.random.key(0), IMAGES)[0].dtype == jnp.bfloat16
 
 
+@pytest.mark.parametrize("norm", ["batch", "group", "frn"])
+def test_half_precision_promotes_nothing_unasked(norm) -> None:
+    net = tiny(norm, dtype="bfloat16", stage_sizes=(1,))
+    with jax.numpy_dtype_promotion("strict"):
+        variables = jax.eval_shape(net.init, jax.random.key(0), IMAGES)
+        outputs = jax.eval_shape(lambda v: net.apply(v, IMAGES, train=True, mutable=["batch_stats"])[0], variables)
+    assert outputs.dtype == jnp.float32
+    assert {leaf.dtype for leaf in jax.tree.leaves(variables)} == {jnp.dtype(jnp.float32)}
+
+
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (1, 2)])
 def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -> None:
     """Every output of a convolution of Gaussian weights has its mean and variance, (4.2)."""

@@ -12,6 +12,11 @@ from jaxtyping import Array, Float
 from bayesprune.core.checks import unknown_name
 
 
+def at_least_single(dtype: Any) -> Any:
+    """The type for sums and outputs of a net that computes in ``dtype``: float32 in place of a shorter one."""
+    return jnp.float32 if jnp.finfo(dtype).bits < 32 else dtype
+
+
 class FilterResponseNorm(nn.Module):
     """Filter response normalisation: y = scale x / sqrt(mean(x²) + epsilon) + bias, the mean over one image's positions.
 
@@ -38,9 +43,10 @@ class FilterResponseNorm(nn.Module):
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
         scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
         bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        wide = x.astype(at_least_single(x.dtype))
         mean_square = jnp.mean(jnp.square(wide), axis=(1, 2), keepdims=True)
-        return (scale * wide * jax.lax.rsqrt(mean_square + self.epsilon) + bias).astype(self.dtype or x.dtype)
+        normal = wide * jax.lax.rsqrt(mean_square + self.epsilon)
+        return (scale.astype(wide.dtype) * normal + bias.astype(wide.dtype)).astype(self.dtype or x.dtype)
 
 
 class ThresholdedLinearUnit(nn.Module):
@@ -58,11 +64,13 @@ class ThresholdedLinearUnit(nn.Module):
 
 
 def _batch(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
-    return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, dtype=dtype)(x)
+    with jax.numpy_dtype_promotion("standard"):  # Flax's norms mix the type of x and float32
+        return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, dtype=dtype)(x)
 
 
 def _group(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
-    return nn.GroupNorm(num_groups=math.gcd(32, x.shape[-1]), dtype=dtype)(x)
+    with jax.numpy_dtype_promotion("standard"):
+        return nn.GroupNorm(num_groups=math.gcd(32, x.shape[-1]), dtype=dtype)(x)
 
 
 def _frn(x: jax.Array, train: bool, dtype: Any) -> jax.Array:

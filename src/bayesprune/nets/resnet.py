@@ -5,9 +5,8 @@ from typing import Any
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
-from bayesprune.nets.norms import pick_norm
+from bayesprune.nets.norms import at_least_single, pick_norm
 
 
 class BasicBlock(nn.Module):
@@ -80,7 +79,7 @@ class ResNet(nn.Module):
                 strides = 2 if stage > 0 and block == 0 else 1
                 x = BasicBlock(self.features * 2**stage, strides, self.norm, self.dtype)(x, train)
         outputs = nn.Dense(self.num_outputs, dtype=self.dtype)(x.mean(axis=(1, 2)))
-        return outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
+        return outputs.astype(at_least_single(outputs.dtype))
 
 
 # The name that flags and papers know; the defaults above are its sizes.
