@@ -21,10 +21,11 @@ from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.stopping import EarlyStop
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
-from bayesprune.model.bnn import BNN, Program
+from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
+from bayesprune.model.program import Program
 from bayesprune.prune import scores
 from bayesprune.prune.once import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance

@@ -13,6 +13,7 @@ from bayesprune.core.checks import check_object
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
+from bayesprune.model.program import Trainable
 from bayesprune.train.kernel import Kernel
 
 
@@ -32,7 +33,8 @@ def check_data(data: Any, name: str = "data") -> Dataset:
 
 def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
-    if not (hasattr(program, "model") and hasattr(program, "guide")):
+    trainable: bool = isinstance(program, Trainable)
+    if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
     data = check_data(data, name)
     if not hasattr(program, "likelihood"):

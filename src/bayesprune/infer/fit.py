@@ -15,6 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.compiled import as_it_is, compile_loop
+from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.fingerprint import fingerprint
 from bayesprune.infer.interruption import interruption
 from bayesprune.infer.predict import check_bnn
@@ -28,7 +29,8 @@ from bayesprune.infer.standing import Standing
 from bayesprune.infer.start import dead_so_far, set_up_guide, start_mask, start_params, start_storage
 from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.infer.training import Periods, Training
-from bayesprune.model.bnn import BNN, Program
+from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Program
 from bayesprune.train.kernel import Kernel
 
 
@@ -156,7 +158,7 @@ def fit_svi(
     loop = compile_loop(recipe, example)
     first = loop.init(rng_key, data)
     carry = start_params(first, init_params, loop)
-    known = {} if isinstance(program, BNN) else by_one_thread(program.describe)({}, data)
+    known = by_one_thread(program.meanings)(data)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     sparse = start_mask(rng_key, sparsifier, program.read(loop.constrain(carry.params) | known), mask)
@@ -169,6 +171,6 @@ def fit_svi(
         with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
             training = Training(
                 program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, callbacks,
-                interruption(checkpoint), known,
+                interruption(checkpoint), known, evaluate,
             )  # fmt: skip
             return training.run(standing, record)

@@ -11,7 +11,6 @@ from bayesprune.infer.alike import as_kernel, kernel_key, trace_key
 from bayesprune.infer.compiled import Recipe, as_it_is
 from bayesprune.infer.estimators import make_elbo
 from bayesprune.infer.sites import Example, sites_of
-from bayesprune.model.bnn import BNN
 
 
 def make_recipe(
@@ -30,7 +29,7 @@ def make_recipe(
 ) -> Recipe:
     """The recipe for data like ``example``; recipes of parts that compute the same are equal."""
     (rows, *row), dtype = example.x
-    keywords = (("train", True), ("num_rows", rows)) if isinstance(program, BNN) else ()
+    keywords = tuple(program.keywords(rows).items())
     elbo = make_elbo(estimator, num_particles)
     kernel = as_kernel(optimizer)
     step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))

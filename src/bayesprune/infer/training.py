@@ -15,7 +15,6 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.infer.compiled import CHUNK, Carry, Compiled
 from bayesprune.infer.diverged import diverged
-from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.record import Record
 from bayesprune.infer.result import FitResult, Moment
 from bayesprune.infer.standing import Standing
@@ -64,6 +63,7 @@ class Training:
     callbacks: tuple[Callable[[Moment], None], ...]
     interruption: Any
     known: dict[str, Any]
+    evaluate: Callable[..., dict[str, float]]
 
     def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop."""
@@ -121,7 +121,7 @@ class Training:
             key = jax.random.fold_in(carry.rng_key, step)
             params, mask = self._params(carry, sparse.mask)
             record.add_metrics(
-                step, evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
+                step, self.evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
             )
             record.stopped = self.early_stop(record.history)
             if self.early_stop.keeps(record.history):

@@ -3,7 +3,6 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,6 @@ from bayesprune.model import select
 from bayesprune.model.adapters import adapt
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
-from bayesprune.model.hand_written import meanings
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.lowered import lower_convolutions
@@ -29,37 +27,6 @@ from bayesprune.posteriors import params as posterior_params
 from bayesprune.structure import Graph, Units, read, units
 
 STATE = "net$state"
-
-
-@dataclass(frozen=True)
-class Program:
-    """Any NumPyro model with its guide: callables of (x, y). Programs of the same callables are equal.
-
-    The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
-    not scale them itself. ``prunable``: predicate on (site, shape): which mean-field sites a sparsifier is shown. Those need a
-    Gaussian prior about zero, of a scale that no other site sets; keep local scales and the like out.
-    """
-
-    model: Callable[..., Any]
-    guide: Callable[..., Any]
-    prunable: Callable[[str, tuple[int, ...]], bool] = select.everything
-
-    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
-        """The weights that may be pruned, site -> node; what they mean is in the entries that `describe` gives."""
-        return {site: node for site, node in posterior_params.read(params).items() if self.prunable(site, jnp.shape(node.loc))}
-
-    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
-        """The entries of ``params`` that say which sites are weights, and their Gaussian priors: by two draws of the model.
-
-        Raises `ValueError` without ``data`` to run the model on.
-        """
-        if data is None:
-            raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
-        return meanings(self.model, data)
-
-    def groups(self, name: str) -> Groups:
-        """Refused: a hand-written program does not say which weights make up a unit."""
-        raise ValueError(f"scope={name!r} needs the network's units, which a hand-written program does not show: use a bp.BNN.")
 
 
 class BNN:
@@ -203,6 +170,14 @@ class BNN:
         """The part of `posterior` that may be pruned: what a sparsifier is shown."""
         nodes = self.posterior(params)
         return {str(spec.path): nodes[str(spec.path)] for spec in self.layout if spec.prunable}
+
+    def keywords(self, num_rows: int) -> dict[str, Any]:
+        """What model and guide are called with in training, beside the rows of a minibatch; ``num_rows``: of all data."""
+        return {"train": True, "num_rows": num_rows}
+
+    def meanings(self, data: Any) -> dict[str, Any]:
+        """Nothing: what a weight means depends on the parameters, and `describe` says it of them."""
+        return {}
 
     def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
         """The entries of ``params`` that say what their weights mean: priors and units."""

@@ -1,0 +1,112 @@
+"""Programs, which can be trained: any NumPyro model with its guide, whose sites say of themselves which are weights."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import constraints
+from numpyro.handlers import seed, trace
+
+from bayesprune.core.types import Groups, MeanField, SpikeSlab
+from bayesprune.model import select
+from bayesprune.model.divergence import read_gaussian
+from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """What `fit_svi` and the pruning passes ask of a program; `BNN` and `Program` have it. Equal programs hash equal.
+
+    ``read(params)``: the weights that may be pruned, site -> node. ``meanings(data)``: entries of parameters that say what the
+    weights mean, as far as nothing need be fitted for it; ``describe(params, data)``: all of them. ``keywords(num_rows)``: what
+    model and guide are called with in training. ``groups(name)``: which weights belong together.
+    """
+
+    model: Callable[..., Any]
+    guide: Callable[..., Any]
+
+    def __hash__(self) -> int: ...
+
+    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]: ...
+
+    def meanings(self, data: Any) -> dict[str, Any]: ...
+
+    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]: ...
+
+    def keywords(self, num_rows: int) -> dict[str, Any]: ...
+
+    def groups(self, name: str) -> Groups: ...
+
+
+@dataclass(frozen=True)
+class Program:
+    """Any NumPyro model with its guide: callables of (x, y). Programs of the same callables are equal.
+
+    The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
+    not scale them itself. ``prunable``: predicate on (site, shape): which mean-field sites a sparsifier is shown, of those that
+    are weights: arrays of unbounded support. Evidence needs a Gaussian prior about zero, of a scale that no other site sets.
+    """
+
+    model: Callable[..., Any]
+    guide: Callable[..., Any]
+    prunable: Callable[[str, tuple[int, ...]], bool] = select.everything
+
+    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+        """The weights that may be pruned, site -> node; what they mean is in the entries that `describe` gives."""
+        return {site: node for site, node in read(params).items() if self.prunable(site, jnp.shape(node.loc))}
+
+    def meanings(self, data: Any) -> dict[str, Any]:
+        """Entries of parameters that say which sites are weights, and their Gaussian priors: by two draws of the model."""
+        return meanings(self.model, data)
+
+    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
+        """`meanings`. Raises `ValueError` without ``data`` to run the model on."""
+        if data is None:
+            raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
+        return self.meanings(data)
+
+    def keywords(self, num_rows: int) -> dict[str, Any]:
+        """Nothing beside the rows of a minibatch."""
+        return {}
+
+    def groups(self, name: str) -> Groups:
+        """Refused: a hand-written program does not say which weights make up a unit."""
+        raise ValueError(f"scope={name!r} needs the network's units, which a hand-written program does not show: use a bp.BNN.")
+
+
+def meanings(model: Callable[..., Any], data: Any) -> dict[str, Any]:
+    """Unit 1 and the prior's standard deviation, for every latent array of unbounded support, in order of use, as entries of
+    parameters; see `posteriors.params.describe`.
+
+    Sites of positive or bounded support, and scalars, are no weights and are left out; so is the prior scale of a site that is
+    not Gaussian about zero, or whose scale another site sets: that shows itself by changing from draw to draw.
+    """
+    weights: list[str] = []
+
+    def priors(rng_key: jax.Array) -> dict[str, Any]:
+        sites = trace(seed(model, rng_key)).get_trace(data.x, data.y)
+        weights[:] = [name for name, site in sites.items() if _is_weight(site)]
+        found = {name: read_gaussian(sites[name]["fn"]) for name in weights}
+        return {name: (normal.loc, normal.scale) for name, normal in found.items() if normal is not None}
+
+    # Compiled, because only the priors are wanted: all else that the model computes from the rows is left out.
+    one, other = (jax.jit(priors)(jax.random.key(n)) for n in range(2))
+    fixed = {name: _fixed(one.get(name), other.get(name)) for name in weights}
+    return {name + UNIT: jnp.ones(()) for name in weights} | {n + PRIOR_SCALE: s for n, s in fixed.items() if s is not None}
+
+
+def _is_weight(site: dict[str, Any]) -> bool:
+    if site["type"] != "sample" or site["is_observed"] or jnp.ndim(site["value"]) == 0:
+        return False
+    support = site["fn"].support
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    return isinstance(support, type(constraints.real))
+
+
+def _fixed(one: Any, other: Any) -> jax.Array | None:
+    """The scale of a Gaussian about zero that two draws agree on."""
+    changes = one is None or other is None or bool(jnp.any((one[0] != 0) | (one[1] != other[1])))
+    return None if changes else one[1]
