@@ -48,7 +48,7 @@ def depends(net, mask, rng, draws=20):
 INVARIANT = {"attention": ("MultiHeadDotProductAttention_0.key.bias",)}
 
 
-@pytest.mark.parametrize("name", [n for n in WITH_SLOW if n not in ("recurrent", "resnet, batch")])
+@pytest.mark.parametrize("name", [n for n in WITH_SLOW if n not in ("endless", "resnet, batch")])
 def test_what_is_in_use_changes_an_output(name) -> None:
     """Of a convolution's kernel some position, for channels count as a whole."""
     net = case(name)

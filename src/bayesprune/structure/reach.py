@@ -39,7 +39,7 @@ def _carried(graph: Graph, alive: Mapping[str, Alive]) -> Flags:
     carried = np.zeros(graph.num_signals + 1, bool)  # the last, which -1 shows, stands for exact zeros
     carried[CONSTANT] = True
     for terms in graph.terms:
-        _mark(carried, terms.target, _factor(terms, alive) & _meets(terms, carried))
+        _mark(carried, terms.target, np.asarray(_factor(terms, alive) & _meets(terms, carried)))
     return carried
 
 
@@ -53,18 +53,18 @@ def _used(graph: Graph, alive: Mapping[str, Alive], carried: Flags) -> dict[str,
         if terms.site in used:
             met = (wanted & _meets(terms, carried)).any(axis=0)  # classes come first
             used[terms.site] |= alive[terms.site] & met
-        wanted = _factor(terms, alive) & wanted
+        wanted = np.asarray(_factor(terms, alive) & wanted)
         if terms.other is None:
             _mark(needed, terms.source, wanted)
         else:
-            _mark(needed, terms.source, wanted & carried[terms.other])
-            _mark(needed, terms.other, wanted & carried[terms.source])
+            _mark(needed, terms.source, np.asarray(wanted & carried[terms.other]))
+            _mark(needed, terms.other, np.asarray(wanted & carried[terms.source]))
     return used
 
 
 def _meets(terms: Terms, carried: Flags) -> Alive:
     """Where what a term's weight is multiplied by may differ from zero."""
-    return carried[terms.source] if terms.other is None else carried[terms.source] & carried[terms.other]
+    return np.asarray(carried[terms.source] if terms.other is None else carried[terms.source] & carried[terms.other])
 
 
 def _mark(flags: Flags, labels: Labels, there: Alive) -> None:
