@@ -21,7 +21,7 @@ from bayesprune.structure.roles import roles
 from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 REDUCTIONS = frozenset(["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"])
-ALONG_AN_AXIS = frozenset(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+ALONG_AN_AXIS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
 WINDOWS = frozenset(["reduce_window_sum", "reduce_window_max", "reduce_window_min"])
 
 
