@@ -89,7 +89,7 @@ on_the_way = bp.fit_svi(
 
 def in_use(mask: dict) -> dict:
     """The mask without the weights that no living path leads through."""
-    return bp.metrics.weights_in_use(mask, {spec.path: spec.shape for spec in bnn.layout})
+    return bp.connected(bnn, mask)
 
 
 def count(mask: dict) -> int:
