@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.model.gaussian_array import Gaussian
-from bayesprune.model.local_noise import local_noise
+from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.local_noise import local_noise
 
 DRAWS, SCALE = 10_000, 0.3
 MARK = "<!-- written by benchmarks/local_moments.py -->"

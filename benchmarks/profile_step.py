@@ -17,11 +17,11 @@ from speed import BATCH, NETS, OPTIMIZER, made_up
 
 import bayesprune as bp
 from bayesprune.core.schedules import Constant
-from bayesprune.infer.compiled import Recipe, compile_loop
-from bayesprune.infer.estimators import make_elbo
-from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example
+from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.loop import Recipe, compile_loop
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example
 
 STEPS = 60
 # First heading whose pattern is found in an instruction's operation; the order matters, for a fusion names several.

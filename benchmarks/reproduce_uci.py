@@ -28,15 +28,15 @@ import optax
 
 import bayesprune as bp
 from bayesprune.infer import replicates
-from bayesprune.infer.compiled import CHUNK, Recipe
-from bayesprune.infer.estimators import make_elbo
-from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example, find_sites
-from bayesprune.infer.start import start_params
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
+from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.loop import CHUNK, Recipe
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example, find_sites
+from bayesprune.train.start import start_params
 
 DENSITIES = (0.5, 0.25, 0.1)
 DRAWS = 50

@@ -27,12 +27,12 @@ import numpy as np
 import optax
 
 import bayesprune as bp
-from bayesprune.infer.compiled import Recipe, compile_loop
-from bayesprune.infer.estimators import make_elbo
-from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example
-from bayesprune.infer.start import start_mask, start_storage
+from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.loop import Recipe, compile_loop
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example
+from bayesprune.train.start import start_mask, start_storage
 
 OPTIMIZER = optax.sgd(1e-4, momentum=0.9)
 SPARING = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}

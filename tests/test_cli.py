@@ -23,9 +23,9 @@ from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
 from bayesprune.core.schedules import Cubic
 from bayesprune.core.types import MeanField
-from bayesprune.infer import training
 from bayesprune.methods.magnitude import Magnitude
 from bayesprune.report.export import load_posterior, save_posterior
+from bayesprune.train import course as training
 
 SMALL = ["--mlp.hidden", "8", "--steps", "20", "--batch-size", "64", "--every", "4", "--eval-every", "10"]
 SMALL += ["--checkpoint-every", "5", "--num-samples", "5"]

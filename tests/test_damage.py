@@ -17,8 +17,8 @@ from bayesprune.cli import results, settings
 from bayesprune.core.formats import write_arrays, write_record
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.data import checksum, cifar, idx, uci
-from bayesprune.infer.checkpoint import Checkpoints
 from bayesprune.report.export import load_posterior, save_posterior
+from bayesprune.train.checkpoints import Checkpoints
 
 
 class Case(NamedTuple):

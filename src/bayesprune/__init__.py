@@ -10,15 +10,11 @@ from typing import Any
 from bayesprune import data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
-from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.fit import fit_svi
-from bayesprune.infer.interruption import InterruptedFit
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
-from bayesprune.infer.result import FitResult, Moment
-from bayesprune.infer.stopping import EarlyStop
+from bayesprune.infer.svi import fit_svi
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -27,12 +23,16 @@ from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
 from bayesprune.model.program import Program
 from bayesprune.prune import scores
-from bayesprune.prune.once import prune_once
+from bayesprune.prune.one_shot import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
-from bayesprune.report.in_use import connected
+from bayesprune.report.connected import connected
 from bayesprune.train import kernels
+from bayesprune.train.diverged import DivergedError
+from bayesprune.train.interruption import InterruptedFit
+from bayesprune.train.result import FitResult, Moment
+from bayesprune.train.stopping import EarlyStop
 
 __version__ = "0.1.0"
 
@@ -89,7 +89,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Matplotlib and scikit-learn are extras: what needs them is imported when it is first asked for.
     if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor"):
-        return getattr(importlib.import_module("bayesprune.estimators"), name)
+        return getattr(importlib.import_module("bayesprune.sklearn"), name)
     if name == "plots":
         return importlib.import_module("bayesprune.report.plots")
     raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")

@@ -2,9 +2,9 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn import datasets
 
 from bayesprune import data
+from sklearn import datasets
 
 
 def test_digits_hold_every_row_of_scikit_learn_once():

@@ -7,10 +7,10 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.recipe import make_recipe
 from bayesprune.infer.replicates import _compiled
-from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example
+from bayesprune.train.recipe import make_recipe
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example
 
 ROWS, REPLICATES = 40, 3
 OPTIMIZER = optax.adam(1e-2)

@@ -10,8 +10,8 @@ from flax.traverse_util import flatten_dict
 import bayesprune as bp
 from bayesprune.cli.find import choose
 from bayesprune.model import select
-from bayesprune.model.gaussian_array import Gaussian
-from bayesprune.model.local_noise import local_noise
+from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.local_noise import local_noise
 from bayesprune.nets.norms import FilterResponseNorm, pick_norm
 
 IMAGES = jnp.asarray(np.random.default_rng(0).normal(size=(6, 8, 8, 3)), jnp.float32)

@@ -7,7 +7,7 @@ import pytest
 from bayesprune.core.types import MeanField, Pruned
 from bayesprune.methods.sbnn import SBNN
 from bayesprune.methods.snr import SNR
-from bayesprune.prune.once import prune_once
+from bayesprune.prune.one_shot import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance
 
 

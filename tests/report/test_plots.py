@@ -93,6 +93,16 @@ def test_density_bars_are_the_alive_shares():
     assert "2 of 6" not in ax.get_title() and ax.get_title() == "33.33% alive"
 
 
+def test_weights_in_use_are_shown_within_the_alive_ones():
+    mask = {"b": np.array([True, False]), "a": np.array([True, True, False, False])}
+    ax = plots.density_per_layer(mask, connected={"a": np.array([True, False, False, False]), "b": mask["b"]}).axes[0]
+    assert [bar.get_width() for bar in ax.patches[2:]] == [0.5, 0.5, 0.25, 0.5]
+    assert ax.get_title() == "50.00% alive, 33.33% in use"
+    assert [note.get_text() for note in ax.texts] == ["25.0%", "1 of 4", "50.0%", "1 of 2"]
+    with pytest.raises(ValueError, match=r"connected lacks \['a'\]"):
+        plots.density_per_layer(mask, connected={"b": mask["b"]})
+
+
 def test_reliability_title_carries_the_ece():
     probs = np.tile([0.8, 0.2], (10, 1))
     fig = plots.reliability_diagram(probs, np.array([0] * 5 + [1] * 5))

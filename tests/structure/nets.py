@@ -112,11 +112,34 @@ class Chosen(linen.Module):
 
 
 class Recurrent(linen.Module):
-    """A loop, which is not followed, between two layers that are."""
+    """A loop of four turns over one cell."""
 
     @linen.compact
     def __call__(self, x):
         return linen.Dense(2)(linen.RNN(linen.SimpleCell(3))(linen.Dense(4)(x))[:, -1])
+
+
+class Stacked(eqx.Module):
+    """Layers kept in one array, run one after another by a scan."""
+
+    stack: jax.Array
+    head: jax.Array
+
+    def __call__(self, x):
+        x, before = jax.lax.scan(lambda x, layer: (jnp.tanh(layer @ x), x), x, self.stack)
+        return self.head @ (x + before[-1])
+
+
+class Endless(linen.Module):
+    """A loop whose length is settled when the net runs, and a sort, which are not followed, between layers that are."""
+
+    @linen.compact
+    def __call__(self, x):
+        x = linen.Dense(4)(x)
+        w = self.param("w", linen.initializers.normal(), (4, 4))
+        turns = jnp.where(x[0, 0] > 0, 2, 3)
+        _, x = jax.lax.while_loop(lambda at: at[0] < turns, lambda at: (at[0] + 1, jnp.tanh(at[1] @ w)), (0, x))
+        return linen.Dense(2)(jnp.sort(jnp.tanh(linen.Dense(3)(x)), axis=-1))
 
 
 NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
@@ -145,6 +168,8 @@ NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     ),
     "chosen": (Chosen, (3,)),
     "recurrent": (Recurrent, (4, 3)),
+    "stacked": (lambda: Stacked(jnp.ones((3, 4, 4)), jnp.ones((2, 4))), (4,)),
+    "endless": (Endless, (3,)),
     "lenet": (lambda: bp.nets.LeNet5(10), (28, 28, 1)),
     "resnet, batch": (lambda: bp.nets.ResNet(2, (1, 1), 4), (6, 6, 2)),
     "resnet, group": (lambda: bp.nets.ResNet(2, (1, 1), 4, norm="group"), (6, 6, 2)),

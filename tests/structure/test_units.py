@@ -6,10 +6,8 @@ from tests.structure.nets import NETS, case
 
 from bayesprune.structure import reachable, units
 
-FOLLOWED = [name for name in NETS if name not in ("recurrent",)]
 
-
-@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.parametrize("name", NETS)
 def test_every_entry_has_one_unit_and_every_unit_has_producers(name) -> None:
     graph = case(name).graph
     found = units(graph)
@@ -85,17 +83,35 @@ def test_a_kernel_over_places_makes_no_unit_and_channels_stay_what_they_are() ->
     np.testing.assert_array_equal(found.consumers["Dense_2.kernel"][:, 0], np.tile(found.producers["Dense_0.bias"], 3))
 
 
-def test_a_loop_is_named_and_kept_whole() -> None:
-    graph = case("recurrent").graph
-    cell = [site for site in graph.roles if "Cell" in site]
-    assert cell and set(cell) | {"scan"} == set(graph.unfollowed)
-    assert all("scan" in why for site, why in graph.unfollowed.items() if site != "scan")
-    mask = {site: np.zeros(role.shape, bool) | (site in cell) for site, role in graph.roles.items()}
-    used = reachable(graph, mask)
-    assert all(used[site].all() for site in cell)
+def test_a_cells_units_are_the_same_at_every_turn() -> None:
+    found = units(case("recurrent").graph)
+    state = found.producers["SimpleCell_0.i.bias"]
+    for site in ("SimpleCell_0.i.kernel", "SimpleCell_0.h.kernel"):
+        np.testing.assert_array_equal(found.producers[site], np.broadcast_to(state, found.producers[site].shape))
+    for site in ("SimpleCell_0.h.kernel", "Dense_0.kernel"):
+        np.testing.assert_array_equal(found.consumers[site], np.broadcast_to(state[:, None], found.consumers[site].shape))
+    assert len(set(state)) == 3 and found.count == 7
+
+
+def test_layers_of_one_array_have_units_of_their_own() -> None:
+    """The net sums what comes before and after the last layer to the outputs' input: those are one unit."""
+    found = units(case("stacked").graph)
+    first, second, third = found.producers["stack"][:, :, 0]
+    np.testing.assert_array_equal(found.consumers["stack"][1:], np.stack([first, second])[:, None, :].repeat(4, 1))
+    np.testing.assert_array_equal(second, third)
+    assert len({*first, *second}) == found.count == 8
+
+
+def test_what_is_not_followed_is_named_and_kept_whole() -> None:
+    graph = case("endless").graph
+    assert set(graph.unfollowed) == {"w", "while", "sort"}
+    assert "while" in graph.unfollowed["w"]
+    assert (graph.roles["w"].inputs, graph.roles["w"].outputs) == ((0,), (1,)), "its role is seen all the same"
+    mask = {site: np.full(role.shape, site == "w") for site, role in graph.roles.items()}
+    assert reachable(graph, mask)["w"].all()
     found = units(graph)
-    assert all((found.producers[site] == -1).all() for site in cell)
-    assert found.count == 4, "the units of the layer before it"
+    assert (found.producers["w"] == -1).all() and (found.consumers["Dense_2.kernel"] == -1).all()
+    assert found.count == 4 + 3, "the units of the layers before the loop and before the sort"
 
 
 @pytest.mark.parametrize("name", ["mlp", "narrow mlp", "convolutions", "lenet", "resnet, frn"])

@@ -9,7 +9,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune.core.types import Gradient, Needs
-from bayesprune.prune.book import first_state, take_step
+from bayesprune.prune.bookkeeping import first_state, take_step
 from bayesprune.prune.choose import keep_density
 from tests.infer import programs
 

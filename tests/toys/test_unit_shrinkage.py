@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import optax
 
 import bayesprune as bp
-from bayesprune.prune.book import first_state, take_step
+from bayesprune.prune.bookkeeping import first_state, take_step
 from tests.infer import programs
 
 

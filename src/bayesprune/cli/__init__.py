@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.infer.diverged import DivergedError
+from bayesprune.train.diverged import DivergedError
 
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {

@@ -16,11 +16,11 @@ from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
-from bayesprune.infer.stopping import EarlyStop, NeverStop
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.train import optimizers
+from bayesprune.train.stopping import EarlyStop, NeverStop
 
 WORDS = {
     "prunable": ("prior", "not_last", "everything", "kernels"),

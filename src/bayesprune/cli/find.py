@@ -10,7 +10,7 @@ from bayesprune import methods as all_methods
 from bayesprune import nets as all_nets
 from bayesprune import priors as all_priors
 from bayesprune.core.checks import unknown_name
-from bayesprune.infer.result import KeepAll
+from bayesprune.train.result import KeepAll
 
 
 class Choice(NamedTuple):

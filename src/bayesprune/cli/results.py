@@ -16,12 +16,12 @@ from bayesprune.core.formats import read_arrays, read_record, write_arrays, writ
 from bayesprune.core.types import Dataset
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict
-from bayesprune.infer.result import FitResult
 from bayesprune.model.bnn import BNN
 from bayesprune.report import metrics
+from bayesprune.report.connected import connected
 from bayesprune.report.export import save_fit
-from bayesprune.report.in_use import connected
 from bayesprune.report.sparsity import sparsity_report
+from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
 NEEDED = {

@@ -13,9 +13,9 @@ from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
-from bayesprune.infer.checkpoint import Checkpoints
-from bayesprune.infer.fit import fit_svi
-from bayesprune.infer.result import FitResult
+from bayesprune.infer.svi import fit_svi
+from bayesprune.train.checkpoints import Checkpoints
+from bayesprune.train.result import FitResult
 
 
 def run(words: Sequence[str]) -> None:

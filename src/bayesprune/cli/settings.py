@@ -11,7 +11,7 @@ from tyro import conf
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import flags
 from bayesprune.core.formats import jsonable, read_record, write_record
-from bayesprune.infer.checkpoint import check_same_settings
+from bayesprune.train.checkpoints import check_same_settings
 
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.

@@ -11,10 +11,10 @@ from numpyro.handlers import trace
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer import batches as batching
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, check_sites, draw
 from bayesprune.model.bnn import BNN, STATE
+from bayesprune.train import batches as batching
 
 
 def recalibrate(

@@ -18,17 +18,17 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
-from bayesprune.infer.batches import Batches
-from bayesprune.infer.compiled import CHUNK, Carry, Loop, Recipe
-from bayesprune.infer.diverged import DivergedError
 from bayesprune.infer.predict import check_bnn, draw_outputs
-from bayesprune.infer.progress import progress as make_progress
-from bayesprune.infer.recipe import make_recipe
-from bayesprune.infer.result import KeepAll
-from bayesprune.infer.sites import Example, sites_of
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.params import cut
+from bayesprune.train.batches import Batches
+from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import Kernel
+from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
+from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.recipe import make_recipe
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example, sites_of
 
 
 class Replicates(NamedTuple):

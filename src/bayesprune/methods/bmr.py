@@ -12,8 +12,8 @@ from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.prune import scores
-from bayesprune.prune.book import first_state, take_step
-from bayesprune.prune.once import prune_once
+from bayesprune.prune.bookkeeping import first_state, take_step
+from bayesprune.prune.one_shot import prune_once
 
 REFERENCE = "markovic2024bayesian"
 

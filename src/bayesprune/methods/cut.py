@@ -8,7 +8,7 @@ import jax
 
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
-from bayesprune.prune.book import first_state
+from bayesprune.prune.bookkeeping import first_state
 
 REFERENCE = "blalock2020state"
 
@@ -39,7 +39,7 @@ class Cut:
     Example:
         >>> import jax.numpy as jnp
         >>> from bayesprune.core.types import MeanField
-        >>> from bayesprune.prune.once import prune_once
+        >>> from bayesprune.prune.one_shot import prune_once
         >>> posterior = {"w": MeanField(jnp.array([3.0, 0.1]), jnp.array([0.1, 0.9]))}
         >>> print(prune_once(posterior, Cut(score="evidence", threshold=0.0)).mask["w"])
         [ True False]

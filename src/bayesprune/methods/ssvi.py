@@ -11,7 +11,7 @@ from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrow, scores
 from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
-from bayesprune.prune.book import make_info
+from bayesprune.prune.bookkeeping import make_info
 from bayesprune.prune.exchange import exchange
 from bayesprune.prune.renew import check_new_scale, renew
 

@@ -9,7 +9,7 @@ import jax
 
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.prune import cutting
-from bayesprune.prune.book import first_state
+from bayesprune.prune.bookkeeping import first_state
 
 REFERENCE = "bai2020efficient"
 

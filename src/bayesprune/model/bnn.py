@@ -21,8 +21,8 @@ from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
-from bayesprune.model.lowered import lower_convolutions
 from bayesprune.model.prior import meaning
+from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.structure import Graph, Units, read, units
 

@@ -17,9 +17,9 @@ from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
-from bayesprune.model import noise as noises
 from bayesprune.model.divergence import closed_form, divergence, read_elementwise
 from bayesprune.model.spike_slab import GatedNormal
+from bayesprune.model.transforms import noise as noises
 
 
 class MeanFieldELBO(ELBO):

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.model import noise as noises
 from bayesprune.model.elbo import MeanFieldELBO
-from bayesprune.model.gaussian_array import Gaussian
-from bayesprune.model.local_noise import SHARED, local_noise
+from bayesprune.model.transforms import noise as noises
+from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.local_noise import SHARED, local_noise
 
 
 class LocalELBO(MeanFieldELBO):

@@ -10,7 +10,7 @@ from bayesprune.core import trees
 from bayesprune.core.checks import check_density, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab
 from bayesprune.prune import by_group, scores
-from bayesprune.prune.book import take_step
+from bayesprune.prune.bookkeeping import take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
 # Scores by name.

@@ -48,7 +48,7 @@ def prune_to_tolerance(
         >>> from bayesprune.core.types import MeanField
         >>> import jax.numpy as jnp
         >>> from bayesprune.methods.magnitude import Magnitude
-        >>> from bayesprune.prune.once import prune_once
+        >>> from bayesprune.prune.one_shot import prune_once
         >>> posterior = {"w": MeanField(jnp.arange(1.0, 11.0), jnp.ones(10))}
         >>> cut = lambda density: prune_once(posterior, Magnitude(density=density))
         >>> lost = lambda pruned: 100.0 - float(pruned.params["w"].loc.sum())  # 45 with all, 51 without 1, 2 and 3

@@ -233,10 +233,11 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     return fig
 
 
-def density_per_layer(mask: Mask, ax: Axes | None = None) -> Figure:
+def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None = None) -> Figure:
     """The share of alive weights of every prunable tensor as bars, with the counts written beside them.
 
-    ``mask``: {site: booleans, True = alive}.
+    ``mask``: {site: booleans, True = alive}. ``connected``: what `bayesprune.connected` makes of it, the weights that are in
+    use; their share is shown within the bars, and their counts in the place of the others.
     """
     if not mask:
         raise ValueError("mask is empty: there is no prunable tensor to show.")
@@ -246,20 +247,30 @@ def density_per_layer(mask: Mask, ax: Axes | None = None) -> Figure:
     fig, ax = single(ax, 6.4, 1.3 + 0.32 * len(sites))
     place = np.arange(len(sites))
     ax.barh(place, np.ones(len(sites)), color="#EFEFEF")
-    ax.barh(place, share, color=PALETTE[0])
-    for i, (a, s) in enumerate(zip(alive, share, strict=True)):
+    counted, title = alive, f"{_share(alive):.2%} alive"
+    ax.barh(place, share, color=PALETTE[0] if connected is None else "#B5CDE0", label="alive")
+    if connected is not None:
+        if bare := [s for s in sites if s not in connected]:
+            raise ValueError(f"connected lacks {bare}: pass bp.connected(bnn, mask) of this mask.")
+        counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
+        title = f"{title}, {_share(counted):.2%} in use"
+        ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")
+        ax.legend(frameon=False, fontsize=9, loc="lower right")
+    for i, a in enumerate(counted):
         note = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": BLACK}
-        ax.annotate(f"{s:.1%}", (1, i), (42, 0), ha="right", **note)
+        ax.annotate(f"{a.mean():.1%}", (1, i), (42, 0), ha="right", **note)
         ax.annotate(f"{int(a.sum()):,} of {a.size:,}", (1, i), (50, 0), **note)
-    style(
-        ax, "alive share of the prunable weights", "", f"{sum(a.sum() for a in alive) / sum(a.size for a in alive):.2%} alive"
-    )
+    style(ax, "alive share of the prunable weights" if connected is None else "share of the prunable weights", "", title)
     ax.set_yticks(place, sites)
     ax.set_ylim(len(sites) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.set_xlim(0, 1)
     in_percent(ax.xaxis)
     return fig
+
+
+def _share(masks: list[np.ndarray]) -> float:
+    return sum(int(alive.sum()) for alive in masks) / sum(alive.size for alive in masks)
 
 
 def save(fig: FigureBase, path: str | os.PathLike[str]) -> None:

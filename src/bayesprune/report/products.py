@@ -9,8 +9,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 from jaxtyping import Int
 
+from bayesprune.structure.jaxprs import CALLS, called, scan_parts
+
 PRODUCTS = ("dot_general", "conv_general_dilated")
-CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 
 
 class Known(NamedTuple):
@@ -58,7 +59,7 @@ def _walk(jaxpr: Any, consts: Sequence[Value], inputs: Sequence[Value]) -> Walk:
 def _step(equation: Any, inputs: list[Value]) -> Walk:
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
-        return (yield from _enter(params["jaxpr" if "jaxpr" in params else "call_jaxpr"], inputs))
+        return (yield from _enter(called(params), inputs))
     if name == "scan":
         return (yield from _scan(params, inputs))
     if name == "cond" and inputs[0] is not None:
@@ -86,7 +87,7 @@ def _enter(inner: Any, inputs: Sequence[Value]) -> Walk:
 
 def _scan(params: dict[str, Any], inputs: list[Value]) -> Walk:
     """Every turn by itself: each may take another slice of the weights."""
-    consts, carry, xs = _parts(params, inputs)
+    consts, carry, xs = scan_parts(params, inputs)
     carried = len(carry)
     turns = range(params["length"])
     collected: list[list[Value]] = []
@@ -98,15 +99,6 @@ def _scan(params: dict[str, Any], inputs: list[Value]) -> Walk:
     ordered = collected[::-1] if params["reverse"] else collected
     count = len(params["jaxpr"].jaxpr.outvars) - carried
     return carry + [_stacked([outputs[i] for outputs in ordered]) for i in range(count)]
-
-
-def _parts(params: dict[str, Any], inputs: list[Value]) -> tuple[list[Value], list[Value], list[Value]]:
-    """The inputs of a scan that stay, that are carried from turn to turn, and that are cut into slices."""
-    if "ft_in" in params:  # JAX 0.11 and later
-        fixed, carry, slices = params["ft_in"].update(inputs).unpack()
-        return list(fixed), list(carry), list(slices)
-    fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-    return inputs[:fixed], inputs[fixed:carried], inputs[carried:]
 
 
 def _stacked(values: list[Value]) -> Value:

@@ -131,7 +131,7 @@ def _combinations(recorder: Recorder, operands: list[Value]) -> Labels:
     count = int(code.max(initial=-1)) + 1
     mixed = np.zeros(count, bool)
     mixed[code.ravel()] = blend.ravel()
-    return recorder.new((count,), mixed & (not weights))[code]
+    return np.asarray(recorder.new((count,), mixed & (not weights))[code])
 
 
 def _write(recorder: Recorder, target: Labels, factors: list[Value]) -> None:

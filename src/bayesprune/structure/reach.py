@@ -39,7 +39,7 @@ def _carried(graph: Graph, alive: Mapping[str, Alive]) -> Flags:
     carried = np.zeros(graph.num_signals + 1, bool)  # the last, which -1 shows, stands for exact zeros
     carried[CONSTANT] = True
     for terms in graph.terms:
-        _mark(carried, terms.target, _factor(terms, alive) & _meets(terms, carried))
+        _mark(carried, terms.target, _factor(terms, alive) & _met(terms, carried))
     return carried
 
 
@@ -47,13 +47,14 @@ def _used(graph: Graph, alive: Mapping[str, Alive], carried: Flags) -> dict[str,
     """Which weights an output depends on, going against the data."""
     needed = np.zeros_like(carried)
     needed[graph.outputs] = True
+    needed[NOTHING] = False
     used = {site: np.zeros(values.shape, bool) for site, values in alive.items()}
     for terms in reversed(graph.terms):
         wanted = needed[terms.target]
         if terms.site in used:
-            met = (wanted & _meets(terms, carried)).any(axis=0)  # classes come first
-            used[terms.site] |= alive[terms.site] & met
-        wanted = _factor(terms, alive) & wanted
+            meets = (wanted & _met(terms, carried)).any(axis=0)  # classes come first
+            used[terms.site] |= alive[terms.site] & meets
+        wanted = wanted & _factor(terms, alive)
         if terms.other is None:
             _mark(needed, terms.source, wanted)
         else:
@@ -62,14 +63,14 @@ def _used(graph: Graph, alive: Mapping[str, Alive], carried: Flags) -> dict[str,
     return used
 
 
-def _meets(terms: Terms, carried: Flags) -> Alive:
+def _met(terms: Terms, carried: Flags) -> Any:
     """Where what a term's weight is multiplied by may differ from zero."""
     return carried[terms.source] if terms.other is None else carried[terms.source] & carried[terms.other]
 
 
-def _mark(flags: Flags, labels: Labels, there: Alive) -> None:
+def _mark(flags: Flags, labels: Labels, there: Any) -> None:
     """Set the flags of labels where it holds; anywhere along the axes along which the labels stay the same."""
-    there = np.broadcast_to(there, np.broadcast_shapes(there.shape, labels.shape))
+    there = np.broadcast_to(there, np.broadcast_shapes(np.shape(there), labels.shape))
     extra = there.ndim - labels.ndim
     axes = (*range(extra), *(extra + axis for axis, size in enumerate(labels.shape) if size == 1))
     flags[labels[there.any(axis=axes).reshape(labels.shape)]] = True

@@ -11,6 +11,8 @@ from jax.extend.core import ClosedJaxpr, Literal
 from bayesprune.structure import movement
 from bayesprune.structure.elementwise import read_elementwise
 from bayesprune.structure.graph import Graph
+from bayesprune.structure.jaxprs import CALLS, called
+from bayesprune.structure.loops import read_roles, read_scan
 from bayesprune.structure.monomials import ELEMENTWISE
 from bayesprune.structure.movement import NOTHING
 from bayesprune.structure.products import depending_on, opaque, read_convolution, read_gather, read_product
@@ -18,9 +20,8 @@ from bayesprune.structure.recorder import Recorder
 from bayesprune.structure.roles import roles
 from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
-CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 REDUCTIONS = frozenset(["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"])
-ALONG_AN_AXIS = frozenset(["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+ALONG_AN_AXIS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
 WINDOWS = frozenset(["reduce_window_sum", "reduce_window_max", "reduce_window_min"])
 
 
@@ -32,7 +33,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
     output. Nothing is computed: only shapes are looked at.
 
     Followed are matrix products, convolutions, look-ups, everything entry by entry, everything that moves entries, sums and
-    maxima over axes and windows, branches, and calls. What is not followed is named in ``graph.unfollowed``.
+    maxima over axes and windows, branches, short scans, and calls. What is not is named in ``graph.unfollowed``.
     """
     recorder = Recorder(list(sites), list(sites.values()))
     weights: list[Value] = [recorder.view(site) for site in range(len(sites))]
@@ -80,7 +81,7 @@ class _Walk:
     def step(self, equation: Any, inputs: list[Value]) -> list[Value]:
         name, params = equation.primitive.name, equation.params
         if name in CALLS:
-            return self.closed(params["jaxpr" if "jaxpr" in params else "call_jaxpr"], inputs)
+            return self.closed(called(params), inputs)
         if name in ELEMENTWISE:
             return [read_elementwise(self.recorder, name, params, inputs)]
         shapes = [tuple(atom.aval.shape) for atom in equation.invars]
@@ -123,7 +124,10 @@ class _Walk:
             return self.sliced(inputs, shapes[0], params["slice_sizes"])
         if name == "cond":
             return self.branches(params["branches"], inputs)
-        return None
+        turns = read_scan(params, inputs, self.closed, self.concatenated) if name == "scan" else None
+        if turns is None:
+            read_roles(name, params, inputs, self.closed)
+        return turns
 
     def signals(self, value: Value, reason: str) -> Signals:
         return self.recorder.as_signals(value, reason) if isinstance(value, Weights) else value

@@ -29,6 +29,7 @@ class Recorder:
         self.behind: dict[int, int] = {}  # kernel -> weights that its inputs depend on
         self.trailing: dict[int, int] = {}  # weight applied entry by entry -> heads of what it is applied to
         self.unfollowed: dict[str, str] = {}
+        self._targets: dict[int, Labels] = {}
         self._blend = np.zeros(1024, bool)
         self._blend[CONSTANT] = True
         self.num_signals = 1
@@ -45,7 +46,7 @@ class Recorder:
 
     def blend(self, labels: Labels) -> np.ndarray:
         """Whether a signal is no unit of its own: a mixture of several, a constant, or nothing."""
-        return self._blend[labels] | (labels == NOTHING)
+        return np.asarray(self._blend[labels] | (labels == NOTHING))
 
     @property
     def all_blends(self) -> np.ndarray:
@@ -120,6 +121,9 @@ class Recorder:
     def _write(self, site: int, arrays: list[Labels], solid: bool) -> None:
         target, source, other = (*arrays, None)[:3]
         assert target is not None and source is not None
+        first = self._targets.setdefault(site, target)
+        if first is not target and first.shape == target.shape:  # used again the same way, as by the next turn of a loop
+            self.tie(first, target)
         self.terms.append(Terms(target, source, other, self.names[site], solid))
 
     def as_signals(self, weights: Weights, reason: str) -> Signals:

@@ -9,9 +9,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayesprune.structure.graph import Graph
-from bayesprune.structure.movement import NOTHING, Labels
+from bayesprune.structure.movement import NOTHING
 
 Numbers = Int[np.ndarray, "..."]
+NONE, UNSEEN = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +37,18 @@ def units(graph: Graph) -> Units:
     Ties that hold all outputs of one kernel together make no unit, for without it nothing would be left: what belongs to them
     has -1. So have arrays that are not followed, and those whose entries serve several units, as a kernel over positions does.
     """
-    classes = _classes(graph)
-    made, read = (_first_use(graph, side) for side in ("target", "source"))
-    classes = np.append(np.where(np.isin(classes, _barred(graph, classes, made)), -1, classes), -1)
-    shapes = {site: role.shape for site, role in graph.roles.items()}
-    own = {site: _of_entries(made.get(site), classes, shape) for site, shape in shapes.items()}
-    ordered = dict.fromkeys(one for labels in own.values() for one in np.unique(labels[labels >= 0]).tolist())
-    numbers = np.full(graph.num_signals + 1, -1, np.int32)  # the last, which -1 shows, for none
+    classes = np.append(_classes(graph), NONE)
+    made, read = (_of_entries(graph, side, classes) for side in ("target", "source"))
+    barred = _barred(graph, classes, made)
+    own = {site: np.where(np.isin(found, barred), NONE, found) for site, found in made.items()}
+    ordered = dict.fromkeys(one for found in own.values() for one in np.unique(found[found >= 0]).tolist())
+    numbers = np.full(graph.num_signals + 1, NONE, np.int32)  # the last, which -1 shows, for none
     numbers[list(ordered)] = np.arange(len(ordered))
-    producers = {site: numbers[labels] for site, labels in own.items()}
-    consumers = {site: numbers[_of_entries(read.get(site), classes, shape)] for site, shape in shapes.items()}
-    return Units(_in_full(producers, shapes), _in_full(consumers, shapes), len(ordered))
+    shapes = {site: role.shape for site, role in graph.roles.items()}
+    producers, consumers = (
+        {site: np.broadcast_to(numbers[found[site]], shape) for site, shape in shapes.items()} for found in (own, read)
+    )
+    return Units(producers, consumers, len(ordered))
 
 
 def _classes(graph: Graph) -> Numbers:
@@ -56,35 +58,34 @@ def _classes(graph: Graph) -> Numbers:
     return connected_components(joined, directed=False)[1]
 
 
-def _first_use(graph: Graph, side: str) -> dict[str, Labels]:
-    """For each site that is followed, the signals of its first use: (classes, *shape), as far as they differ."""
-    found: dict[str, Labels] = {}
+def _of_entries(graph: Graph, side: str, classes: Numbers) -> dict[str, Numbers]:
+    """The class that each entry of each site makes or reads at its first use; -1: none, several, or not followed.
+
+    A use that reads nothing but zeros, as of the state that a loop starts from, is none. Arrays broadcast to the site's shape.
+    """
+    found = {site: np.full((1,) * len(role.shape), UNSEEN) for site, role in graph.roles.items()}
     for terms in graph.terms:
-        if terms.site and terms.site not in graph.unfollowed:
-            found.setdefault(terms.site, getattr(terms, side))
-    return found
+        if terms.site and terms.site not in graph.unfollowed and (terms.source != NOTHING).any():
+            before = found[terms.site]
+            if (before == UNSEEN).any():
+                here = (terms.target != NOTHING).any(axis=0)
+                now = np.where(here, _common(classes[getattr(terms, side)]), UNSEEN)
+                found[terms.site] = np.where(before == UNSEEN, now, before)
+    return {site: np.where(numbers == UNSEEN, NONE, numbers) for site, numbers in found.items()}
 
 
-def _barred(graph: Graph, classes: Numbers, made: dict[str, Labels]) -> Numbers:
+def _common(found: Numbers) -> Numbers:
+    """What all rows agree on, rows of nothing left out, else -1."""
+    highest = found.max(axis=0)
+    lowest = np.where(found < 0, highest, found).min(axis=0)
+    return np.where(highest == lowest, highest, NONE)
+
+
+def _barred(graph: Graph, classes: Numbers, made: dict[str, Numbers]) -> Numbers:
     """Classes that are no units: the network's outputs, mixtures, and all outputs of one kernel together."""
-    of_outputs = graph.outputs[graph.outputs != NOTHING]
-    barred = [classes[of_outputs], classes[graph.blend]]
-    for site, labels in made.items():
-        role, found = graph.roles[site], np.unique(classes[labels[labels != NOTHING]])
+    barred = [classes[graph.outputs], classes[:-1][graph.blend]]
+    for site, numbers in made.items():
+        role, found = graph.roles[site], np.unique(numbers)
         if role.inputs and len(found) == 1 and math.prod(role.shape[axis] for axis in role.outputs) > 1:
             barred.append(found)
     return np.concatenate(barred)
-
-
-def _of_entries(labels: Labels | None, classes: Numbers, shape: tuple[int, ...]) -> Numbers:
-    """The one class of each entry, -1 where it has none or several."""
-    if labels is None:
-        return np.full((1,) * len(shape), -1)
-    found = classes[labels]
-    highest = found.max(axis=0)
-    lowest = np.where(found < 0, highest, found).min(axis=0)
-    return np.where(highest == lowest, highest, -1)
-
-
-def _in_full(numbers: dict[str, Numbers], shapes: dict[str, tuple[int, ...]]) -> dict[str, Numbers]:
-    return {site: np.broadcast_to(found, shapes[site]) for site, found in numbers.items()}

@@ -1,0 +1,176 @@
+"""`fit_svi`: stochastic variational inference in one compiled loop; pruning, evaluation, checkpoints between chunks."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from numpyro.infer import ELBO
+
+from bayesprune.core.checks import as_params, check_integer, check_key
+from bayesprune.core.schedules import Constant
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Sparsifier
+from bayesprune.infer import door
+from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.predict import check_bnn
+from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Program
+from bayesprune.train.course import Periods, Training
+from bayesprune.train.fingerprint import fingerprint
+from bayesprune.train.history import Record
+from bayesprune.train.interruption import interruption
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.loop import as_it_is, compile_loop
+from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.recipe import make_recipe
+from bayesprune.train.result import FitResult, KeepAll, Moment
+from bayesprune.train.resume import open_checkpoints
+from bayesprune.train.sites import Example
+from bayesprune.train.standing import Standing
+from bayesprune.train.start import dead_so_far, set_up_guide, start_mask, start_params, start_storage
+from bayesprune.train.stopping import EarlyStop, NeverStop
+
+
+def fit_svi(
+    rng_key: Any,
+    program: BNN | Program | Any,
+    data: Any,
+    *,
+    num_steps: int,
+    batch_size: int | None = None,
+    optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
+    sparsifier: Sparsifier | Any = KeepAll(),
+    every: int | None = None,
+    estimator: str | ELBO = "weight",
+    num_particles: int = 1,
+    kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
+    mask: dict[str, Any] | Any = None,
+    init_params: dict[str, Any] | Any = None,
+    eval_data: Any = None,
+    eval_every: int | None = None,
+    eval_samples: int = 20,
+    early_stop: EarlyStop | NeverStop | Any = NeverStop(),
+    callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+    storage: str = "masked",
+    remat: bool = False,
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
+) -> FitResult:
+    """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
+
+    Minimises  KL(q || p) - (n / batch) sum_batch E_q log p(y | x, w)  by ``optimizer``, one step for each minibatch; the
+    gradient handed to the optimizer is of this loss divided by n. All steps run in one compiled loop; a mask that changes never
+    compiles it again. Runs with the same key are equal bit by bit, interrupted or not.
+
+    Args:
+        rng_key: a JAX random key.
+        program: a `BNN`, or a `Program` of NumPyro callables of (x, y).
+        data: a data set with fields x (rows, ...) and y (rows, ...).
+        num_steps: optimiser steps.
+        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
+        optimizer: any optax transformation, or a kernel of `bayesprune.kernels`; clip gradients by chaining
+            ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing.
+        sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
+            a warning says so where that is never).
+        every: steps between prunings; one epoch if None.
+        estimator: "weight", "local" (local reparameterisation), or a NumPyro ELBO object.
+        num_particles: draws of the latent variables in each step.
+        kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`.
+        mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
+        init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
+            were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
+        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
+        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
+        callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned.
+        checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
+            there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
+        mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
+        storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
+            optimiser state are vectors of their number, with the same results to rounding if the optimiser treats every
+            entry alone (LAMB and Adafactor do not). For a sparsifier that keeps the counts of every array, such as
+            `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
+        remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
+            the rest again: less memory at once, the same results to rounding, often slower steps. On a CPU XLA's default order
+            of work takes the gain back; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false has another.
+        augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.
+        progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
+
+    Returns:
+        A `FitResult`.
+
+    Raises:
+        ValueError, TypeError: bad data or settings, by name, before anything is trained.
+        InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt.
+        DivergedError: the loss stopped being finite; carries the last finite parameters.
+        OSError: the checkpoint folder cannot be written, or another process, which it names, is at work there.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=4, batch_size=64, sparsifier=bp.methods.BMR(), every=2)
+        >>> fit.losses.shape, int(fit.history["prune/step"][0])
+        ((4,), 2)
+
+    Source: Hoffman et al. (2013) for the stochastic bound; Marković et al. (2024), Algorithm 1, for pruning on the way.
+    """
+    rng_key = check_key(rng_key)
+    check_integer(num_steps, "num_steps")
+    door.check_parts(program, sparsifier, early_stop)
+    door.check_optimizer(optimizer)
+    kl_weight, callbacks = door.as_schedule(kl_weight), door.as_callbacks(callbacks)
+    init_params = None if init_params is None else as_params(init_params, "init_params")
+    data = door.check_program_data(program, data, "data")
+    if eval_data is not None:
+        check_bnn(program)
+        eval_data = door.check_program_data(program, eval_data, "eval_data")
+    elif not isinstance(early_stop, NeverStop):
+        raise ValueError("early_stop watches the evaluation on eval_data, and there is none: give eval_data=Dataset(x, y).")
+    batch = door.check_batch(batch_size, data.x.shape[0])
+    periods = Periods.of(
+        num_steps,
+        epoch=-(-data.x.shape[0] // batch),
+        every=(not isinstance(sparsifier, KeepAll), every),
+        eval_every=(eval_data is not None, eval_every),
+        checkpoint_every=(checkpoint is not None, checkpoint_every),
+    )
+    door.check_acts(periods.every, num_steps)
+    mesh = door.automatic(mesh)
+    data = door.spread(data, batch, mesh)
+    set_up_guide(rng_key, program, data)
+    example = Example.of(data)
+    recipe = make_recipe(
+        program, example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
+        num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
+    )  # fmt: skip
+    decisive = {
+        "data": data, "mask": mask, "init_params": init_params, "storage": storage, "every": periods.every,
+        "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
+    }  # fmt: skip
+    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
+    loop = compile_loop(recipe, example)
+    first = loop.init(rng_key, data)
+    carry = start_params(first, init_params, loop)
+    known = by_one_thread(program.meanings)(data)
+    if init_params is not None and mask is None:
+        mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
+    sparse = start_mask(rng_key, sparsifier, program.read(loop.constrain(carry.params) | known), mask)
+    loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
+    checkpoints = checkpoints.of_traces(
+        lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
+    )
+    with checkpoints.alone():
+        standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
+        with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
+            training = Training(
+                program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, callbacks,
+                interruption(checkpoint), known, evaluate,
+            )  # fmt: skip
+            return training.run(standing, record)

@@ -1,0 +1,151 @@
+"""Local reparameterisation as a program transformation: a network of Gaussian weights that samples its outputs.
+
+A network is traced with plain arrays and looked through: `settle` finds the weights for which noise at the outputs has the
+law of a sampled weight (see `dependence`) and those that are drawn once instead; then `_run` goes through the trace a second
+time, with numbers. Drawing is always right, and costs what it costs in weight sampling: gradients that vary more.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Literal
+from jax.extend.core import primitives as prims
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
+from bayesprune.model.transforms.gaussian_array import Gaussian, bind, image, outputs
+from bayesprune.model.transforms.lower import plain_convolutions
+from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
+
+SHARED = ("convolutions", "draw")
+
+
+def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callable[..., Any]:
+    """``fn(weights, *data)`` with `Gaussian` arrays in ``weights``: noise where they meet data, one per output.
+
+    y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2). Pure: the same arguments give the same noises.
+
+    Args:
+        fn: a function of a tree of weights (`Gaussian` or plain arrays) and of data. Rows are counted by the first axis of the
+            first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
+        shared: ``"convolutions"`` has the customary noise for every position of a convolution; ``"draw"`` draws a kernel once.
+
+    Whatever has rows in the result has, row by row, the law it has under sampled weights; sums over rows have its mean. To be
+    inside `jax.grad` and `jax.jit`; a `jax.vmap` over examples belongs into ``fn``.
+
+    Raises:
+        ValueError: ``shared`` is an unknown name.
+
+    >>> import jax.numpy as jnp
+    >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> local_noise(lambda w, x: x @ w)(weight, jnp.ones((5, 3))).shape
+    (5, 2)
+
+    Source: Kingma, Salimans and Welling (2015), Variational dropout and the local reparameterization trick, eq. 6.
+    """
+    if shared not in SHARED:
+        raise unknown_name("shared", shared, SHARED)
+
+    def run(weights: Any, *data: Any, **named: Any) -> Any:
+        values, tree = jax.tree.flatten((weights, data, named), is_leaf=_is_gaussian)
+        dynamic = [i for i, value in enumerate(values) if _is_gaussian(value) or hasattr(value, "dtype")]
+        result_tree: list[Any] = []
+
+        def of_arrays(*arrays: Any) -> list[Any]:
+            given = dict(zip(dynamic, arrays, strict=True))
+            weights, data, named = jax.tree.unflatten(tree, [given.get(i, value) for i, value in enumerate(values)])
+            results, tree_of_results = jax.tree.flatten(fn(weights, *data, **named))
+            result_tree.append(tree_of_results)
+            return results
+
+        with plain_convolutions():  # that they can be seen in the trace
+            closed = jax.make_jaxpr(of_arrays)(*(_plain(values[i]) for i in dynamic))
+        kinds = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
+        kinds, inputs = [kinds[i] for i in dynamic], [values[i] for i in dynamic]
+        drawn = settle(closed.jaxpr, kinds, shared)
+        inputs = [
+            v.materialise() if kind in {Image(site) for site in drawn} else v for v, kind in zip(inputs, kinds, strict=True)
+        ]
+        results, _ = _run(Ledger(shared, drawn), closed.jaxpr, closed.consts, inputs, kinds)
+        return jax.tree.unflatten(result_tree[-1], results)
+
+    return run
+
+
+def _is_gaussian(value: Any) -> bool:
+    return isinstance(value, Gaussian)
+
+
+def _plain(value: Any) -> Any:
+    return value.loc if _is_gaussian(value) else value
+
+
+def _first_kinds(values: Sequence[Any], num_weights: int) -> list[Kind]:
+    """Of Gaussians, images by their place; of data, the axis of their rows."""
+    arrays = [i for i, value in enumerate(values) if i >= num_weights and len(getattr(value, "shape", ()))]
+    by_row = {i for i in arrays if values[i].shape[0] == values[arrays[0]].shape[0]}
+    return [Image(i) if _is_gaussian(value) else Dependence(0 if i in by_row else None) for i, value in enumerate(values)]
+
+
+def _run(
+    ledger: Ledger, jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], kinds: Sequence[Kind]
+) -> tuple[list[Any], list[Kind]]:
+    """A program's results, and their kinds."""
+    known: dict[Any, Kind] = dict(zip(jaxpr.invars, kinds, strict=True))
+    at: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
+    read = lambda variables: [v.val if isinstance(v, Literal) else at[v] for v in variables]  # noqa: E731
+    for equation in jaxpr.eqns:
+        done, found = _run_equation(ledger, jaxpr, equation, read(equation.invars), read_kinds(ledger, known, equation.invars))
+        at |= zip(equation.outvars, done, strict=True)
+        known |= zip(equation.outvars, found, strict=True)
+    return read(jaxpr.outvars), read_kinds(ledger, known, jaxpr.outvars)
+
+
+def _run_equation(
+    ledger: Ledger, jaxpr: Any, equation: Any, values: list[Any], kinds: list[Kind]
+) -> tuple[list[Any], list[Kind]]:
+    """An equation's results, and their kinds."""
+    images = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Image)]
+    if equation.primitive in CALLS and (images or _has_convolution(program_of(equation)[0])):
+        return _run_call(ledger, equation, values, kinds)
+    found = kinds_of(ledger, equation, kinds)
+    if not images:
+        return _again(jaxpr, equation, values), found
+    ((place, weight),) = images
+    if isinstance(result := found[0], Image):
+        return [image(equation, values, place)], found
+    number = next(use.number for use in result.uses if use.site == weight.site)
+    return [outputs(equation, values, place, number)], found
+
+
+def _again(jaxpr: Any, equation: Any, values: list[Any]) -> list[Any]:
+    """The results of an equation without weights, one of a program's."""
+    if equation.primitive.name == "conv_general_dilated":
+        return [bind(equation, values)]
+    # A function that brings its derivative has no primitive's parameters: a program of this one equation knows what to do.
+    operands = {v: value for v, value in zip(equation.invars, values, strict=True) if not isinstance(v, Literal)}
+    program = jaxpr.replace(constvars=(), invars=list(operands), outvars=equation.outvars, eqns=[equation])
+    return jax.core.eval_jaxpr(program, (), *operands.values())
+
+
+def _run_call(ledger: Ledger, equation: Any, values: list[Any], kinds: list[Kind]) -> tuple[list[Any], list[Kind]]:
+    """A jitted part is unrolled, its cached trace knows nothing of noise; a checkpoint stays one."""
+    jaxpr, consts = program_of(equation)
+    found: list[Kind] = []
+
+    def inside(*values: Any) -> list[Any]:
+        results, found[:] = _run(ledger, jaxpr, consts, values, kinds)
+        return results
+
+    if equation.primitive is prims.remat_p:
+        kept = {name: equation.params[name] for name in ("prevent_cse", "policy")}
+        return jax.checkpoint(inside, **kept)(*values), found
+    return inside(*values), found
+
+
+def _has_convolution(jaxpr: Any) -> bool:
+    """Whether there is a convolution to be done the quick way."""
+    inner = (program_of(equation) for equation in jaxpr.eqns if equation.primitive in CALLS)
+    here = any(equation.primitive.name == "conv_general_dilated" for equation in jaxpr.eqns)
+    return here or any(_has_convolution(program[0]) for program in inner)

@@ -1,0 +1,119 @@
+"""Run the convolutions of any net through :mod:`bayesprune.model.transforms.convolution`, without touching the net."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import quax
+from jax import lax
+from jaxtyping import Array, ArrayLike, Inexact
+
+from bayesprune.model.transforms.convolution import conv_general_dilated
+from bayesprune.model.transforms.quaxify import quaxified
+
+_plain: ContextVar[bool] = ContextVar("bayesprune_plain_convolutions", default=False)
+
+
+class Lowered(quax.ArrayValue):
+    """An array that asks for the quick convolution, and is in every other operation the plain array it holds.
+
+    Casts, reshapes, transposes and broadcasts keep the wish; arithmetic drops it.
+
+    Example:
+        >>> import jax.numpy as jnp, quax
+        >>> quax.quaxify(lambda w: w + 1.0)(Lowered(jnp.zeros(2)))
+        Array([1., 1.], dtype=float32)
+    """
+
+    value: Inexact[Array, "..."]
+
+    def aval(self) -> jax.core.ShapedArray:
+        """Shape and dtype of the array inside."""
+        return jax.core.ShapedArray(self.value.shape, self.value.dtype)
+
+    def materialise(self) -> Array:
+        """The plain array."""
+        return self.value
+
+
+@quax.register(lax.conv_general_dilated_p)
+def _(lhs: ArrayLike, rhs: Lowered, **params: Any) -> Array:
+    return conv_general_dilated(jnp.asarray(lhs), rhs.value, **params)
+
+
+@quax.register(lax.conv_general_dilated_p)
+def _(lhs: Lowered, rhs: ArrayLike, **params: Any) -> Array:
+    return conv_general_dilated(lhs.value, jnp.asarray(rhs), **params)
+
+
+@quax.register(lax.conv_general_dilated_p)
+def _(lhs: Lowered, rhs: Lowered, **params: Any) -> Array:
+    return conv_general_dilated(lhs.value, rhs.value, **params)
+
+
+def _keep(primitive: Any) -> None:
+    """Let one operation on one array hand its result on as ``Lowered``."""
+
+    @quax.register(primitive)
+    def _(value: Lowered, **params: Any) -> Lowered:
+        return Lowered(primitive.bind(value.value, **params))
+
+
+for _primitive in (lax.broadcast_in_dim_p, lax.convert_element_type_p, lax.reshape_p, lax.squeeze_p, lax.transpose_p):
+    _keep(_primitive)
+
+
+@contextlib.contextmanager
+def plain_convolutions() -> Iterator[None]:
+    """Leave the convolutions of lowered nets to JAX: for a trace to be read, whose reader does them the quick way."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def _wrap(leaf: Any) -> Any:
+    # A value under somebody's own `quax.quaxify` has rules of its own, or may have.
+    # Quax does not export the type under which it hands such values to a function: its module tells it.
+    if type(leaf).__module__.partition(".")[0] == "quax":
+        return leaf
+    return Lowered(leaf) if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
+
+
+def _unwrap(leaf: Any) -> Any:
+    return leaf.value if isinstance(leaf, Lowered) else leaf
+
+
+def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The function ``apply(params, *args)`` with every convolution of a parameter done by :func:`conv_general_dilated`.
+
+    Args:
+        apply: a function whose first argument is a tree of parameters, such as ``module.apply`` of Flax linen, or
+            ``lambda net, x: jax.vmap(net)(x)`` for an Equinox net.
+
+    Returns:
+        A function of the same arguments and results; gradients, ``vmap`` and ``jit`` work as before.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from flax import linen
+        >>> net = linen.Conv(features=4, kernel_size=(3, 3))
+        >>> images = jnp.ones((2, 8, 8, 1))
+        >>> params = net.init(jax.random.key(0), images)
+        >>> lower_convolutions(net.apply)(params, images).shape
+        (2, 8, 8, 4)
+    """
+
+    @functools.wraps(apply)
+    def lowered(params: Any, *args: Any, **kwargs: Any) -> Any:
+        if _plain.get():
+            return apply(params, *args, **kwargs)
+        out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
+        return jax.tree.map(_unwrap, out, is_leaf=lambda leaf: isinstance(leaf, Lowered))
+
+    return lowered

@@ -1,0 +1,155 @@
+"""One pruning pass over finished parameters: any sparsifier, any mean-field posterior."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core import masks, trees
+from bayesprune.core.checks import check_mask, check_positive, check_site
+from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
+from bayesprune.posteriors import params as numpyro_params
+from bayesprune.prune.bookkeeping import fill_unknown
+from bayesprune.prune.needs import check_needs, needs_of
+
+
+def prune_once(
+    params: Any,
+    sparsifier: Sparsifier,
+    *,
+    program: Any = None,
+    data: Any = None,
+    prior_scale: Any = None,
+    prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
+    mask: PyTree | None = None,
+    rng_key: jax.Array | None = None,
+    read: Callable[[Any], Any] = numpyro_params.read,
+) -> Pruned:
+    """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are; `jax.jit` takes it too.
+
+    Args:
+        params: NumPyro parameters of `fit_svi`; others with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (of an
+            `AutoNormal`), of which every array counts as weights under an unknown prior unless ``program`` says better; or any
+            tree whose nodes are `MeanField` or `SpikeSlab`.
+        sparsifier: a method of `bayesprune.methods`.
+        program: the `BNN` or `Program` that was fitted. It says which sites are weights (never those of positive or bounded
+            support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit.
+        data: rows (x, y) such as a hand-written `Program` was fitted to: its model is run on them to be read.
+        prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what the
+            nodes say: one number, or site -> number or array.
+        prunable: predicate on (path, shape); the sites it refuses are not in the mask.
+        mask: weights that are already dead, False; those at loc = scale = 0 are taken as dead anyway.
+        rng_key: for a sparsifier that draws.
+        read: how NumPyro parameters become a posterior, where there is no ``program``.
+
+    Returns:
+        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
+
+    Raises:
+        ValueError: the sparsifier reactivates weights, or needs what this posterior does not have; there is no mean-field
+            posterior in ``params``, a scale is negative, a prior's scale is not positive, or a site of ``mask`` or
+            ``prior_scale`` is unknown or of another shape, or a mask is not boolean.
+        TypeError: the sparsifier reads another kind of nodes.
+    """
+    if needs_of(sparsifier).renewal:
+        raise ValueError(
+            f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "
+            "train with fit_svi(..., sparsifier=...), or cut at once with methods.SNR(density)."
+        )
+    nodes = _nodes(params, read if program is None else functools.partial(_ask, program, data))
+    chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
+    if not chosen:
+        raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
+    chosen = _under(prior_scale, chosen, nodes)
+    check_needs(sparsifier, chosen)
+    rng_key = jax.random.key(0) if rng_key is None else rng_key
+    given = {} if mask is None else check_mask(trees.flatten(mask), _shapes(nodes))
+    alive = {path: given.get(path, jnp.array(True)) & ~_gone(node) for path, node in chosen.items()}
+    state = sparsifier.init(rng_key, chosen)._replace(mask=alive)
+    state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state)
+    return _result(params, chosen, state, fill_unknown(info))
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(sparsifier: Any, groups: Any) -> Callable[..., tuple[SparseState, Any]]:
+    """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call."""
+
+    def step(rng_key: jax.Array, posterior: Any, state: SparseState) -> tuple[SparseState, Any]:
+        gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
+        return sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
+
+    return jax.jit(step)
+
+
+def _ask(program: Any, data: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """What the program says of its own parameters."""
+    return program.read(params | program.describe(params, data))
+
+
+def _groups(sparsifier: Any, program: Any) -> Any:
+    """The groups that a sparsifier needs, where there is a network to ask."""
+    name = needs_of(sparsifier).groups
+    return program.groups(name) if name and program is not None else None
+
+
+def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
+    """Posterior nodes by path, checked."""
+    if hasattr(params, "params") and hasattr(params, "losses"):
+        raise TypeError(f"params must be parameters, got a whole {type(params).__name__}: pass its .params.")
+    found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else read(params)
+    nodes = {path: node for path, node in found.items() if trees.is_node(node)}
+    if not nodes:
+        raise ValueError(
+            "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi "
+            "with posterior='mean_field', or NumPyro's AutoNormal), or a tree of bp.MeanField; got "
+            f"{', '.join(map(str, list(params)[:6])) if isinstance(params, dict) else type(params).__name__}."
+        )
+    for path, node in nodes.items():
+        if jnp.shape(node.loc) != jnp.shape(node.scale):
+            raise ValueError(
+                f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}."
+            )
+        proper = jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))
+        # Inside `jax.jit` there are no values to look at yet.
+        if not isinstance(proper, jax.core.Tracer) and not proper:
+            raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
+    return nodes
+
+
+def _gone(node: Any) -> Any:
+    """Weights that an earlier pass has cut: nothing is left of their posterior."""
+    return (node.loc == 0) & (node.scale == 0)
+
+
+def _has_nodes(params: dict[str, Any]) -> bool:
+    return any(trees.is_node(leaf) for leaf in jax.tree.leaves(params, is_leaf=trees.is_node))
+
+
+def _shapes(nodes: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {path: trees.shape(node) for path, node in nodes.items()}
+
+
+def _under(prior_scale: Any, chosen: dict[str, Any], nodes: dict[str, Any]) -> dict[str, Any]:
+    """The chosen nodes under the prior that was given; as they are for None."""
+    if prior_scale is None:
+        return chosen
+    if not isinstance(prior_scale, dict):
+        prior_scale = dict.fromkeys(chosen, prior_scale)
+    for path, value in prior_scale.items():
+        check_site("prior_scale", path, value, _shapes(nodes), spread=True)
+        check_positive(value, f"prior_scale of {path!r}")
+    missing = sorted(chosen.keys() - prior_scale.keys())
+    if missing:
+        raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")
+    widths = {path: jnp.asarray(prior_scale[path], float) for path in chosen}
+    return {p: n if isinstance(n, SpikeSlab) else replace(n, prior_scale=widths[p]) for p, n in chosen.items()}
+
+
+def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any) -> Pruned:
+    if isinstance(params, dict) and not _has_nodes(params):
+        return Pruned(numpyro_params.cut(params, state.mask), state.mask, info)
+    cut = trees.merge(params, trees.flatten(params), masks.apply(state.mask, chosen))
+    return Pruned(cut, state.mask, info)

@@ -1,0 +1,119 @@
+"""What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from bayesprune.core.checks import check_integer
+from bayesprune.core.masks import density as alive_share
+from bayesprune.core.types import Dataset
+from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.infer.svi import fit_svi
+from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods import Likelihood
+from bayesprune.sklearn import cutting, network
+
+# Prediction compiles once for each number of rows it is given, so it is given few: multiples of this, and powers of two of it.
+CHUNK, LARGEST = 125, 8_000
+
+
+class SparseNetwork(BaseEstimator):
+    """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
+
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
+    def __init__(
+        self,
+        hidden: Any = (50,),
+        *,
+        prior: Any = "dirac_slab",
+        method: Any = "auto",
+        density: Any = None,
+        num_steps: Any = 3000,
+        batch_size: Any = 128,
+        learning_rate: Any = 1e-2,
+        num_samples: Any = 100,
+        activation: Any = "swish",
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.prior = prior
+        self.method = method
+        self.density = density
+        self.num_steps = num_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.num_samples = num_samples
+        self.activation = activation
+        self.random_state = random_state
+
+    @property
+    def bnn_(self) -> BNN:
+        """The fitted network, for `bayesprune.predict` and its neighbours; built anew where a pickle was opened."""
+        if "_network" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no bnn_ before fit(X, y).")
+        return network.build(self._network)
+
+    def _train(self, x: Any, y: Any, likelihood: Likelihood, num_outputs: int) -> None:
+        """Fit to standardised inputs, cut, and read off what is left; sets the fitted attributes."""
+        prior = network.read_prior(self.prior)
+        cutting.check(self.method, self.density)
+        hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
+        rate = network.read_rate(self.learning_rate)
+        check_integer(self.num_steps, "num_steps")
+        check_integer(self.num_samples, "num_samples")
+        if self.batch_size is not None:
+            check_integer(self.batch_size, "batch_size")
+        self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
+        self._scaling = _scaling_of_inputs(x)
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        fit = fit_svi(
+            jax.random.key(self._seed),
+            self.bnn_,
+            Dataset(self._scaling.apply(x), y),
+            num_steps=self.num_steps,
+            batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
+            optimizer=network.optimizer(rate),
+            progress=False,
+        )
+        sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
+        params, mask = cutting.cut(self.bnn_, fit.params, sparsifier)
+        self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask)
+        # NumPy arrays: they can be pickled, and opened where there is no such device.
+        self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
+        self.density_ = float(alive_share(mask))
+        self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
+        self.used_features_ = inputs.used
+        self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
+
+    def _streamed(self, draw: Any, x: Any) -> list[Any]:
+        """``draw`` (`predict` or `predict_draws`) for blocks of rows, the same networks for all: (result, rows that count).
+
+        Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
+        """
+        key = jax.random.fold_in(jax.random.key(self._seed), 1)
+        blocks = []
+        for first in range(0, len(x), LARGEST):
+            rows = x[first : first + LARGEST]
+            filled = rows[np.minimum(np.arange(_canonical(len(rows))), len(rows) - 1)]
+            scaled = self._scaling.apply(filled)
+            drawn = draw(key, self.bnn_, self.params_, scaled, mask=self.mask_, num_samples=self.num_samples)
+            blocks.append((drawn, len(rows)))
+        return blocks
+
+
+def _canonical(num_rows: int) -> int:
+    """The number of rows, rounded up to ``CHUNK`` times a power of two."""
+    chunks = -(-num_rows // CHUNK)
+    return CHUNK * 2 ** (chunks - 1).bit_length()
+
+
+def _scaling_of_inputs(x: Any) -> Scaling:
+    """Mean and deviation of every column; a constant column is sent to zero, whatever it holds later.
+
+    A network has learned nothing of such a column, and its weights there are as they were drawn.
+    """
+    scaling = fit_scaling(x)
+    return scaling._replace(scale=np.where(np.ptp(x, axis=0) == 0, np.inf, scaling.scale))

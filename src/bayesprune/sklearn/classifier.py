@@ -1,0 +1,57 @@
+"""The sparse Bayesian network as a scikit-learn classifier."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesprune.infer.predict import predict
+from bayesprune.model.likelihoods import Categorical
+from bayesprune.sklearn.base import SparseNetwork
+
+
+class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
+    """A sparse Bayesian multi-layer perceptron for class labels, two or more, of any type.
+
+    A `BNN` with softmax outputs is fitted by `fit_svi` to standardised columns and cut once; class probabilities are averages
+    over networks drawn from the posterior.
+
+    Args and attributes are those of `BayesianSparseRegressor`; and ``classes_``, the labels, sorted.
+
+    Example:
+        >>> import numpy as np, bayesprune as bp
+        >>> x = np.random.default_rng(0).standard_normal((60, 2))
+        >>> y = np.where(x[:, 0] > 0, "up", "down")
+        >>> model = bp.BayesianSparseClassifier(hidden=(), num_steps=300, num_samples=10, random_state=0).fit(x, y)
+        >>> model.predict([[3.0, 0.0]]).tolist(), model.predict_proba(x).shape
+        (['up'], (60, 2))
+
+    Source: as `BayesianSparseRegressor`.
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any) -> "BayesianSparseClassifier":
+        """Fit to X (rows, features), in any units, and labels y (rows,)."""
+        x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class only: {self.classes_[0]!r} in every row.")
+        self._train(x, labels.astype(np.int32), Categorical(), len(self.classes_))
+        return self
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
+        """The most probable label of each row."""
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
+
+    def predict_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
+        """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding

@@ -1,0 +1,107 @@
+"""The sparse Bayesian network as a scikit-learn regressor."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesprune.data.scaling import fit_scaling
+from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.model.likelihoods import Normal
+from bayesprune.sklearn.base import SparseNetwork
+
+Values = Float64[np.ndarray, "rows *outputs"]
+
+
+class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
+    """A sparse Bayesian multi-layer perceptron for real targets, with their uncertainty.
+
+    A `BNN` with learned Gaussian noise is fitted by `fit_svi` to standardised columns and cut once; predictions are averages
+    over networks drawn from the posterior, in the units of y.
+
+    Args:
+        hidden: units of each hidden layer; ``()`` is a linear model.
+        prior: "dirac_slab", "gaussian_slab" or "flat", or an object of `bayesprune.priors`.
+        method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
+            has evidence on its side under another; "none"; or an object of `bayesprune.methods`.
+        density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
+        num_steps: optimiser steps (AdaBelief).
+        batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
+        learning_rate: of the optimiser.
+        num_samples: networks drawn for a prediction.
+        activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
+        random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
+
+    Attributes, after ``fit``:
+        bnn_, params_, mask_: the network, its NumPyro parameters, and site -> booleans (True = alive), as `bayesprune.predict`
+            takes them (for standardised inputs).
+        density_: fraction of the prunable weights alive.
+        inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
+            of priors without gates, 1 where a living edge leaves it and else 0.
+        feature_importances_: (features,) in [0, 1], scaled connection weights (6.3), from the same gates.
+        used_features_: (features,) booleans, inputs that the network as it was cut still reads (median probability model).
+        losses_, n_iter_: negative ELBO by step, nats, and the steps taken.
+        n_features_in_, feature_names_in_: of X.
+
+    Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. Sparse matrices and weights of
+    rows are not taken. y may have several columns; they share the network and (standardised) the noise.
+
+    Example:
+        >>> import numpy as np, bayesprune as bp
+        >>> x = np.random.default_rng(0).standard_normal((60, 2))
+        >>> model = bp.BayesianSparseRegressor(hidden=(), num_steps=300, num_samples=10, random_state=0).fit(x, 3 * x[:, 0])
+        >>> mean, std = model.predict(x, return_std=True)
+        >>> mean.shape, bool((std > 0).all()), model.score(x, 3 * x[:, 0]) > 0.9
+        ((60,), True, True)
+
+    Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
+    """
+
+    def fit(self, X: Any, y: Any) -> "BayesianSparseRegressor":
+        """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units."""
+        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        y = np.asarray(y, np.float64)
+        self._outputs = y.shape[1:]
+        columns = y.reshape((len(y), -1))
+        self._target_scaling = fit_scaling(columns)
+        scaled = self._target_scaling.apply(columns)
+        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, Normal(), scaled.shape[1])
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The predictive mean of y, shape (rows,) or (rows, outputs) as in ``fit``, in the units of y.
+
+        With ``return_std`` also the standard deviation of the predictive distribution of y, of the same shape and units: the
+        spread of the networks' means and the mean variance of the noise, added.
+        """
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        if not return_std:
+            means = [drawn[:rows] for drawn, rows in self._streamed(predict, x)]
+            return self._in_units(np.concatenate(means), self._target_scaling.loc)
+        moments = [_moments(drawn[:, :rows]) for drawn, rows in self._streamed(predict_draws, x)]
+        mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
+        std = np.sqrt(variance + self._noise_variance())
+        return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
+
+    def _noise_variance(self) -> float:
+        """E[scale²] of the standardised noise, whose precision is LogNormal under the posterior."""
+        loc, scale = (float(self.params_[f"noise_precision_log_{name}"]) for name in ("loc", "scale"))
+        return float(np.exp(-loc + 0.5 * scale**2))
+
+    def _in_units(self, values: Any, loc: Any) -> Values:
+        columns = np.asarray(values, np.float64).reshape((len(values), -1)) * self._target_scaling.scale + loc
+        return columns.reshape((len(values), *self._outputs))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _moments(draws: Any) -> tuple[Any, Any]:
+    """Mean and variance over draws, (rows, outputs) each."""
+    values = np.asarray(draws, np.float64)
+    return values.mean(axis=0), values.var(axis=0)

@@ -1,0 +1,120 @@
+"""A selector of inputs for scikit-learn pipelines."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.regressor import BayesianSparseRegressor
+from bayesprune.sklearn.rules import RULES, Settings
+
+
+class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
+    """Select the inputs that a sparse Bayesian network needs.
+
+    Args:
+        estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y, with
+            its defaults (integers are labels). Its prior must have gates for "fdr" and should have them for the others.
+        rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
+            with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
+            ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
+            that beat their knockoff copies; holds the false discovery rate at ``level`` if the inputs are Gaussian.
+        level: for "fdr" and "knockoff", in (0, 1). Knockoffs can select nothing unless they select 1/level inputs.
+        fraction: for "fraction", in (0, 1].
+        fractions: for "cv", the shares to try.
+        cv: folds for "cv"; it fits cv * (1 + len(fractions)) + 1 times.
+        cv_rule: for "cv": "min", or "one_standard_error" for the smallest share within one standard error of the best.
+        shrinkage: for "knockoff", in [0, 1): share by which the inputs' estimated correlations are drawn towards 0.
+        random_state: a whole number makes the selection repeatable; None leaves it to the estimator's.
+
+    Attributes, after ``fit``:
+        support_: (features,) booleans, as ``get_support()``.
+        estimator_: the fitted network that the rule looked at; for "knockoff" its inputs are the standardised columns of X that
+            vary, then their copies.
+        fraction_choice_: for "cv", the `features.FractionChoice`. statistics_: for "knockoff", (features,), importance of the
+            input less that of its copy.
+        n_features_in_, feature_names_in_: of X.
+
+    Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting.
+
+    Example:
+        >>> import numpy as np, bayesprune as bp
+        >>> x = np.random.default_rng(0).standard_normal((60, 2))
+        >>> linear = bp.BayesianSparseRegressor(hidden=(), num_steps=300, num_samples=10)
+        >>> selector = bp.BayesianFeatureSelector(linear, random_state=0).fit(x, 3 * x[:, 0])
+        >>> selector.get_support().tolist(), selector.transform(x).shape
+        ([True, False], (60, 1))
+
+    Source: Barbieri & Berger (2004); Newton et al. (2004); Saha, Liu & Liang (2024), Algorithm 2; Barber & Candès (2015).
+    """
+
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        rule: Any = "median",
+        level: Any = 0.1,
+        fraction: Any = 0.2,
+        fractions: Any = (0.05, 0.1, 0.2, 0.5, 1.0),
+        cv: Any = 5,
+        cv_rule: Any = "min",
+        shrinkage: Any = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.level = level
+        self.fraction = fraction
+        self.fractions = fractions
+        self.cv = cv
+        self.cv_rule = cv_rule
+        self.shrinkage = shrinkage
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "BayesianFeatureSelector":
+        """Select among the columns of X (rows, features) for the targets y, labels or real."""
+        if self.rule not in RULES:
+            raise unknown_name("rule", str(self.rule), RULES)
+        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=2)
+        estimator = self._suited(y)
+        source = estimator.random_state if self.random_state is None else self.random_state
+        seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
+        settings = Settings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
+        selection = RULES[self.rule](jax.random.key(seed), estimator, x, y, settings)
+        self.support_, self.estimator_ = selection.support, selection.estimator
+        for name in ("fraction_choice_", "statistics_"):
+            if name in selection.details:
+                setattr(self, name, selection.details[name])
+            elif hasattr(self, name):  # of an earlier fit by another rule
+                delattr(self, name)
+        return self
+
+    def _suited(self, y: Any) -> SparseNetwork:
+        if self.estimator is None:
+            real = type_of_target(y, input_name="y").startswith("continuous")
+            return BayesianSparseRegressor() if real else BayesianSparseClassifier()
+        if not isinstance(self.estimator, SparseNetwork):
+            raise TypeError(
+                "estimator must be an object of BayesianSparseRegressor or BayesianSparseClassifier, or None; "
+                f"got {self.estimator!r}."
+            )
+        return self.estimator
+
+    def _get_support_mask(self) -> Bool[np.ndarray, " features"]:
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,65 @@
+"""Loops: written out turn by turn where they are short; of others only the roles of their weights are read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesprune.structure import movement
+from bayesprune.structure.jaxprs import length, scan_parts
+from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
+
+MOST_EQUATIONS = 4000  # written out; a longer loop takes seconds to read
+
+Enter = Callable[[Any, Sequence[Value]], list[Value]]  # (program, inputs) -> outputs
+Join = Callable[[list[Value], list[tuple[int, ...]], int], Value]  # concatenate along an axis
+
+
+def read_scan(params: dict[str, Any], inputs: list[Value], enter: Enter, join: Join) -> list[Value] | None:
+    """A scan, turn by turn; None if there are too many of them."""
+    if params["length"] * length(params["jaxpr"]) > MOST_EQUATIONS or not params["length"]:
+        return None
+    consts, carry, slices = scan_parts(params, inputs)
+    carried, turns = len(carry), range(params["length"])
+    collected: list[list[Value]] = []
+    for turn in reversed(turns) if params["reverse"] else turns:
+        made = enter(params["jaxpr"], [*consts, *carry, *(_slice(value, turn) for value in slices)])
+        carry = made[:carried]
+        collected.append(made[carried:])
+    ordered = collected[::-1] if params["reverse"] else collected
+    avals = params["jaxpr"].out_avals[carried:]
+    stacked = []
+    for parts, aval in zip(zip(*ordered, strict=True), avals, strict=True):
+        shapes = [(1, *aval.shape)] * len(parts)
+        stacked.append(join([_lifted(part) for part in parts], shapes, 0))
+    return [*carry, *stacked]
+
+
+def read_roles(name: str, params: dict[str, Any], inputs: list[Value], enter: Enter) -> None:
+    """One turn of a loop that is not followed, for the roles of its weights alone: all else is taken for always there."""
+    veiled = [value if isinstance(value, Weights) else replace(value, labels=_there(value)) for value in inputs]
+    if name == "scan":
+        consts, carry, slices = scan_parts(params, veiled)
+        enter(params["jaxpr"], [*consts, *carry, *(_slice(value, 0) for value in slices)])
+    if name == "while":
+        first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        enter(params["body_jaxpr"], [*veiled[first:last], *veiled[last:]])
+
+
+def _there(value: Signals) -> np.ndarray:
+    return np.full((1,) * value.labels.ndim, CONSTANT)
+
+
+def _slice(value: Value, turn: int) -> Value:
+    if isinstance(value, Weights):
+        return value.showing(value.entries[turn if value.shape[0] > 1 else 0], value.axes[1:])
+    return replace(value, labels=value.labels[turn if value.shape[0] > 1 else 0])
+
+
+def _lifted(value: Value) -> Value:
+    if isinstance(value, Weights):
+        return value.showing(value.entries[None], (0, *value.axes))
+    return replace(
+        value, labels=movement.broadcast_in_dim(value.labels, value.labels.ndim + 1, range(1, value.labels.ndim + 1))
+    )

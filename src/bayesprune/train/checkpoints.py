@@ -1,0 +1,175 @@
+"""Checkpoints: a run's state on disk, one file per saved step, complete or not there at all.
+
+What a file holds is said in `bayesprune.train.leaves`, how it is written in `bayesprune.core.files`: a run that is killed, or
+meets a full disk, leaves the checkpoint before it untouched.
+"""
+
+import errno
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.checks import check_integer
+from bayesprune.core.files import make_folder, reading, write_atomically
+from bayesprune.core.formats import read_tensors
+from bayesprune.core.types import PyTree
+from bayesprune.train import leaves
+
+_NAME = "step_{:010d}.safetensors"
+_PATTERN = re.compile(r"step_(\d{10,})\.safetensors")
+_WHAT, _REMEDY = "checkpoint", "Delete that file to resume from the one before it."
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of one run, in one folder of a local disk, the newest ``keep`` of them.
+
+    ``folder`` is made if need be and tried at once. ``keep``: how many checkpoints stay, at least 1. While a checkpoint is
+    being written there are ``keep + 1``. One run at a time may write to a folder.
+
+    Raises `OSError` when the folder cannot be made or written to, `ValueError` for an address that is not a local path or
+    for ``keep`` below 1.
+
+    >>> import jax.numpy as jnp, tempfile
+    >>> checkpoints = Checkpoints(tempfile.mkdtemp())
+    >>> checkpoints.save(100, {"w": jnp.arange(3.0)}, {"seed": 0})
+    >>> state, metadata = checkpoints.restore(checkpoints.latest(), {"w": jnp.zeros(3)})
+    >>> state["w"].tolist(), metadata
+    ([0.0, 1.0, 2.0], {'seed': 0})
+    """
+
+    folder: str | os.PathLike[str]
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        check_integer(self.keep, "keep", minimum=1)
+        if "://" in str(self.folder):
+            raise ValueError(f"folder must be on a local disk, got {str(self.folder)!r}: give a path such as 'runs/first'.")
+        object.__setattr__(self, "folder", make_folder(self.folder))
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.folder)
+
+    def _file(self, step: int) -> Path:
+        return self._folder / _NAME.format(step)
+
+    def steps(self) -> list[int]:
+        """Every step with a complete checkpoint, rising."""
+        found = (_PATTERN.fullmatch(path.name) for path in self._folder.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def latest(self) -> int | None:
+        """The last step with a complete checkpoint; None where there is none."""
+        return max(self.steps(), default=None)
+
+    def save(self, step: int, state: PyTree, metadata: dict[str, Any]) -> None:
+        """Write one checkpoint, then delete the oldest beyond ``keep``. Saving the latest step again replaces it.
+
+        ``state``: a pytree whose leaves are JAX or NumPy arrays of numbers or booleans, random keys, or Python scalars.
+        ``metadata``: anything JSON can hold; see `check_same_settings`.
+
+        Raises `OSError` when the file cannot be written (the earlier checkpoints stay), `TypeError` for a leaf or a
+        metadata entry that cannot be stored, `ValueError` for a step before the latest one.
+        """
+        check_integer(step, "step", minimum=0)
+        latest = self.latest()
+        if latest is not None and step < latest:
+            raise ValueError(
+                f"step must not lie before the latest checkpoint, got {step} and {self._folder} holds step {latest}: "
+                "restore that one, delete it, or give another folder."
+            )
+        content = leaves.encode(state, metadata)
+        try:
+            write_atomically(self._file(step), content)
+            for old in self.steps()[: -self.keep]:
+                self._file(old).unlink()
+        except OSError as error:
+            whole = "No checkpoint was saved before" if latest is None else f"The checkpoint of step {latest} is whole"
+            raise OSError(error.errno, f"{error.strerror or error} {whole}: start again when that is done.") from error
+
+    def metadata(self, step: int) -> dict[str, Any]:
+        """The metadata saved with ``step``, without reading the arrays. Raises as `restore` does."""
+        return self._read(step, with_tensors=False)[0]["metadata"]
+
+    def restore(self, step: int, target: PyTree) -> tuple[PyTree, dict[str, Any]]:
+        """Read one checkpoint back bit for bit: ``(state, metadata)``.
+
+        ``target``: a state of the same structure, for instance a fresh one. It gives the node types, decides for every leaf
+        between NumPy and JAX, and where on the devices it lies; its values are not read. A Python scalar and a 0-d array of
+        the same kind stand for each other; weak types come back as strong ones.
+
+        Raises `ValueError` naming the first leaf that differs in path, dtype, shape or kind of key; `FileNotFoundError` for
+        a step that was not saved; `DamagedFileError`, an `OSError`, for a file that is damaged.
+        """
+        path, (manifest, tensors) = self._file(step), self._read(step, with_tensors=True)
+        paths, treedef = jax.tree_util.tree_flatten_with_path(target)
+        wanted = [(jax.tree_util.keystr(key_path), leaf) for key_path, leaf in paths]
+        with reading(path, _WHAT, _REMEDY):
+            saved = {entry["path"]: (entry, leaves.described(entry)) for entry in manifest["leaves"]}
+        differences = leaves.differences(
+            {name: described for name, (_, described) in saved.items()},
+            {name: leaves.describe(name, leaf) for name, leaf in wanted},
+        )
+        if differences:
+            more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
+            raise ValueError(
+                f"the checkpoint of step {step} in {self._folder} does not fit this run: {differences[0]}{more}. It was "
+                "saved by a run with other settings: repeat that run's arguments, or give another folder."
+            )
+        with reading(path, _WHAT, _REMEDY):
+            restored = [leaves.decode(saved[name][0], tensors.get(name), leaf) for name, leaf in wanted]
+        return jax.tree_util.tree_unflatten(treedef, restored), manifest["metadata"]
+
+    def delete(self, step: int) -> None:
+        """Delete one checkpoint. Raises `FileNotFoundError` for a step that was not saved."""
+        self._present(step).unlink()
+
+    def _present(self, step: int) -> Path:
+        if not self._file(step).exists():
+            known = ", ".join(map(str, self.steps())) or "none"
+            raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self._folder))
+        return self._file(step)
+
+    def _read(self, step: int, with_tensors: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        path = self._present(step)
+        with reading(path, _WHAT, _REMEDY):
+            tensors, header = read_tensors(path, _WHAT, _REMEDY, header_only=not with_tensors)
+            manifest = json.loads(header["manifest"])
+            return {"metadata": manifest["metadata"], "leaves": manifest["leaves"]}, tensors
+
+
+def check_same_settings(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    """Refuse to resume a run under other settings than it was started with.
+
+    ``saved``: the metadata of a checkpoint; ``current``: what the run would save now. They are compared as JSON, so a tuple
+    equals a list. Leave out of both what may change on resuming, such as the number of steps.
+
+    Raises `ValueError` naming every setting that differs, with both values.
+
+    >>> check_same_settings({"seed": 0}, {"seed": 1}, "runs/a")
+    Traceback (most recent call last):
+    ...
+    ValueError: runs/a was started with other settings: seed was 0, now 1. Repeat the first settings, or give another folder.
+    """
+    before, now = _flat_json(saved), _flat_json(current)
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed:
+        told = "; ".join(f"{name} was {before.get(name, 'not set')}, now {now.get(name, 'not set')}" for name in changed)
+        raise ValueError(
+            f"{os.fspath(folder)} was started with other settings: {told}. Repeat the first settings, or give another folder."
+        )
+
+
+def _flat_json(tree: Any, prefix: str = "") -> dict[str, str]:
+    # Text, not values: NaN has to equal NaN, and 1 must not equal True.
+    if isinstance(tree, dict) and tree:
+        parts = (_flat_json(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in tree.items())
+        return {name: text for part in parts for name, text in part.items()}
+    return {prefix: json.dumps(tree, sort_keys=True)}

@@ -1,0 +1,147 @@
+"""The course of a fit: chunks of compiled steps, and what happens between them."""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.svi import SVIState
+
+from bayesprune.core.checks import check_integer
+from bayesprune.core.types import Dataset, SparseState
+from bayesprune.train.diverged import diverged
+from bayesprune.train.history import Record
+from bayesprune.train.loop import CHUNK, Carry, Compiled
+from bayesprune.train.result import FitResult, Moment
+from bayesprune.train.standing import Standing
+from bayesprune.train.stopping import EarlyStop, NeverStop
+
+
+class Periods(NamedTuple):
+    """When things happen, in steps; 0 = never."""
+
+    num_steps: int
+    every: int
+    eval_every: int
+    checkpoint_every: int
+
+    @classmethod
+    def of(cls, num_steps: int, epoch: int, **wanted: tuple[bool, int | None]) -> "Periods":
+        """From pairs (whether, period or None for one epoch) by name."""
+        for name, (_, period) in wanted.items():
+            if period is not None:
+                check_integer(period, name)
+        return cls(num_steps, **{name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()})
+
+    def next_stop(self, step: int) -> int:
+        """The next step after ``step`` at which something other than training happens."""
+        periods = [p for p in (self.every, self.eval_every, self.checkpoint_every) if p]
+        return min([self.num_steps, *((step // p + 1) * p for p in periods)])
+
+    def due(self, name: str, step: int) -> bool:
+        period = getattr(self, name)
+        return bool(period) and step % period == 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """One fit's fixed parts; `run` carries the changing ones from step to step."""
+
+    program: Any
+    loop: Compiled
+    data: Dataset
+    periods: Periods
+    checkpoints: Any
+    bar: Any
+    eval_data: Any
+    eval_samples: int
+    early_stop: EarlyStop | NeverStop
+    callbacks: tuple[Callable[[Moment], None], ...]
+    interruption: Any
+    known: dict[str, Any]
+    evaluate: Callable[..., dict[str, float]]
+
+    def run(self, standing: Standing, record: Record) -> FitResult:
+        """Train to the end, or until the early stop."""
+        step, pace = int(standing.carry.step), 16
+        with self.interruption as interruption:
+            while step < self.periods.num_steps and not record.stopped:
+                # Only where training goes on: what was evaluated last is what is returned.
+                standing = self._prune(step, standing, record)
+                pause = self.periods.next_stop(step)
+                while step < pause:
+                    carry, taken, seconds = self._chunk(standing.carry, standing.sparse, record, min(pace, pause - step))
+                    step, standing = step + taken, standing._replace(carry=carry)
+                    # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
+                    pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
+                    if step < pause and interruption.asked:
+                        break
+                else:
+                    standing = self._pause(step, standing, record)
+                if interruption.asked:
+                    self.checkpoints.save(step, standing, record)
+                    raise interruption.end(step, self.periods.num_steps)
+        return self._result(step, standing, record)
+
+    def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
+        carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
+        state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+        params, mask = self._params(carry, sparse.mask)
+        history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])}
+        return FitResult(params, state, record.losses[:step], mask, history)
+
+    def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
+        step, begin = int(carry.step), time.perf_counter()
+        # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
+        finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
+        carry, losses, done = self.loop.run(carry, self.data, sparse.mask, jnp.asarray(num_steps, jnp.int32))
+        record.add_losses(step, losses[: int(done)])
+        loss = float(record.losses[step + int(done) - 1])
+        if not jnp.isfinite(loss):
+            raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
+        self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask))
+        return carry, int(done), time.perf_counter() - begin
+
+    def _prune(self, step: int, standing: Standing, record: Record) -> Standing:
+        """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
+        if not step or not self.periods.due("every", step) or record.pruned_at(step):
+            return standing
+        old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
+        sparse, info = self.loop.prune(standing.carry, self.data, standing.sparse, self.known, planned)
+        record.add_info(step, info)
+        return standing._replace(carry=self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse=sparse)
+
+    def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
+        carry, sparse = standing.carry, standing.sparse
+        if self.periods.due("eval_every", step):
+            key = jax.random.fold_in(carry.rng_key, step)
+            params, mask = self._params(carry, sparse.mask)
+            record.add_metrics(
+                step, self.evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
+            )
+            record.stopped = self.early_stop(record.history)
+            if self.early_stop.keeps(record.history):
+                # A copy: the loop takes over the memory of the state that it goes on from.
+                standing = standing._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
+        # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
+        for callback in self.callbacks:
+            callback(self._moment(step, carry, sparse, record))
+        last = step == self.periods.num_steps or record.stopped
+        if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):
+            self.checkpoints.save(step, standing, record)
+        return standing
+
+    def _moment(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> Moment:
+        now = functools.partial(self._params, carry, sparse.mask)
+        loss, density = float(record.losses[step - 1]), self._density(sparse.mask)
+        return Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
+
+    def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.loop.whole(carry, mask, self.known)
+
+    def _density(self, mask: dict[str, Any]) -> float:
+        return self.loop.storage.density(mask) if mask else 1.0

@@ -1,0 +1,55 @@
+"""The gradient that a sparsifier is shown: in every weight, those included that are dead."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.types import Dataset, MeanField, SpikeSlab
+from bayesprune.model.elbo import MeanFieldELBO
+from bayesprune.model.transforms import noise
+from bayesprune.posteriors.params import stems
+from bayesprune.prune.needs import needs_of
+from bayesprune.train.remat import products_only
+
+
+def look(
+    loop: Any,
+    carry: Any,
+    params: dict[str, Any],
+    mask: dict[str, Any],
+    posterior: dict[str, MeanField | SpikeSlab],
+    data: Dataset,
+    rng_key: jax.Array,
+) -> dict[str, jax.Array]:
+    """The gradient that the sparsifier of ``loop`` needs, site -> array; see `core.types.Gradient` for its kinds.
+
+    ``params``, unconstrained, and ``mask`` are whole arrays, whatever the storage of ``carry``.
+    """
+    wanted = needs_of(loop.recipe.sparsifier).gradient
+    if wanted.at_mean:
+        loop = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, elbo=MeanFieldELBO(noise=noise.none)))
+    probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
+
+    def one(reading: Any, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        """At one draw, of one minibatch; and where the reading of the data then stands."""
+        reading, batch = loop.draw(carry._replace(batches=reading), data)
+        loss = lambda q, p: loop.loss(q, carry, key, batch, data.x.shape[0], mask, p)[0]  # noqa: E731
+        loss = products_only(loss) if loop.recipe.remat else loss
+        if not wanted.divergence:
+            return reading, jax.grad(loss, 1)(params, probe)
+        whole, found = jax.grad(loss, (0, 1))(params, probe)
+        locs = {site: name for name, site in stems(params, probe).items() if name.endswith("_loc")}
+        return reading, {site: jnp.where(mask[site], whole[locs[site]], found[site]) for site in probe}
+
+    if wanted.num_draws == 1:
+        return one(carry.batches, rng_key)[1]
+
+    def add(state: Any, number: jax.Array) -> tuple[Any, None]:
+        reading, total = state
+        reading, found = one(reading, jax.random.fold_in(rng_key, number))
+        return (reading, jax.tree.map(lambda t, g: t + jnp.abs(g) / wanted.num_draws, total, found)), None
+
+    (_, mean), _ = jax.lax.scan(add, (carry.batches, probe), jnp.arange(wanted.num_draws))
+    return mean

@@ -1,0 +1,229 @@
+"""The compiled training loop: many steps in one program, one compilation for warm-up, pruning and regrowth alike."""
+
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+from numpyro.infer import ELBO
+
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Dataset, Evidence, Info, SparseState
+from bayesprune.model.handlers import masked, probed, scaled
+from bayesprune.posteriors.params import cut
+from bayesprune.prune.needs import needs_of
+from bayesprune.train import batches as batching
+from bayesprune.train.growth_gradient import look
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.remat import products_only
+from bayesprune.train.renewal import renew
+from bayesprune.train.sites import Example, Sites, sites_of
+from bayesprune.train.storage import MASKED, Storage
+
+# The longest run of steps inside one call: the size of the buffer of losses.
+CHUNK = 500
+# Folded into the key of a step for its pruning, its augmentation, its kernel; far from the numbers of particles, which count up
+# from 0.
+_PRUNING = 2**31
+_AUGMENTING = 2**31 + 1
+_MOVING = 2**31 + 2
+
+
+def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
+    """The augmentation that changes nothing."""
+    return x
+
+
+class Carry(NamedTuple):
+    """All that changes from step to step.
+
+    ``params`` are unconstrained, and as the storage keeps them; ``rng_key`` never changes, steps fold themselves in.
+    """
+
+    params: dict[str, Any]
+    opt_state: Any
+    mutable: dict[str, Any]
+    step: jax.Array
+    rng_key: jax.Array
+    batches: batching.Batches
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a fit is made of, and what does not change in it. Equal fits share compiled functions.
+
+    ``computes``: stands for the fields of functions where recipes are compared; `make_recipe` gives it what they compute. Left
+    out, they equal themselves alone.
+    """
+
+    program: Any
+    elbo: ELBO
+    kernel: Kernel = field(compare=False)
+    sparsifier: Any
+    kl_weight: Callable[[jax.Array], Any] = field(compare=False)
+    batch_size: int
+    keywords: tuple[tuple[str, Any], ...]
+    mesh: jax.sharding.Mesh | None
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = field(default=as_it_is, compare=False)
+    storage: Storage = MASKED
+    remat: bool = False
+    computes: Hashable = None
+
+    def __post_init__(self) -> None:
+        if self.computes is None:
+            object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The functions of one fit, pure; `compile_loop` jits them. Masks are as the recipe's storage keeps them."""
+
+    recipe: Recipe
+    sites: Sites
+
+    def init(self, rng_key: jax.Array, data: Dataset) -> Carry:
+        """The state before the first step."""
+        init_key, run_key, data_key = jax.random.split(rng_key, 3)
+        params, mutable = self.sites.initial(init_key, data)
+        reading = batching.start(data_key, data.x.shape[0])
+        return Carry(params, self.recipe.kernel.init(params), mutable, jnp.zeros((), jnp.int32), run_key, reading)
+
+    def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
+        """The state before the first step, of whole arrays, as the storage keeps it."""
+        params = self.recipe.storage.keep(carry.params, mask)
+        return carry._replace(params=params, opt_state=self.recipe.kernel.init(params))
+
+    def whole(self, carry: Carry, mask: dict[str, Any], known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters as a fit gives them, and the mask, in whole arrays.
+
+        ``known``: the entries that say what the parameters mean, where the program does not say it by itself.
+        """
+        params = self.sites.constrain(self.recipe.storage.whole(carry.params, mask))
+        whole_mask = self.recipe.storage.whole_mask(mask)
+        known = known or self.recipe.program.describe(params)
+        return cut(params | carry.mutable, whole_mask) | known, whole_mask
+
+    def run(
+        self, carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array
+    ) -> tuple[Carry, jax.Array, jax.Array]:
+        """At most ``num_steps`` steps, ending early at a loss that is not finite: (carry, losses, steps taken).
+
+        The number of steps is a traced value: any run up to `CHUNK` steps is served by one compilation.
+        """
+
+        def body(state: Any) -> Any:
+            carry, losses, done, _ = state
+            carry, loss = self.step(carry, data, mask)
+            return carry, losses.at[done].set(loss), done + 1, jnp.isfinite(loss)
+
+        start = (carry, jnp.zeros((CHUNK,)), jnp.zeros((), jnp.int32), jnp.array(True))
+        carry, losses, done, _ = jax.lax.while_loop(lambda state: (state[2] < num_steps) & state[3], body, start)
+        return carry, losses, done
+
+    def step(self, carry: Carry, data: Dataset, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
+        """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
+        reading, batch = self.draw(carry, data)
+        key = jax.random.fold_in(carry.rng_key, carry.step)
+        storage, kernel, rows = self.recipe.storage, self.recipe.kernel, data.x.shape[0]
+        share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
+
+        def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
+            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, rows, storage.whole_mask(mask), {})
+            return loss * share, new
+
+        spare = products_only if self.recipe.remat else storage.thrifty
+        (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
+        mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
+        params, opt_state = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
+        return Carry(params, opt_state, mutable, carry.step + 1, carry.rng_key, reading), loss * (rows / share)
+
+    def loss(
+        self,
+        params: dict[str, Any],
+        carry: Carry,
+        rng_key: jax.Array,
+        batch: Dataset,
+        num_rows: int,
+        mask: dict[str, Any],
+        probe: dict[str, Any],
+    ) -> tuple[jax.Array, dict[str, Any]]:
+        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights."""
+        weight = self.recipe.kl_weight(carry.step)
+        model = scaled(
+            masked(probed(self.recipe.program.model, probe), mask), observed=num_rows / batch.x.shape[0], latent=weight
+        )
+        guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
+        values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
+        keywords = dict(self.recipe.keywords)
+        result = self.recipe.elbo.loss_with_mutable_state(rng_key, values, model, guide, batch.x, batch.y, **keywords)
+        return result["loss"] / num_rows, result["mutable_state"] or {}
+
+    def draw(self, carry: Carry, data: Dataset) -> tuple[batching.Batches, Dataset]:
+        """The next minibatch, its rows spread over the devices of the mesh if there is one."""
+        reading, batch = carry.batches, data
+        if self.recipe.batch_size < data.x.shape[0]:
+            reading, rows = batching.take(carry.batches, self.recipe.batch_size)
+            batch = Dataset(data.x[rows], data.y[rows])
+        if self.recipe.augment is not as_it_is:
+            key = jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _AUGMENTING)
+            # A batch's own key: a sparsifier may look at several of one step.
+            batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), batch.x))
+        if self.recipe.mesh is not None:
+            spread = NamedSharding(self.recipe.mesh, PartitionSpec(self.recipe.mesh.axis_names[0]))
+            batch = jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, spread), batch)
+        return reading, batch
+
+    def prune(
+        self, carry: Carry, data: Dataset, state: SparseState, known: dict[str, Any], planned: jax.Array
+    ) -> tuple[SparseState, Info]:
+        """One step of the sparsifier; the gradient it may read is that of the next minibatch, the dead weights' included.
+
+        ``known``: as of `whole`. ``planned``: steps of the whole training.
+        """
+        params = self.recipe.storage.whole(carry.params, state.mask)
+        mask = self.recipe.storage.whole_mask(state.mask)
+        posterior = self.recipe.program.read(self.sites.constrain(params) | known)
+        # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
+        key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
+        gradient = look(self, carry, params, mask, posterior, data, key)
+        name = needs_of(self.recipe.sparsifier).groups
+        groups = self.recipe.program.groups(name) if name else None
+        evidence = Evidence(posterior, gradient, carry.step / planned, groups)
+        new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
+        return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
+
+
+class Compiled(NamedTuple):
+    """The jitted functions of a `Loop`; see its methods."""
+
+    init: Any  # jitted; `FitCheckpoints.of_traces` asks for its trace
+    run: Any
+    keep: Callable[..., Carry]
+    whole: Callable[..., tuple[dict[str, Any], dict[str, Any]]]
+    prune: Callable[..., tuple[SparseState, Info]]
+    renew: Callable[..., Carry]
+    constrain: Callable[[dict[str, Any]], dict[str, Any]]
+    unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
+    storage: Storage
+
+
+@functools.lru_cache(maxsize=16)
+def compile_loop(recipe: Recipe, example: Example) -> Compiled:
+    """Jit the functions once for each distinct fit; a second fit of the same kind compiles nothing."""
+    loop = Loop(recipe, sites_of(recipe.program, example))
+    return Compiled(
+        init=jax.jit(by_one_thread(loop.init)),
+        run=jax.jit(by_one_thread(loop.run), donate_argnums=0),
+        keep=jax.jit(by_one_thread(loop.keep)),
+        whole=jax.jit(by_one_thread(loop.whole)),
+        prune=jax.jit(by_one_thread(loop.prune)),
+        renew=jax.jit(by_one_thread(functools.partial(renew, recipe, loop.sites)))
+        if needs_of(recipe.sparsifier).renewal
+        else lambda carry, old, new, known: carry,
+        constrain=jax.jit(loop.sites.constrain),
+        unconstrain=jax.jit(loop.sites.unconstrain),
+        storage=recipe.storage,
+    )

@@ -1,0 +1,43 @@
+"""The recipe of a fit from its settings, equal for settings that compute the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.infer import ELBO
+
+from bayesprune.train.alike import as_kernel, kernel_key, trace_key
+from bayesprune.train.estimators import make_elbo
+from bayesprune.train.loop import Recipe, as_it_is
+from bayesprune.train.sites import Example, sites_of
+
+
+def make_recipe(
+    program: Any,
+    example: Example,
+    batch_size: int,
+    *,
+    optimizer: Any,
+    sparsifier: Any,
+    kl_weight: Callable[[jax.Array], Any],
+    estimator: str | ELBO,
+    num_particles: int,
+    mesh: jax.sharding.Mesh | None = None,
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
+    remat: bool = False,
+) -> Recipe:
+    """The recipe for data like ``example``; recipes of parts that compute the same are equal."""
+    (rows, *row), dtype = example.x
+    keywords = tuple(program.keywords(rows).items())
+    elbo = make_elbo(estimator, num_particles)
+    kernel = as_kernel(optimizer)
+    step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))
+    computes = (
+        kernel_key(kernel, sites_of(program, example).params),
+        trace_key(kl_weight, step),
+        trace_key(augment, rng_key, jax.ShapeDtypeStruct((batch_size, *row), dtype)),
+    )
+    return Recipe(
+        program, elbo, kernel, sparsifier, kl_weight, batch_size, keywords, mesh, augment, remat=remat, computes=computes
+    )

@@ -1,0 +1,60 @@
+"""A fresh start for weights that are reactivated: their parameters as the sparsifier says, and no memory in the optimiser."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.posteriors.params import stems, write
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.sites import Sites
+
+
+def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[str, Any], known: dict[str, Any]) -> Any:
+    """The state of a fit after its mask changed from ``old`` to ``new``, both as the recipe's storage keeps them.
+
+    Weights that only ``new`` has take the parameters that the sparsifier gives them. For them, and for the weights that fell,
+    the optimiser's arrays are what they would be at a first step.
+    """
+    storage = recipe.storage
+    before, after = storage.whole_mask(old), storage.whole_mask(new)
+    params = storage.whole(carry.params, old)
+    supported = sites.constrain(params)
+    fresh = sites.unconstrain(write(supported, recipe.sparsifier.renew(recipe.program.read(supported | known), before, after)))
+    # The others keep their bits: a way through `constrain` and back would round them.
+    grown = {name: after[site] & ~before[site] for name, site in stems(params, before).items()}
+    params = {n: jnp.where(grown[n], fresh[n], v) if n in grown else v for n, v in params.items()}
+    params = storage.keep(params, new)
+    opt_state = _moved(recipe.kernel, carry.opt_state, params, storage.movers(carry.params, old, new))
+    return carry._replace(params=params, opt_state=opt_state)
+
+
+def _moved(kernel: Kernel, state: Any, params: dict[str, Any], moves: dict[str, Callable[[Any, Any], Any]]) -> Any:
+    """The kernel's state, each array that belongs to a parameter moved as that parameter's entry says.
+
+    Exchanged weights take their entries from the state before a first step at ``params``; most optimisers have zeros there.
+    """
+    first = kernel.moments(kernel.init(params))
+    moved = {
+        kind: {name: moves[name](array, first[kind][name]) if name in moves else array for name, array in arrays.items()}
+        for kind, arrays in kernel.moments(state).items()
+    }
+    return kernel.with_moments(state, moved)
+
+
+def check_moments(kernel: Kernel, params: dict[str, Any]) -> None:
+    """Refuse a kernel with arrays of numbers that belong to no parameter: they cannot follow an exchange of weights."""
+    state, moments = jax.eval_shape(lambda p: (state := kernel.init(p), kernel.moments(state)), params)
+    known = [array for arrays in moments.values() for name, array in arrays.items() if name in params]
+    for shape in Counter(_shapes(jax.tree.leaves(state))) - Counter(_shapes(known)):
+        raise ValueError(
+            f"the optimizer keeps an array of shape {shape} that belongs to no one parameter, as optax.flatten has: exchanged "
+            "weights cannot start afresh in it. Give an optimizer that keeps arrays by parameter."
+        )
+
+
+def _shapes(arrays: list[Any]) -> list[tuple[int, ...]]:
+    """Shapes of the arrays of numbers; counters and keys are none."""
+    return [array.shape for array in arrays if array.ndim and jnp.issubdtype(array.dtype, jnp.floating)]

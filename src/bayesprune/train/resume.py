@@ -1,0 +1,101 @@
+"""Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.lock import alone_in
+from bayesprune.train.checkpoints import Checkpoints, check_same_settings
+from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
+from bayesprune.train.history import Record
+from bayesprune.train.standing import Standing
+
+
+@dataclass(frozen=True)
+class NoCheckpoints:
+    """Saves nothing, resumes nothing."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "NoCheckpoints":
+        return self
+
+    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
+        return standing, record
+
+    def save(self, step: int, standing: Standing, record: Record) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class FitCheckpoints:
+    """Checkpoints of one fit in a folder; ``fingerprint``: the settings that must not change between start and resumption."""
+
+    checkpoints: Checkpoints
+    fingerprint: dict[str, Any]
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps other fits out of the folder; the processes of one fit on several machines share it, and write the same."""
+        return alone_in(self.checkpoints.folder) if jax.process_count() == 1 else nullcontext()
+
+    def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "FitCheckpoints":
+        """The same, with the traces of the fit's start and step in the fingerprint, where a checkpoint must agree with them."""
+        fingerprint = self.fingerprint | of_traces(*traces())
+        step = self.checkpoints.latest()
+        if step is not None:
+            _check_same(self.checkpoints.metadata(step)["fingerprint"], fingerprint, self.checkpoints.folder)
+        return FitCheckpoints(self.checkpoints, fingerprint)
+
+    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
+        step = self.checkpoints.latest()
+        if step is None:
+            return standing, record
+        metadata = self.checkpoints.metadata(step)
+        now = (standing.carry, standing.sparse)
+        best = now if metadata.get("has_best") else None
+        (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
+        record = Record(record.losses, metadata["history"], metadata["stopped"])
+        record.add_losses(0, losses)
+        return Standing(carry, sparse, best, metadata.get("planned", standing.planned)), record
+
+    def save(self, step: int, standing: Standing, record: Record) -> None:
+        metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
+        metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
+        state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
+        self.checkpoints.save(step, state, metadata)
+
+
+def open_checkpoints(
+    folder: str | os.PathLike[str] | None, num_steps: int, fingerprint: Callable[[], dict[str, Any]]
+) -> FitCheckpoints | NoCheckpoints:
+    """The checkpoints in ``folder``, made if need be; none for None, and no fingerprint is taken.
+
+    Raises `ValueError` where the folder holds a fit of other settings, by name, or one of more steps than ``num_steps``.
+    """
+    if folder is None:
+        return NoCheckpoints()
+    checkpoints = Checkpoints(folder)
+    opened, step = FitCheckpoints(checkpoints, fingerprint()), checkpoints.latest()
+    if step is None:
+        return opened
+    # The traces are compared later: what has a name is told by it, before anything is compiled.
+    saved = {name: word for name, word in checkpoints.metadata(step)["fingerprint"].items() if name not in STEPS}
+    _check_same(saved, opened.fingerprint, checkpoints.folder)
+    if step > num_steps:
+        raise ValueError(
+            f"num_steps={num_steps}, but {os.fspath(checkpoints.folder)} holds the fit at step {step}, and there is no way "
+            "back: give at least as many steps, or another folder."
+        )
+    return opened
+
+
+def _check_same(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    if saved.get("jax") != current["jax"]:
+        saved, current = ({n: v for n, v in words.items() if n not in (*TRACED, "jax")} for words in (saved, current))
+    check_same_settings(saved, current, folder)

@@ -1,0 +1,118 @@
+"""Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
+
+import dataclasses
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.handlers import seed
+from numpyro.infer.autoguide import AutoGuide
+
+from bayesprune.core import trees
+from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Dataset, SparseState
+from bayesprune.posteriors.params import is_meaning
+from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
+from bayesprune.train.renewal import check_moments
+from bayesprune.train.result import KeepAll
+from bayesprune.train.sites import Example, Sites
+from bayesprune.train.storage import make_storage
+
+
+def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
+    """Let a NumPyro autoguide look at its model once, outside of any compiled function: it remembers what it saw."""
+    if isinstance(program.guide, AutoGuide) and program.guide.prototype_trace is None:
+        by_one_thread(seed(program.guide, rng_key))(data.x, data.y)
+
+
+def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites) -> Carry:
+    """Put given parameters in the place of the initialised ones.
+
+    ``loop``: whatever knows the way to the parameters' supports and back. A pruned weight's scale of exactly zero has no
+    unconstrained form: it takes the initial one, which its mask hides.
+    """
+    if init_params is None:
+        return carry
+    initial = loop.constrain(carry.params)
+    params, mutable = dict(initial), dict(carry.mutable)
+    for name, value in init_params.items():
+        if is_meaning(name):
+            continue  # says what the parameters mean, and this fit says it itself
+        if name in mutable:
+            mutable[name] = jax.tree.map(jnp.asarray, value)
+        elif name not in params:
+            raise unknown_name("parameter of init_params", name, params)
+        elif jnp.shape(value) != jnp.shape(params[name]):
+            raise ValueError(
+                f"init_params[{name!r}] has shape {jnp.shape(value)}, the program's has {jnp.shape(params[name])}: "
+                "it comes from another network."
+            )
+        elif not isinstance(value, dict):
+            new = jnp.asarray(value, params[name].dtype)
+            params[name] = jnp.where(new == 0, params[name], new) if name.endswith("_scale") else new
+    # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
+    return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
+
+
+def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
+    """The mask of parameters that were pruned before, at loc = scale = 0: of the sites with such weights.
+
+    Points have scale 0 throughout: those of an array that is zero everywhere are taken for a start at zero.
+    """
+    points = not any(bool(jnp.any(node.scale != 0)) for node in nodes.values())
+    alive = {site: (node.loc != 0) | (node.scale != 0) for site, node in nodes.items()}
+    pruned = {site: mask for site, mask in alive.items() if not bool(mask.all()) and (bool(mask.any()) or not points)}
+    if pruned:
+        count = sum(int((~mask).sum()) for mask in pruned.values())
+        warnings.warn(
+            f"init_params hold {count} weights at loc = scale = 0, pruned before, and no mask= says what is to become of them: "
+            "they stay dead. Give the mask that goes with the parameters, or mask={} to train all of them again.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return pruned
+
+
+def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: Any) -> SparseState:
+    """The sparsifier's first state, under the mask that was given."""
+    if not posterior and not isinstance(sparsifier, KeepAll):
+        raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
+    check_needs(sparsifier, posterior)
+    # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
+    state = sparsifier.init(jax.random.fold_in(rng_key, 3), posterior)
+    if mask is None:
+        return state
+    given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
+    if needs_of(sparsifier).first_counts:
+        return state._replace(mask=_of_same_counts(given, state.mask, sparsifier))
+    return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
+
+
+def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Any) -> dict[str, Any]:
+    """The given masks in the place of the sparsifier's first ones, whose numbers of alive weights they must have."""
+    new = own | given
+    counts = lambda mask: {site: int(alive.sum()) for site, alive in mask.items()}  # noqa: E731
+    have, wanted = counts(new), counts(own)
+    if sum(have.values()) != sum(wanted.values()) or (needs_of(sparsifier).constant_counts and have != wanted):
+        raise ValueError(
+            f"mask= has {have} weights alive, and {type(sparsifier).__name__} of these settings keeps {wanted}: give a mask of "
+            "those numbers, or the density that the mask has."
+        )
+    return new
+
+
+def start_storage(
+    name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, data: Dataset
+) -> tuple[Compiled, Carry, SparseState]:
+    """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
+    if needs_of(recipe.sparsifier).renewal:
+        check_moments(recipe.kernel, carry.params)
+    storage = make_storage(name, recipe.sparsifier, sparse.mask)
+    if storage == recipe.storage:
+        return loop, carry, sparse
+    loop = compile_loop(dataclasses.replace(recipe, storage=storage), Example.of(data))
+    kept = storage.keep_mask(sparse.mask)
+    return loop, loop.keep(carry, kept), sparse._replace(mask=kept)

@@ -1,0 +1,62 @@
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesprune as bp
+from tests.sklearn.problems import LINEAR, linear_rows
+
+NAMES = np.array(["low", "middle", "high"])
+
+
+def labelled():
+    x, y = linear_rows(noise=0.0)
+    return x, NAMES[np.digitize(y, (-1.0, 1.0))]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, y = labelled()
+    return bp.BayesianSparseClassifier(**LINEAR).fit(x, y), x, y
+
+
+def test_labels_come_back_as_they_were(fitted):
+    model, x, y = fitted
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    probabilities = model.predict_proba(x)
+    assert probabilities.shape == (120, 3) and (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(x), model.classes_[probabilities.argmax(axis=1)])
+    assert model.score(x, y) > 0.75
+
+
+def test_inputs_that_matter_lead(fitted):
+    model, _, _ = fitted
+    assert model.inclusion_probabilities_[:3].min() > model.inclusion_probabilities_[3:].max()
+
+
+def test_a_pickle_predicts_the_same(fitted):
+    model, x, _ = fitted
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(x), model.predict_proba(x))
+
+
+def test_cross_validation_in_a_pipeline():
+    x, y = labelled()
+    scores = cross_val_score(make_pipeline(StandardScaler(), bp.BayesianSparseClassifier(**LINEAR)), x, y == "high", cv=2)
+    assert scores.min() > 0.75
+
+
+def test_refusals():
+    x, y = labelled()
+    with pytest.raises(ValueError, match="at least two classes, got one class only"):
+        bp.BayesianSparseClassifier().fit(x, np.full(120, "low"))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        bp.BayesianSparseClassifier().fit(x, x[:, 0])
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        bp.BayesianSparseClassifier().fit(csr_matrix(x), y)
+    with pytest.raises(TypeError, match="sample_weight"):
+        bp.BayesianSparseClassifier().fit(x, y, sample_weight=np.ones(120))

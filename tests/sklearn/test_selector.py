@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+import bayesprune as bp
+from tests.sklearn.problems import LINEAR, linear_rows
+
+RELEVANT = [True] * 3 + [False] * 3
+
+
+def selector(**settings):
+    return bp.BayesianFeatureSelector(bp.BayesianSparseRegressor(**LINEAR), random_state=0, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rule": "median"},
+        {"rule": "fdr", "level": 0.2},
+        {"rule": "fraction", "fraction": 0.5},
+        {"rule": "knockoff", "level": 0.4},
+        {"rule": "cv", "fractions": (1 / 6, 0.5, 1.0), "cv": 3, "cv_rule": "one_standard_error"},
+    ],
+    ids=lambda settings: settings["rule"],
+)
+def test_every_rule_finds_the_inputs_of_a_linear_truth(settings):
+    x, y = linear_rows()
+    fitted = selector(**settings).fit(x, y)
+    assert fitted.get_support().tolist() == RELEVANT
+    np.testing.assert_array_equal(fitted.transform(x), x[:, :3])
+    assert hasattr(fitted, "fraction_choice_") == (settings["rule"] == "cv")
+    assert hasattr(fitted, "statistics_") == (settings["rule"] == "knockoff")
+
+
+def test_a_constant_column_is_never_selected_by_knockoffs():
+    x, y = linear_rows()
+    fitted = selector(rule="knockoff", level=0.4).fit(np.insert(x, 2, 5.0, axis=1), y)
+    assert fitted.get_support().tolist() == [True, True, False, True, False, False, False]
+    assert fitted.statistics_[2] == 0 and fitted.statistics_.shape == (7,)
+
+
+def test_another_rule_forgets_the_details_of_the_last():
+    x, y = linear_rows()
+    fitted = selector(rule="knockoff", level=0.4).fit(x, y)
+    fitted.set_params(rule="median").fit(x, y)
+    assert not hasattr(fitted, "statistics_")
+
+
+def test_seeds_and_their_absence():
+    x, y = linear_rows()
+    one, same, bare = (selector().fit(x, y), selector().fit(x, y), selector().set_params(random_state=None).fit(x, y))
+    assert one.estimator_.random_state == same.estimator_.random_state == bare.estimator_.random_state  # all from seed 0
+    np.testing.assert_array_equal(one.estimator_.losses_, same.estimator_.losses_)
+
+
+@pytest.mark.slow
+def test_it_goes_into_pipelines_and_grids():
+    x, y = linear_rows()
+    pipeline = make_pipeline(selector(rule="fraction"), bp.BayesianSparseRegressor(**LINEAR))
+    search = GridSearchCV(pipeline, {"bayesianfeatureselector__fraction": [1 / 6, 0.5]}, cv=2).fit(x, y)
+    assert search.best_params_ == {"bayesianfeatureselector__fraction": 0.5}
+    assert search.best_estimator_[-1].n_features_in_ == 3
+
+
+def test_names_of_columns_are_kept():
+    pandas = pytest.importorskip("pandas")
+    x, y = linear_rows()
+    frame = pandas.DataFrame(x, columns=list("abcdef"))
+    fitted = selector().set_output(transform="pandas").fit(frame, y)
+    assert fitted.feature_names_in_.tolist() == list("abcdef")
+    assert fitted.transform(frame).columns.tolist() == fitted.get_feature_names_out().tolist() == ["a", "b", "c"]
+
+
+def test_labels_take_a_classifier_and_a_fold_need_not_show_them_all():
+    x, y = linear_rows()
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[0] = "rare"
+    chooser = bp.BayesianFeatureSelector(
+        bp.BayesianSparseClassifier(**LINEAR), rule="cv", fractions=(0.5, 1.0), cv=2, random_state=0
+    ).fit(x, labels)
+    assert np.isfinite(chooser.fraction_choice_.losses).all()
+    assert isinstance(bp.BayesianFeatureSelector()._suited(labels), bp.BayesianSparseClassifier)
+    assert isinstance(bp.BayesianFeatureSelector()._suited(y), bp.BayesianSparseRegressor)
+
+
+def test_refusals():
+    x, y = linear_rows()
+    with pytest.raises(ValueError, match=r"unknown rule 'medain'.*'median'"):
+        selector(rule="medain").fit(x, y)
+    with pytest.raises(TypeError, match="estimator must be an object of BayesianSparseRegressor"):
+        bp.BayesianFeatureSelector(bp.BayesianSparseRegressor).fit(x, y)
+    with pytest.raises(ValueError, match=r"shrinkage.*singular"):
+        selector(rule="knockoff").fit(np.column_stack([x, x[:, 0]]), y)
+    flat = bp.BayesianSparseRegressor(**LINEAR).set_params(prior="flat", num_steps=5)
+    with pytest.raises(ValueError, match="rule='fdr' needs inclusion probabilities"):
+        bp.BayesianFeatureSelector(flat, rule="fdr", random_state=0).fit(x, y)
+
+
+@pytest.mark.slow
+def test_a_nonlinear_truth():
+    # Five of twenty inputs matter, two of them only through the sine of their product. The first only bends the effect of the
+    # second, by 1 / (1 + x1²): the gates find the other four, and may miss it.
+    simulated = bp.data.simulate("simulation_svbnn", seed=0, num_train=1000, num_test=1, num_features=20)
+    network = bp.BayesianSparseRegressor(hidden=(20,), num_steps=4000)
+    fitted = bp.BayesianFeatureSelector(network, random_state=0).fit(*map(np.asarray, simulated.train))
+    support = fitted.get_support()
+    assert support[1:5].all() and not support[~simulated.relevant].any()

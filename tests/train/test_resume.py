@@ -1,0 +1,181 @@
+"""A run killed at any step and taken up again gives the bits of a run left alone."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+import optax
+import pytest
+from tests.infer import programs
+
+import bayesprune as bp
+from bayesprune.model.families import MeanFieldFamily
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def killer(at: int):
+    def callback(moment) -> None:
+        if moment.step >= at:
+            raise KilledError
+
+    return callback
+
+
+@pytest.mark.parametrize("killed_at", [5, 10, 23])
+def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    settings = {
+        "num_steps": 30, "batch_size": 16, "optimizer": optax.adabelief(1e-2), "sparsifier": bp.methods.BMR(), "every": 5,
+        "eval_data": data, "eval_every": 10, "eval_samples": 2, "checkpoint_every": 7,
+    }  # fmt: skip
+    alone = bp.fit_svi(rng_key, bnn, data, **settings)
+    with pytest.raises(KilledError):
+        bp.fit_svi(rng_key, bnn, data, checkpoint=str(tmp_path), callbacks=[killer(killed_at)], **settings)
+    resumed = bp.fit_svi(rng_key, bnn, data, checkpoint=str(tmp_path), **settings)
+    assert programs.same_bits(alone.params, resumed.params)
+    assert programs.same_bits(alone.state, resumed.state)
+    assert alone.losses.tobytes() == resumed.losses.tobytes()
+    assert programs.same_bits(alone.mask, resumed.mask)
+    assert alone.history.keys() == resumed.history.keys()
+    assert all(np.array_equal(alone.history[k], resumed.history[k], equal_nan=True) for k in alone.history)
+
+
+def test_other_settings_do_not_resume(tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match=r"batch_size was 16, now 8.*another folder"):
+        bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=8, checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match="rng_key"):
+        bp.fit_svi(jax.random.key(5), bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
+
+
+def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+
+    def fit(num_steps: int) -> bp.FitResult:
+        # New functions at every call, at other addresses, as in a process that was started again.
+        keep, sparsifier = lambda step: 1.0, bp.methods.Magnitude(density=lambda step: 0.5)
+        made.append(keep)
+        settings = {"kl_weight": keep, "sparsifier": sparsifier, "every": 2, "checkpoint": str(tmp_path)}
+        return bp.fit_svi(rng_key, bnn, data, num_steps=num_steps, **settings)
+
+    made: list[object] = []  # kept, so that no address is used twice
+    fit(2)
+    assert len(fit(4).losses) == 4
+
+
+def test_a_finished_run_is_given_back_and_can_be_prolonged(tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    first = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
+    again = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
+    assert programs.same_bits(first.params, again.params)
+    longer = bp.fit_svi(rng_key, bnn, data, num_steps=12, batch_size=16, checkpoint=str(tmp_path))
+    alone = bp.fit_svi(rng_key, bnn, data, num_steps=12, batch_size=16)
+    assert programs.same_bits(alone.params, longer.params)
+
+
+BNN, DATA = programs.small_bnn(), programs.classes()
+FIRST = {
+    "num_steps": 4, "batch_size": 16, "optimizer": optax.adam(1e-2), "sparsifier": bp.methods.BMR(), "every": 2,
+    "init_params": {"Dense_0.bias_auto_loc": np.zeros(8)}, "mask": {"Dense_0.bias": np.arange(8) > 2}, "eval_data": DATA,
+    "eval_every": 2, "eval_samples": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A folder with the checkpoint of a finished fit."""
+    folder = tmp_path_factory.mktemp("begun")
+    bp.fit_svi(jax.random.key(0), BNN, DATA, checkpoint=str(folder), **FIRST)
+    return str(folder)
+
+
+def other_values() -> bp.Dataset:
+    y = DATA.y.copy()
+    y[7] = (y[7] + 1) % 3
+    return bp.Dataset(DATA.x, y)
+
+
+def net_with(activation) -> bp.nets.MLP:
+    return bp.nets.MLP(hidden=(8, 6), num_outputs=3, activation=activation)
+
+
+# name of what differs -> (program, data, changed settings)
+CHANGES = {
+    "prior": (lambda: programs.small_bnn(prior=bp.priors.Flat(0.2)), DATA, {}),
+    "likelihood": (lambda: programs.small_bnn(likelihood=Tempered()), DATA, {}),
+    "posterior": (lambda: programs.small_bnn(posterior=MeanFieldFamily(init_scale=0.05)), DATA, {}),
+    "network": (lambda: bnn_of(net_with(jax.nn.relu)), DATA, {}),
+    "layout": (lambda: programs.small_bnn(prunable=bp.select.kernels), DATA, {}),
+    "data": (lambda: BNN, other_values(), {}),
+    "optimizer": (lambda: BNN, DATA, {"optimizer": optax.adam(2e-2)}),
+    "estimator": (lambda: BNN, DATA, {"num_particles": 2}),
+    "kl_weight": (lambda: BNN, DATA, {"kl_weight": bp.schedules.Constant(0.5)}),
+    "sparsifier": (lambda: BNN, DATA, {"sparsifier": bp.methods.BMR(alpha0=2.0)}),
+    "every": (lambda: BNN, DATA, {"every": 3}),
+    "mask": (lambda: BNN, DATA, {"mask": {"Dense_0.bias": np.arange(8) > 3}}),
+    "init_params": (lambda: BNN, DATA, {"init_params": {"Dense_0.bias_auto_loc": np.ones(8)}}),
+    "eval_data": (lambda: BNN, DATA, {"eval_data": other_values()}),
+    "early_stop": (lambda: BNN, DATA, {"early_stop": bp.EarlyStop(patience=7)}),
+    "augment": (lambda: BNN, DATA, {"augment": lambda rng_key, x: x + 0.1}),
+    "remat": (lambda: BNN, DATA, {"remat": True}),
+}
+
+
+@dataclass(frozen=True)
+class Tempered(bp.likelihoods.Categorical):
+    def observe(self, outputs, y):
+        return super().observe(outputs / 2.0, y)
+
+
+def bnn_of(net) -> bp.BNN:
+    return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_decides_the_result_is_told_when_it_differs(name, begun, rng_key) -> None:
+    program, data, changes = CHANGES[name]
+    with pytest.raises(ValueError, match=rf"was started with other settings: (.*; )?{name} was .*, now .*another folder"):
+        bp.fit_svi(rng_key, program(), data, checkpoint=begun, **(FIRST | changes))
+
+
+def test_a_hand_written_programs_numbers_are_told_by_its_step(tmp_path, rng_key) -> None:
+    data, _ = programs.line()
+    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=2, checkpoint=str(tmp_path))
+    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=3, checkpoint=str(tmp_path))
+    with pytest.raises(ValueError, match=r"settings: training step was .*, now"):
+        bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=4, checkpoint=str(tmp_path))
+
+
+def test_there_is_no_way_back(begun, rng_key) -> None:
+    with pytest.raises(ValueError, match=r"num_steps=3, but .* holds the fit at step 4"):
+        bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"num_steps": 3}))
+
+
+def test_another_version_of_jax_is_no_other_fit(begun, rng_key, monkeypatch) -> None:
+    """Its traces may read otherwise; what has a name still counts."""
+    monkeypatch.setattr(jax, "__version__", "0.0.0")
+    monkeypatch.setattr("bayesprune.core.traced.of_jaxpr", lambda trace: "0" * 64)
+    bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **FIRST)
+    with pytest.raises(ValueError, match="every was 2, now 3"):
+        bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"every": 3}))
+
+
+@pytest.mark.parametrize("first", [12, 14])
+def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -> None:
+    """At 12, where weights are pruned, and two steps later."""
+    settings = {
+        "batch_size": 16, "optimizer": optax.adam(1e-2), "sparsifier": bp.methods.SNR(0.3), "every": 6, "eval_data": DATA,
+        "eval_every": 4, "eval_samples": 2,
+    }  # fmt: skip
+    alone = bp.fit_svi(rng_key, BNN, DATA, num_steps=24, **settings)
+    bp.fit_svi(rng_key, BNN, DATA, num_steps=first, checkpoint=str(tmp_path), **settings)
+    longer = bp.fit_svi(rng_key, BNN, DATA, num_steps=24, checkpoint=str(tmp_path), **settings)
+    assert alone.history["prune/step"].tolist() == [6, 12, 18]
+    for name in alone.history:
+        np.testing.assert_array_equal(alone.history[name], longer.history[name], err_msg=name)
+    assert programs.same_bits((alone.params, alone.mask, alone.state), (longer.params, longer.mask, longer.state))
+    assert alone.losses.tobytes() == longer.losses.tobytes()
