@@ -88,7 +88,7 @@ def read_record(path: str | os.PathLike[str], what: str, remedy: str, needed: It
             raise ValueError(f"the name of its {CHECKSUM} has changed")
         if stated not in (None, _of_json(data)):
             raise ValueError(f'{_CHANGED}. If you did that, and mean it, delete the entry "{CHECKSUM}"')
-        _require(data, needed)
+        require(data, needed)
         return data
 
 
@@ -111,7 +111,7 @@ def read_arrays(path: str | os.PathLike[str], what: str, remedy: str, needed: It
             raise ValueError("its list of arrays has changed")
         if stated is not None and str(stated) != digest(arrays):
             raise ValueError(_CHANGED)
-        _require(arrays, needed)
+        require(arrays, needed)
         return arrays
 
 
@@ -157,7 +157,8 @@ def _of_json(data: Any) -> str:
     return _PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _require(found: Mapping[str, Any], needed: Iterable[str]) -> None:
+def require(found: Mapping[str, Any], needed: Iterable[str]) -> None:
+    """Refuse what lacks an entry; to be called within `reading`."""
     absent = [name for name in needed if name not in found]
     if absent:
         raise ValueError(f"it has no {', '.join(absent)}")

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.files import make_folder, reading, write_atomically
-from bayesprune.core.formats import read_tensors
+from bayesprune.core.formats import read_tensors, require
 from bayesprune.core.types import PyTree
 from bayesprune.train import leaves
 
@@ -94,9 +95,12 @@ class Checkpoints:
             whole = "No checkpoint was saved before" if latest is None else f"The checkpoint of step {latest} is whole"
             raise OSError(error.errno, f"{error.strerror or error} {whole}: start again when that is done.") from error
 
-    def metadata(self, step: int) -> dict[str, Any]:
-        """The metadata saved with ``step``, without reading the arrays. Raises as `restore` does."""
-        return self._read(step, with_tensors=False)[0]["metadata"]
+    def metadata(self, step: int, needed: Iterable[str] = ()) -> dict[str, Any]:
+        """The metadata saved with ``step``, without its arrays; they have the ``needed`` entries. Raises as `restore` does."""
+        found = self._read(step, with_tensors=False)[0]["metadata"]
+        with reading(self._file(step), _WHAT, _REMEDY):
+            require(found, needed)
+        return found
 
     def restore(self, step: int, target: PyTree) -> tuple[PyTree, dict[str, Any]]:
         """Read one checkpoint back bit for bit: ``(state, metadata)``.

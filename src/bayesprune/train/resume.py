@@ -15,6 +15,8 @@ from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
 from bayesprune.train.standing import Standing
 
+FIT = ("fingerprint", "history", "stopped")  # what the metadata of a fit's checkpoint hold
+
 
 @dataclass(frozen=True)
 class NoCheckpoints:
@@ -49,7 +51,7 @@ class FitCheckpoints:
         fingerprint = self.fingerprint | of_traces(*traces())
         step = self.checkpoints.latest()
         if step is not None:
-            _check_same(self.checkpoints.metadata(step)["fingerprint"], fingerprint, self.checkpoints.folder)
+            _check_same(self.checkpoints.metadata(step, FIT)["fingerprint"], fingerprint, self.checkpoints.folder)
         return FitCheckpoints(self.checkpoints, fingerprint)
 
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
@@ -85,7 +87,7 @@ def open_checkpoints(
     if step is None:
         return opened
     # The traces are compared later: what has a name is told by it, before anything is compiled.
-    saved = {name: word for name, word in checkpoints.metadata(step)["fingerprint"].items() if name not in STEPS}
+    saved = {name: word for name, word in checkpoints.metadata(step, FIT)["fingerprint"].items() if name not in STEPS}
     _check_same(saved, opened.fingerprint, checkpoints.folder)
     if step > num_steps:
         raise ValueError(
