@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import numpy as np
 import optax
-from flax import linen
+from flax import linen, nnx
 
 import bayesprune as bp
 from tests.infer import programs
@@ -87,6 +88,29 @@ def magnitude(key) -> None:
     finish(key, bnn, bp.prune_once(done.params, bp.methods.Magnitude(density=0.3), program=bnn))
 
 
+def units(key) -> None:
+    """Whole units, on the way, and which of the weights left are in use."""
+    bnn = net(bp.priors.Gaussian())
+    done = fit(key, bnn, sparsifier=bp.methods.Cut(score="snr", density=0.5, scope="unit"), every=2)
+    bp.connected(bnn, done.mask)
+    finish(key, bnn, done)
+
+
+class Normed(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.first, self.norm, self.last = nnx.Linear(4, 5, rngs=rngs), nnx.LayerNorm(5, rngs=rngs), nnx.Linear(5, 3, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(jax.nn.relu(self.norm(self.first(x))))
+
+
+def other_modules(key) -> None:
+    """Nets of Flax nnx and Equinox."""
+    for module in (Normed(nnx.Rngs(0)), eqx.nn.MLP(4, 3, 5, 1, key=key)):
+        bnn = bp.BNN(module, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+        finish(key, bnn, fit(key, bnn, num_steps=2, sparsifier=bp.methods.BMR(), every=1))
+
+
 def program(key) -> None:
     """A hand-written NumPyro program."""
     data, _ = programs.line(rows=24)
@@ -137,9 +161,9 @@ def convolution(key) -> None:
     finish(key, bnn, fit(key, bnn, IMAGES, sparsifier=bp.methods.BMR(), every=1, **settings), IMAGES)
 
 
-def resnet(norm: str) -> Callable[..., None]:
+def resnet(norm: str, dtype: str | None = None) -> Callable[..., None]:
     def run(key) -> None:
-        small = bp.nets.ResNet(2, stage_sizes=(1,), features=2, norm=norm)
+        small = bp.nets.ResNet(2, stage_sizes=(1,), features=2, norm=norm, dtype=dtype)
         bnn = bp.BNN(small, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(8, 8, 1))
         done = fit(key, bnn, IMAGES, batch_size=4, num_steps=2, sparsifier=bp.methods.BMR(), every=1, estimator="local")
         params = bp.recalibrate(key, bnn, done.params, IMAGES, batch_size=4) if norm == "batch" else done.params
@@ -159,6 +183,8 @@ PATHS: dict[str, Callable[[jax.Array], None]] = {
     "ssvi masked": ssvi("masked"),
     "ssvi active": ssvi("active"),
     "magnitude": magnitude,
+    "units": units,
+    "other modules": other_modules,
     "program": program,
     "replicates": replicates,
     "estimators": estimators,
@@ -166,4 +192,5 @@ PATHS: dict[str, Callable[[jax.Array], None]] = {
     "convolution": convolution,
     "resnet batch": resnet("batch"),
     "resnet frn": resnet("frn"),
+    "resnet half": resnet("group", "bfloat16"),
 }

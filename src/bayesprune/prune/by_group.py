@@ -51,7 +51,7 @@ def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Fl
         ids = jnp.broadcast_to(np.maximum(groups.members[site], 0), value.shape).reshape(-1)
         value = (value if summed else jnp.square(value)).reshape(-1)
         total = total.at[ids].add(jnp.where(counts, value, 0.0))
-        number = number.at[ids].add(counts)
+        number = number.at[ids].add(counts.astype(jnp.int32))
     return jnp.where(number > 0, total if summed else jnp.sqrt(total), -jnp.inf)
 
 
