@@ -44,6 +44,15 @@ def test_a_cell_run_twice_compiles_nothing(caplog) -> None:
     assert compiled(caplog, cell) == []
 
 
+def test_a_hand_written_program_fitted_twice_compiles_nothing(caplog) -> None:
+    (data, _), program = programs.line(rows=23), programs.linear_program()
+    fit = lambda: bp.fit_svi(  # noqa: E731
+        jax.random.key(0), program, data, num_steps=3, optimizer=optax.sgd(1e-3), sparsifier=bp.methods.BMR(), every=2
+    )
+    assert any("jit(run)" in told for told in compiled(caplog, fit)), "nothing is counted here"
+    assert compiled(caplog, fit) == []
+
+
 @pytest.mark.parametrize("estimator", [bp.MeanFieldELBO, bp.LocalELBO])
 def test_estimators_of_equal_attributes_are_one(estimator) -> None:
     assert make_elbo(estimator(num_particles=3), 1) is make_elbo(estimator(num_particles=3), 1)

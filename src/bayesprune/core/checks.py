@@ -76,11 +76,11 @@ def check_params(params: Any, name: str = "params") -> None:
         raise TypeError(f"{name} must be parameters by name, got {type(params).__name__}{remedy}.")
 
 
-def as_params(value: Any, name: str) -> Any:
+def as_params(value: Any, name: str) -> dict[str, Any]:
     """Parameters by name; of a fit or a pruned one, its ``params``. A `TypeError` for anything else."""
     inner = value if isinstance(value, Mapping) else getattr(value, "params", value)
     check_params(inner, name)
-    return inner
+    return dict(inner)
 
 
 def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:

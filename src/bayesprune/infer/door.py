@@ -50,10 +50,12 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
 
 def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:
     """Refuse classes, names and numbers where objects belong."""
-    for name in ("model", "guide"):
-        if not callable(getattr(program, name, None)) or isinstance(program, type):
-            got = f"the class {program.__name__}: call it" if isinstance(program, type) else type(program).__name__
-            raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {got}.")
+    missing = [
+        name for name in ("model", "guide", "keywords", "read", "describe") if not callable(getattr(program, name, None))
+    ]
+    if isinstance(program, type) or missing:
+        got = f"the class {program.__name__}: call it" if isinstance(program, type) else type(program).__name__
+        raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {got}.")
     check_object(sparsifier, "sparsifier", ("init", "step"), "bp.methods.BMR()")
     if isinstance(early_stop, type) or not (callable(early_stop) and hasattr(early_stop, "keeps")):
         got = f"the class {early_stop.__name__}" if isinstance(early_stop, type) else repr(early_stop)

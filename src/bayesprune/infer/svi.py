@@ -11,7 +11,6 @@ from numpyro.infer import ELBO
 
 from bayesprune.core.checks import as_params, check_integer, check_key
 from bayesprune.core.schedules import Constant
-from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
@@ -23,14 +22,14 @@ from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import interruption
 from bayesprune.train.kernel import Kernel
-from bayesprune.train.loop import as_it_is, compile_loop
+from bayesprune.train.loop import as_it_is
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.resume import open_checkpoints
 from bayesprune.train.sites import Example
 from bayesprune.train.standing import Standing
-from bayesprune.train.start import dead_so_far, set_up_guide, start_mask, start_params, start_storage
+from bayesprune.train.start import set_up_guide, start
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 
@@ -155,14 +154,7 @@ def fit_svi(
         "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
     }  # fmt: skip
     checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
-    loop = compile_loop(recipe, example)
-    first = loop.init(rng_key, data)
-    carry = start_params(first, init_params, loop)
-    known = by_one_thread(program.meanings)(data)
-    if init_params is not None and mask is None:
-        mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
-    sparse = start_mask(rng_key, sparsifier, program.read(loop.constrain(carry.params) | known), mask)
-    loop, carry, sparse = start_storage(storage, loop, recipe, carry, sparse, data)
+    loop, carry, sparse, known = start(recipe, rng_key, data, init_params, mask, storage)
     checkpoints = checkpoints.of_traces(
         lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
     )

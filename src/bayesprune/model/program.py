@@ -1,5 +1,6 @@
 """Programs, which can be trained: any NumPyro model with its guide, whose sites say of themselves which are weights."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from numpyro.distributions import constraints
 from numpyro.handlers import seed, trace
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.divergence import read_gaussian
@@ -83,18 +85,29 @@ def meanings(model: Callable[..., Any], data: Any) -> dict[str, Any]:
     Sites of positive or bounded support, and scalars, are no weights and are left out; so is the prior scale of a site that is
     not Gaussian about zero, or whose scale another site sets: that shows itself by changing from draw to draw.
     """
-    weights: list[str] = []
+    one, other = (_priors(model)(jax.random.key(n), data.x, data.y) for n in range(2))
+    fixed = {place[_DIGITS:]: _fixed(one[place], other[place]) for place in sorted(one)}
+    return {name + UNIT: jnp.ones(()) for name in fixed} | {n + PRIOR_SCALE: s for n, s in fixed.items() if s is not None}
 
-    def priors(rng_key: jax.Array) -> dict[str, Any]:
-        sites = trace(seed(model, rng_key)).get_trace(data.x, data.y)
-        weights[:] = [name for name, site in sites.items() if _is_weight(site)]
-        found = {name: read_gaussian(sites[name]["fn"]) for name in weights}
-        return {name: (normal.loc, normal.scale) for name, normal in found.items() if normal is not None}
 
-    # Compiled, because only the priors are wanted: all else that the model computes from the rows is left out.
-    one, other = (jax.jit(priors)(jax.random.key(n)) for n in range(2))
-    fixed = {name: _fixed(one.get(name), other.get(name)) for name in weights}
-    return {name + UNIT: jnp.ones(()) for name in weights} | {n + PRIOR_SCALE: s for n, s in fixed.items() if s is not None}
+_DIGITS = 6  # of a site's place in the order of use, which a compiled function's dictionaries forget
+
+
+@functools.lru_cache(maxsize=32)
+def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """Place and name -> (loc, scale) of a weight's Gaussian prior at one draw, None where it has none.
+
+    Compiled, because only the priors are wanted: all else that the model computes from the rows is left out.
+    """
+
+    def priors(rng_key: jax.Array, x: Any, y: Any) -> dict[str, Any]:
+        sites = trace(seed(model, rng_key)).get_trace(x, y)
+        weights = [name for name, site in sites.items() if _is_weight(site)]
+        normals = [read_gaussian(sites[name]["fn"]) for name in weights]
+        pairs = [None if normal is None else (normal.loc, normal.scale) for normal in normals]
+        return {f"{place:0{_DIGITS}}{name}": pair for place, (name, pair) in enumerate(zip(weights, pairs, strict=True))}
+
+    return jax.jit(by_one_thread(priors))
 
 
 def _is_weight(site: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,28 @@ def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
     """Let a NumPyro autoguide look at its model once, outside of any compiled function: it remembers what it saw."""
     if isinstance(program.guide, AutoGuide) and program.guide.prototype_trace is None:
         by_one_thread(seed(program.guide, rng_key))(data.x, data.y)
+
+
+class Start(NamedTuple):
+    """``loop``: over weights as they are kept; ``carry`` and ``sparse``: the state before the first step, so kept; ``known``:
+    the entries that say what the parameters mean, where the program does not say it by itself."""
+
+    loop: Compiled
+    carry: Carry
+    sparse: SparseState
+    known: dict[str, Any]
+
+
+def start(recipe: Recipe, rng_key: jax.Array, data: Dataset, init_params: Any, mask: Any, storage: str) -> Start:
+    """The start of a fit: compiled functions and first states, from given parameters and a given mask where there are such."""
+    program, loop = recipe.program, compile_loop(recipe, Example.of(data))
+    first = loop.init(rng_key, data)
+    carry = start_params(first, init_params, loop)
+    known = program.meanings(data)
+    if init_params is not None and mask is None:
+        mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
+    sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
+    return Start(*start_storage(storage, loop, recipe, carry, sparse, data), known)
 
 
 def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites) -> Carry:
