@@ -74,6 +74,7 @@ def test_the_page_on_posteriors_names_every_note_and_its_lines_run(done: Path, m
     assert names["kernel"].shape == (64, 8) and np.isfinite(names["kernel"]).all()
 
 
+@pytest.mark.slow
 def test_a_spike_and_slab_run_keeps_its_inclusion_log_odds_as_tensors(tmp_path: Path) -> None:
     assert small_run(tmp_path / "gated", "--prior", "dirac-slab", "--method", "none") == 0
     saved = load_posterior(tmp_path / "gated" / "posterior.safetensors")
@@ -318,6 +319,7 @@ def test_the_face_of_the_program() -> None:
     assert done.returncode == 0 and "bayesprune run" in done.stdout
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "more",
     [

@@ -10,8 +10,8 @@ import pytest
 
 from bayesprune import cli
 from bayesprune.cli import results
+from bayesprune.infer import svi
 from bayesprune.report.export import load_posterior
-from bayesprune.train import course as training
 from tests.test_cli import SMALL, content, refused, small_run
 
 CHOOSE = ["--method", "ssvi", "--density", "0.3", "--storage", "active", "--choose", "best", "--validation", "0.25"]
@@ -40,6 +40,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_best_step_is_that_of_the_validation_rows_and_the_results_are_of_the_test_set(done: Path) -> None:
     made = content(done)
     with np.load(done / "history.npz") as history:
@@ -78,6 +79,7 @@ def test_kl_weight_and_cost_are_told(done: Path, capsys: pytest.CaptureFixture[s
     assert "| KL weight |" in capsys.readouterr().out
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "stop", [pytest.param(7, marks=pytest.mark.slow), 16]
 )  # at 8, the last checkpoint at 5; at 16, after that at 15: both with an evaluation between
@@ -114,7 +116,7 @@ def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: p
 def test_where_no_evaluation_gave_a_number_there_is_no_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(training, "evaluate", lambda *_, **__: {"accuracy": float("nan")})
+    monkeypatch.setattr(svi, "evaluate", lambda *_, **__: {"accuracy": float("nan")})
     line = refused(capsys, "run", *SMALL, *CHOOSE, "--out", str(tmp_path))
     assert "no evaluation on the validation set gave a number" in line
 

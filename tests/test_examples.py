@@ -66,6 +66,7 @@ def test_a_notebook_with_faults_would_be_found() -> None:
     assert foreign_paths(bad) == [away]
 
 
+@pytest.mark.slow
 def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
@@ -81,6 +82,7 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         assert alive[0] == pytest.approx(alive[1], abs=1)
 
 
+@pytest.mark.slow
 def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))

@@ -14,6 +14,7 @@ def draw(seed, rows, mean, covariance):
     return np.random.default_rng(seed).multivariate_normal(mean, covariance, size=rows)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.7])
 def test_originals_and_copies_have_the_exchangeable_covariance(rho):
     # 100 000 rows: a sample covariance of variables of scale up to 2 deviates by at most 4 * sqrt(2 / 1e5) = 0.018; 0.1 is over

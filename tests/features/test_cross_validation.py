@@ -22,6 +22,7 @@ def correlation(key, x, y):
     return np.abs(x.T @ y)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rule", ["min", "one_standard_error"])
 def test_the_true_share_is_found(rule):
     x, y = problem(rows=300)

@@ -21,6 +21,7 @@ def test_no_larger_set_keeps_the_level():
         assert not chosen.any() or p[chosen].min() >= p[~chosen].max(initial=0.0)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_share_equal_to_the_level_is_within_it(dtype):
     """Probabilities and levels in hundredths, for which the rule is arithmetic of whole numbers."""

@@ -15,6 +15,7 @@ def by_definition(w, level, offset):
     return [bool(passing) and bool(v >= passing[0]) for v in w]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("offset", [0, 1])
 def test_the_threshold_is_the_definitions(offset):
     rng = np.random.default_rng(0)

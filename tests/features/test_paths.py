@@ -32,6 +32,7 @@ def psi_by_paths(layers):
     return np.array(psi)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("widths", [(3, 1), (4, 3), (5, 4, 1), (3, 4, 2, 3), (2, 3, 2, 2, 1)])
 def test_psi_is_the_average_over_paths(widths):
     layers = random_layers(0, widths)

@@ -5,6 +5,7 @@ import pytest
 from bayesprune.features import top_fraction
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.77, 1.0])
 def test_the_count_is_exact_under_ties(fraction):
     values = np.random.default_rng(0).integers(0, 3, size=30).astype(float)

@@ -73,6 +73,7 @@ def test_bad_settings(case, rng_key) -> None:
         bp.fit_svi(rng_key, programs.small_bnn(), GOOD, **({"num_steps": 1} | settings))
 
 
+@pytest.mark.slow
 def test_a_sparsifier_that_would_never_act_is_told(rng_key, recwarn) -> None:
     told = r"never acts: every=6 \(one epoch, if not given\) in num_steps=3"
     with pytest.warns(UserWarning, match=told):

@@ -29,6 +29,7 @@ def test_classification(rng_key) -> None:
     assert figures["nll"] == pytest.approx(-np.mean(np.log(probs[np.arange(20), data.y])), rel=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])
 def test_regression_and_its_noise(column, rng_key) -> None:
     y = (X[:, 0] - X[:, 1])[:, None] if column else X[:, 0] - X[:, 1]
@@ -44,6 +45,7 @@ def test_regression_and_its_noise(column, rng_key) -> None:
     assert {"rmse", "nll", "coverage"} <= set(figures)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])
 def test_bits(column, rng_key) -> None:
     y = (X[:, 0] > 0).astype(np.int32)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import jax, numpy as np, bayesprune as bp
 from tests.infer import programs
@@ -25,6 +27,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_batch_spread_over_four_devices_gives_the_same_losses() -> None:
     root = Path(__file__).resolve().parents[2]
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"

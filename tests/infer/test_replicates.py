@@ -55,6 +55,7 @@ def _latest(bnn, data):
     return _compiled(recipe, example)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_each_network(bnn, data, rng_key) -> None:
     """At scale 0 and inclusion 1 every draw is the same network: its outputs by hand."""
     fits = bp.fit_replicates(rng_key, bnn, data, num_steps=3, optimizer=OPTIMIZER, progress=False)

@@ -86,6 +86,7 @@ def test_the_training_step_is_compiled_once_for_a_whole_run(rng_key, caplog) -> 
     assert len(compiled) == 1
 
 
+@pytest.mark.slow
 def test_density_falls_and_dead_weights_are_exactly_zero(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     schedule = bp.schedules.Geometric(0.2, rate=0.5)
@@ -105,6 +106,7 @@ def test_a_given_mask_is_kept(rng_key) -> None:
     assert np.all(np.asarray(fit.params["Dense_0.kernel_auto_loc"])[~mask["Dense_0.kernel"]] == 0)
 
 
+@pytest.mark.slow
 def test_fitting_goes_on_from_pruned_params(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     first = bp.fit_svi(rng_key, bnn, data, num_steps=20)
@@ -152,6 +154,7 @@ def test_a_loss_that_is_not_finite_ends_the_fit_and_keeps_the_last_finite_parame
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(caught.value.params))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("estimator", ["weight", "local"])
 def test_both_estimators_learn(estimator, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes(rows=300)
@@ -171,6 +174,7 @@ def test_map_fits_and_is_pruned_by_magnitude(rng_key) -> None:
     assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.85
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("sites", ["all", "loc"])
 def test_parameters_to_start_from_stay_the_callers(rng_key, sites) -> None:
     """The loop takes its own arrays' memory over, never that of what it was given."""

@@ -51,6 +51,7 @@ def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int) -> 
     return alive, gained
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("dead", ["prior", "forgotten", "excluded"])
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:
@@ -92,6 +93,7 @@ def regression(seed: int = 0, prior: float = 1.3, noise: float = 0.5):
     return (x.T @ y / noise**2 / precision, precision**-0.5), log_evidence, prior
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-4), (True, 1e-9)], ids=["float32", "float64"])
 def test_evidence_gained_is_the_difference_of_exact_evidences(double, tolerance) -> None:
     (loc, scale), log_evidence, prior = regression()

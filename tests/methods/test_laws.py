@@ -18,12 +18,14 @@ COUNTED = [pytest.param(cls, id=name) for name, cls in methods.find().items() if
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_it_is_a_sparsifier_of_hashable_knobs(method, rng_key) -> None:
     assert isinstance(method, Sparsifier)
     assert hash(method) == hash(copy.copy(method))
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_purity(method, rng_key) -> None:
     seen = laws.evidence(rng_key, kind=laws.kind_of(method))
@@ -33,6 +35,7 @@ def test_purity(method, rng_key) -> None:
     assert laws.same(before, jax.tree.map(np.array, seen))
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_jit_changes_nothing_and_traces_once(method, rng_key) -> None:
     traces = []
@@ -52,6 +55,7 @@ def test_jit_changes_nothing_and_traces_once(method, rng_key) -> None:
     assert len(traces) == 1
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_mask_is_whole_and_boolean_and_info_counts_it(method, rng_key) -> None:
     seen = laws.evidence(rng_key, kind=laws.kind_of(method))
@@ -68,6 +72,7 @@ def test_mask_is_whole_and_boolean_and_info_counts_it(method, rng_key) -> None:
     assert int(state.step) == 1
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_the_dead_stay_dead_where_nothing_regrows(method, rng_key) -> None:
     kind = laws.kind_of(method)
@@ -78,6 +83,7 @@ def test_the_dead_stay_dead_where_nothing_regrows(method, rng_key) -> None:
         assert not any(bool(r) for r in revived)
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-6])
 def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
@@ -92,6 +98,7 @@ def test_finite_at_loc_zero_and_scale_to_zero(method, rng_key, scale) -> None:
     )
 
 
+@pytest.mark.fast_cases(1)
 @every_method
 def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
     seen = laws.evidence(rng_key, kind=laws.kind_of(method))
@@ -108,6 +115,7 @@ def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
     assert laws.same(jax.tree.map(permute, here), there)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("cls", COUNTED)
 @pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
 def test_exact_counts_under_ties(cls, density, rng_key) -> None:

@@ -24,6 +24,7 @@ def fit(prior, **settings):
     return bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=2, progress=False, **settings)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture()], ids=lambda p: type(p).__name__)
 def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
     with pytest.raises((TypeError, ValueError), match="Gaussian prior"):
@@ -35,6 +36,7 @@ def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
         bp.bmr_prune(result.params, program=bnn)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", [bp.priors.Flat(), bp.priors.Gaussian(0.3)], ids=lambda p: type(p).__name__)
 def test_gaussian_priors_of_ours_are_found(prior) -> None:
     bnn, result = fit(prior)
@@ -112,6 +114,7 @@ def test_magnitudes_are_the_networks_own_across_layers() -> None:
     assert (first, second) == (2, 45), "of 94 weights 47 stay: those of the second layer, and the best of each other array"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("storage", ["masked", "active"])
 def test_reactivated_gates_start_at_the_mean_of_those_beside_them(storage) -> None:
     """SSVI over a spike and slab whose parameters do not move: only a renewal changes log-odds, in both storages alike."""

@@ -95,6 +95,7 @@ def test_equinox_gives_its_own_outputs() -> None:
     np.testing.assert_allclose(net.apply(params, state, ROWS, False, None)[0], jax.vmap(module)(ROWS), rtol=1e-6)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("module", [LinenNormed(), NnxNormed(nnx.Rngs(0))], ids=["linen", "nnx"])
 def test_batch_statistics_move_in_training_alone(module) -> None:
     net = adapt(module, (3,))
@@ -111,6 +112,7 @@ def test_batch_statistics_move_in_training_alone(module) -> None:
     assert len(means) == len(variances) == 1
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "module",
     [LinenNormed(), LinenDeterministic(), NnxNormed(nnx.Rngs(0)), EquinoxDropout(jax.random.key(0))],

@@ -67,6 +67,7 @@ def own_outputs(net, weights) -> np.ndarray:
     return net.apply({"params": tree}, ROWS)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", NETS)
 def test_outputs_are_the_nets_own_under_the_sampled_weights(kind, rng_key) -> None:
     net = NETS[kind]()
@@ -108,6 +109,7 @@ def test_map_has_points_for_a_posterior(rng_key) -> None:
     assert set(bnn.posterior(params)) == set(bnn.read(params)) | {"a.kernel", "a.bias"}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("net", "settings"),
     [(LinenNormed(), {"estimator": "local", "num_particles": 2}), (NnxNormed(nnx.Rngs(0)), {"estimator": "weight"})],
@@ -149,6 +151,7 @@ def test_what_cannot_be_a_network_is_refused() -> None:
         build(linen.Sequential([linen.Dense(4), lambda x: x.reshape(-1, 2, 2)]))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("net", ["linen", "nnx", "equinox"])
 def test_networks_of_equal_parts_are_equal(net) -> None:
     one, other = (build(NETS[net](), prunable=lambda path, shape: True) for _ in range(2))

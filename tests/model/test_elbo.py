@@ -88,6 +88,7 @@ def test_sites_without_a_closed_form_enter_by_their_densities(rng_key) -> None:
     assert loss == pytest.approx(nll(LOC + SCALE * EPS) + divergence.sum() + density, rel=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("elbo", [MeanFieldELBO(), bp.LocalELBO()], ids=["weight", "local"])
 def test_both_estimators_have_the_closed_form_for_expectation(elbo) -> None:
     drawn = losses(elbo, 4_000)
@@ -104,6 +105,7 @@ def test_particles_average(rng_key) -> None:
     assert 2.2 < one.var() / four.var() < 5.8
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("elbo", [MeanFieldELBO(noise=fixed), bp.LocalELBO()], ids=["weight", "local"])
 def test_dead_weights_have_no_divergence_no_effect_and_finite_gradients(elbo, rng_key) -> None:
     mask = {"w": jnp.array([True, False, True])}

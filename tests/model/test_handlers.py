@@ -41,6 +41,7 @@ def by_hand(w, alive, y, b=0.3) -> float:
     return float(prior + scipy.stats.norm.logpdf(y, w.sum() + b, 0.5))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("program", [model, events])
 def test_dead_values_are_exactly_zero_and_leave_the_density(program, rng_key) -> None:
     site = trace(seed(bp.masked(program, MASK), rng_key)).get_trace()["w"]

@@ -82,6 +82,7 @@ AXES = {  # net, input shape, {site: (inputs, outputs, fan_in)}
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", AXES)
 def test_axes_are_known_by_what_is_done_with_them(case) -> None:
     net, shape, wanted = AXES[case]
@@ -103,6 +104,7 @@ STARTS = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("case", "family"), [*((case, MapFamily) for case in STARTS), ("equinox", MeanFieldFamily)])
 def test_he_starts_with_a_variance_of_two_over_the_fan_in(case, family, rng_key) -> None:
     """The kernels have 2,400 to 3,200 entries: their sd is known to 1.5 %, and five of that are refused at one key in 1e6."""
@@ -114,6 +116,7 @@ def test_he_starts_with_a_variance_of_two_over_the_fan_in(case, family, rng_key)
     assert biases and all(np.all(bias == 0) for bias in biases)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("word", "last"), [("optimal", (30 * 3) ** 0.5), ("optimal_code", 30**0.5 * 3)])
 @pytest.mark.parametrize("kind", ["linen", "equinox"])
 def test_the_optimal_rate_5_3_does_not_ask_which_way_a_kernel_lies(kind, word, last) -> None:
@@ -188,6 +191,7 @@ LAST = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", LAST)
 def test_the_last_layer_is_the_last_kernel(case) -> None:
     net, wanted = LAST[case]
@@ -245,6 +249,7 @@ NORMS = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", NORMS)
 def test_norms_are_known_by_what_they_do(case) -> None:
     net, shape, wanted = NORMS[case]
@@ -253,6 +258,7 @@ def test_norms_are_known_by_what_they_do(case) -> None:
     assert {site for site, spec in layout.items() if not spec.bayesian} == wanted
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("norm", ["batch", "group", "frn"])
 def test_norms_of_our_own_residual_net(norm) -> None:
     layout = layout_of(bp.nets.ResNet(2, stage_sizes=(1, 1), features=4, norm=norm), (8, 8, 3))

@@ -41,6 +41,7 @@ def log_likelihood(likelihood, outputs, y):
     return site["fn"].log_prob(site["value"])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", CASES)
 def test_density_and_mean(case) -> None:
     likelihood, outputs, y, density, mean = CASES[case]
@@ -52,6 +53,7 @@ def test_density_and_mean(case) -> None:
     likelihood.check(np.asarray(y, int if "bits" in case else None), outputs.shape[1])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", ["bits", "reals"])
 def test_a_column_of_targets_is_a_vector_of_them(case) -> None:
     likelihood, outputs, y, density, _ = CASES[case]

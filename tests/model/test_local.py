@@ -67,6 +67,7 @@ def losses(elbo, x, y, num=4000):
     return np.asarray(jax.jit(jax.vmap(loss))(jax.random.split(jax.random.key(0), num)), np.float64)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("num_particles", [1, 3])
 def test_expected_loss_is_the_exact_one(num_particles):
     x, y = data()
@@ -114,6 +115,7 @@ def flax_module(x, y=None):
         numpyro.sample("obs", dist.Normal(net(x)[:, 0], NOISE), obs=y)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("model", [hand_written, flax_module])
 def test_svi_runs_unchanged_programs(model):
     x, y = data()
@@ -166,6 +168,7 @@ REUSED = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", REUSED)
 def test_expected_loss_of_weights_in_use_elsewhere(name):
     """Noise anew at every use is off by many standard errors in the first three."""

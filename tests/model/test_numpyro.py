@@ -26,6 +26,7 @@ def small() -> bp.BNN:
     return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "elbo", [Trace_ELBO(), TraceMeanField_ELBO(), MeanFieldELBO(), bp.LocalELBO()], ids=lambda e: type(e).__name__
 )
@@ -50,6 +51,7 @@ def test_predictive_and_log_likelihood(rng_key) -> None:
     assert densities.shape == (3, 12) and np.all(np.asarray(densities) < 0)
 
 
+@pytest.mark.slow
 def test_nuts_samples_our_model(rng_key) -> None:
     net = bp.nets.MLP(hidden=(2,), num_outputs=3)
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
@@ -85,6 +87,7 @@ def module_program(net) -> bp.Program:
     return bp.Program(model, AutoNormal(model))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("kind", "net"), [("flax", flax_net), ("nnx", nnx_net), ("equinox", eqx_net)], ids=list(KERNEL))
 def test_random_modules_are_fitted_and_pruned_and_keep_their_params_entry(kind, net, rng_key) -> None:
     program, kernel = module_program(net), KERNEL[kind]

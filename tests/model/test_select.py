@@ -6,6 +6,7 @@ from bayesprune.model import select
 from bayesprune.model.layout import ParamPath
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("path", "chosen"),
     [

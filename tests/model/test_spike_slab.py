@@ -31,6 +31,7 @@ def test_the_density_of_two_normals_is_scipys() -> None:
     np.testing.assert_allclose(TwoNormals(0.1, 2.0, 0.3).log_prob(w), expected, rtol=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("gate", ["hard", "inverse_cdf"])
 def test_draws_have_the_distribution(gate: str, rng_key) -> None:
     """Share of zeros and law of the rest, 40,000 draws: each bound is missed by chance once in 1e5."""
@@ -77,6 +78,7 @@ def exact_loss(x: np.ndarray, y: np.ndarray) -> float:
     return expected + np.sum(phi * np.log(phi / lam) + (1 - phi) * np.log((1 - phi) / (1 - lam)) + phi * slab)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("gate", ["hard", "inverse_cdf"])
 @pytest.mark.parametrize("elbo", [MeanFieldELBO(4000), bp.LocalELBO(4000), TraceMeanField_ELBO(4000)])
 def test_estimators_agree_with_the_exact_bound(gate: str, elbo, rng_key) -> None:
@@ -97,6 +99,7 @@ def test_dead_weights_are_zero_and_leave_the_bound(rng_key) -> None:
     assert float(loss) == pytest.approx(10 * np.log(2 * np.pi) / 2, rel=1e-5)  # noise alone: no divergence, no weights
 
 
+@pytest.mark.slow
 def test_numpyros_svi_takes_a_network_with_gates(rng_key) -> None:
     bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.DiracSlab(), likelihood=bp.likelihoods.Normal(1.0), input_shape=(2,))
     x = jnp.ones((5, 2))

@@ -17,6 +17,7 @@ def shapes(net, x):
     return jax.eval_shape(net.init, jax.random.key(0), jax.ShapeDtypeStruct(x, jnp.float32))["params"]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("net", "shape", "count"),
     [

@@ -39,6 +39,7 @@ def bnn_of(net, shape=(8, 8, 3), **settings):
     return bp.BNN(net, likelihood=bp.likelihoods.Categorical(), input_shape=shape, **(chosen | settings))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("stage_sizes", "features", "outputs"), [((2, 2, 2, 2), 64, 10), ((3, 4, 6, 3), 64, 100), ((1, 2), 8, 5)]
 )
@@ -63,6 +64,7 @@ def test_resnet18_is_found_by_name_and_its_kernels_alone_are_bayesian() -> None:
     }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("norm", ["batch", "group", "frn"])
 def test_by_default_norms_have_no_posterior(norm) -> None:
     bnn = bnn_of(tiny(norm), bayesian=select.weights, prunable=None)
@@ -144,6 +146,7 @@ def test_batch_norm_against_numpy_in_training_and_in_prediction() -> None:
     np.testing.assert_allclose(predicted, (wide - 0.1 * mean) / np.sqrt(0.9 + 0.1 * var + 1e-5), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("channels", "groups"), [(64, 32), (12, 4), (3, 1)])
 def test_group_norm_against_numpy(channels, groups) -> None:
     x = jnp.asarray(1.0 + np.random.default_rng(2).normal(size=(2, 3, 4, channels)), jnp.float32)
@@ -153,6 +156,7 @@ def test_group_norm_against_numpy(channels, groups) -> None:
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("norm", ["group", "frn"])
 def test_rows_do_not_see_one_another(norm) -> None:
     net = tiny(norm, stage_sizes=(1,))
@@ -182,6 +186,7 @@ def test_half_precision_computes_in_half_and_keeps_in_full() -> None:
     assert FilterResponseNorm(dtype=jnp.bfloat16).init_with_output(jax.random.key(0), IMAGES)[0].dtype == jnp.bfloat16
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("norm", ["batch", "group", "frn"])
 def test_half_precision_promotes_nothing_unasked(norm) -> None:
     net = tiny(norm, dtype="bfloat16", stage_sizes=(1,))
@@ -192,6 +197,7 @@ def test_half_precision_promotes_nothing_unasked(norm) -> None:
     assert {leaf.dtype for leaf in jax.tree.leaves(variables)} == {jnp.dtype(jnp.float32)}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (1, 2)])
 def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -> None:
     """Every output of a convolution of Gaussian weights has its mean and variance, (4.2)."""
@@ -215,6 +221,7 @@ def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -
     np.testing.assert_allclose(draws.var(axis=0), var, rtol=7 * np.sqrt(2 / count) + 0.02)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("estimator", "posterior", "norm", "dtype", "stage_sizes"),
     [

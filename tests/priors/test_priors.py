@@ -39,6 +39,7 @@ def off(values, variance) -> float:
     return abs(np.mean(flat**2) / variance - 1) * np.sqrt(len(flat) / 2)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
 def test_only_bayesian_weights_are_sampled_and_the_guide_has_the_same_sites(prior, rng_key) -> None:
     weights, sites = draw(prior, rng_key)
@@ -95,6 +96,7 @@ def test_scale_mixture_density_and_draws(rng_key) -> None:
     assert abs(np.mean(np.abs(flat) < 0.3) - narrow) < 5 * np.sqrt(narrow * (1 - narrow) / len(flat))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
 def test_priors_can_be_pruned_from_outside(prior, rng_key) -> None:
     mask = {"a.kernel": jnp.arange(2000).reshape(40, 50) % 3 == 0}

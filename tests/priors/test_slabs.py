@@ -34,6 +34,7 @@ def test_all_weights_may_be_pruned_unless_one_says_otherwise() -> None:
     assert not network(bp.priors.Flat()).layout[-1].prunable
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("word", "last"), [("optimal", (30 * 3) ** 0.5), ("optimal_code", 30**0.5 * 3)])
 def test_the_optimal_rate_5_3_is_of_this_network(word: str, last: float) -> None:
     """(5.3) for 3-4-5-1: T = 47 weights and biases, L = 2 hidden layers, N = 5, n = 30, p = 3."""
@@ -42,6 +43,7 @@ def test_the_optimal_rate_5_3_is_of_this_network(word: str, last: float) -> None
     assert prior.log_prior_inclusion(network(prior).layout, 30) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_fit_knows_its_rows_where_a_minibatch_does_not(rng_key) -> None:
     """The bound of a whole-data step equals the bound of the model given all rows, and that depends on them."""
     seen = []
@@ -56,6 +58,7 @@ def test_a_fit_knows_its_rows_where_a_minibatch_does_not(rng_key) -> None:
     assert seen[-1] != 7
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("gate", "estimator"), [("hard", "weight"), ("hard", "local"), ("inverse_cdf", "weight"), ("relaxed", "weight")]
 )
@@ -69,6 +72,7 @@ def test_a_fit_is_finite_at_an_inclusion_of_1e_200(gate: str, estimator: str, rn
     assert float(expected_density(bnn.read(fit.params))) < 0.05  # at 460 nats a weight hardly one is worth its price
 
 
+@pytest.mark.slow
 def test_a_start_next_to_certainty_is_finite(rng_key) -> None:
     """1 - 1e-9 is 1 in float32, and its log-odds are an ordinary number: log(1e9)."""
     bnn = network(bp.priors.DiracSlab(init_inclusion=1 - 1e-9))
@@ -78,6 +82,7 @@ def test_a_start_next_to_certainty_is_finite(rng_key) -> None:
         np.testing.assert_allclose(node.logit, math.log(1e9), atol=0.02)  # one step of 1e-2 away
 
 
+@pytest.mark.slow
 def test_inclusion_of_a_gaussian_slab_6_1_is_read_in_the_weights_units(rng_key) -> None:
     """(6.1): p* by SciPy's densities, E_q log N averaged over both components, from weights w = slab w_hat."""
     spike, slab, pi = 0.05, 2.0, 0.3
@@ -90,6 +95,7 @@ def test_inclusion_of_a_gaussian_slab_6_1_is_read_in_the_weights_units(rng_key) 
     np.testing.assert_allclose(node.logit, odds, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_ranking_by_inclusion_is_ranking_by_the_second_moment(rng_key) -> None:
     bnn = network(bp.priors.GaussianSlab())
     nodes = bnn.read(bp.fit_svi(rng_key, bnn, DATA, num_steps=20, optimizer=OPTIMIZER, progress=False).params)
@@ -99,6 +105,7 @@ def test_ranking_by_inclusion_is_ranking_by_the_second_moment(rng_key) -> None:
         np.testing.assert_array_equal(alive, by_moment[site])
 
 
+@pytest.mark.slow
 def test_nuts_samples_a_gaussian_slab_network(rng_key) -> None:
     bnn = bp.BNN(
         bp.nets.MLP((), 1),
@@ -124,6 +131,7 @@ def test_a_point_has_no_gate(rng_key) -> None:
         bp.fit_svi(rng_key, bnn, DATA, num_steps=1, progress=False)
 
 
+@pytest.mark.slow
 def test_svbnn_prunes_on_the_way_and_afterwards(rng_key) -> None:
     bnn = network(bp.priors.DiracSlab(log_inclusion=-3.0, init_inclusion=0.6))
     settings = {"num_steps": 200, "optimizer": optax.adam(0.1), "progress": False}
@@ -183,6 +191,7 @@ class TinyConv(nn.Module):
         return nn.Dense(3)(x.reshape((x.shape[0], -1)))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("prior", "estimator"),
     [(bp.priors.DiracSlab(), "local"), (bp.priors.DiracSlab(), "weight"), (bp.priors.GaussianSlab(), "local")],

@@ -18,6 +18,7 @@ SIZES = {site: math.prod(shape) for site, shape in LENET.items()}
 every_distribution = pytest.mark.parametrize("distribution", ["uniform", "erdos_renyi", "global"])
 
 
+@pytest.mark.fast_cases(1)
 @every_distribution
 @pytest.mark.parametrize("density", [1.0, 0.5, 0.1, 0.0313, 0.01, 1e-6])
 def test_the_total_is_exact_and_no_array_is_empty_or_overfull(distribution, density) -> None:
@@ -66,6 +67,7 @@ def test_what_cannot_be_is_refused() -> None:
         allocate(LENET, 0.1, first="thin")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("distribution", ["erdos_renyi", "global"])
 def test_only_the_uniform_distribution_takes_a_dense_first_array(distribution) -> None:
     with pytest.raises(ValueError, match="goes with distribution='uniform'"):

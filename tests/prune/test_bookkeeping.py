@@ -18,6 +18,7 @@ def test_all_alive_and_the_scales_remembered() -> None:
     assert state.memory["w"] is POSTERIOR["w"].scale and state.step.dtype == np.int32 and int(state.step) == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["BMR", "SNR", "Magnitude"])
 def test_methods_start_from_it(name: str) -> None:
     own, shared = bp.methods.get(name)().init(jax.random.key(0), POSTERIOR), first_state(POSTERIOR)

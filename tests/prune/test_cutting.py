@@ -29,6 +29,7 @@ def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
     return {site: np.asarray(alive) for site, alive in state.mask.items()}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("scope", ALL_SCOPES)
 @pytest.mark.parametrize("score", SCORES)
 def test_every_score_goes_with_every_scope(score, scope) -> None:

@@ -18,6 +18,7 @@ def test_the_largest_gradients_of_the_dead_wake() -> None:
     np.testing.assert_array_equal(grown["b"], [0, 1, 0, 0])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10])
 def test_counts_are_exact_under_ties_until_the_dead_run_out(count: int) -> None:
     still = jax.tree.map(jnp.zeros_like, jax.tree.map(jnp.float32, MASK))

@@ -20,6 +20,7 @@ def softplus_inverse(y: float) -> float:
     return low
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("new_scale", "expected"),
     [
@@ -36,6 +37,7 @@ def test_a_woken_weight_starts_at_zero_with_its_neighbours_scale(new_scale, expe
     assert float(node.scale[3]) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("new_scale", ["mean", "mean_raw", 0.5])
 def test_points_stay_points(new_scale) -> None:
     node = renew({"w": MeanField(jnp.ones(4), jnp.zeros(4))}, {"w": jnp.asarray(OLD)}, {"w": jnp.asarray(NEW)}, new_scale)

@@ -39,6 +39,7 @@ ORACLES = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("score", ALL)
 def test_score_against_quantiles_of_the_posterior(score: object) -> None:
     # The evidence is that of a Gaussian prior, which a spike and slab is not.
@@ -49,6 +50,7 @@ def test_score_against_quantiles_of_the_posterior(score: object) -> None:
         np.testing.assert_allclose(leaf, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("score", ALL)
 def test_map_weights_rank_by_magnitude_without_nan(score: object) -> None:
     got = np.asarray(score(MeanField(jnp.asarray([0.0, 1e-3, -0.5, 3.0, 40.0]), jnp.zeros(5))))

@@ -49,6 +49,7 @@ def test_a_confidence_on_an_edge_belongs_to_the_bin_below():
     assert metrics.top_label_bins(probs, np.array([0, 0]), num_bins=5).count.tolist() == [0, 0, 1, 1, 0]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("classes", [2, 6])
 def test_ece_quantile_equals_chunks_of_the_sorted_rows(classes):
     probs, y = made_up(rows=900, classes=classes)  # 900 = 20 bins of 45, no ties
@@ -78,6 +79,7 @@ def test_ties_stay_together_whatever_the_order_of_the_rows():
         assert score(probs, y) == pytest.approx(score(probs[shuffled], y[shuffled]), abs=1e-12)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("spread", "tolerance"), [(0.0, 0.0), (1.0, 0.004)])
 def test_the_debiased_estimator_is_zero_on_average_for_calibrated_samples(spread, tolerance):
     # Failure budget: the mean of 3000 estimates is compared at 5 of its own standard errors, about 6e-7 two-sided, for this
@@ -116,6 +118,7 @@ def test_the_three_numbers_differ():
     assert len({round(f(probs, y), 6) for f in (metrics.ece, metrics.ece_quantile, metrics.calibration_marginal)}) == 3
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("num_bins", [0, -1, True])
 def test_the_number_of_bins_is_checked(num_bins):
     with pytest.raises(ValueError, match="num_bins"):

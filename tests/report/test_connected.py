@@ -40,6 +40,7 @@ def by_paths(mask, sizes):
     return used
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("biases", [True, False])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_every_path_is_found_and_no_other(sizes, biases) -> None:
@@ -106,6 +107,7 @@ def bnn_of(net, input_shape=(4,)) -> bp.BNN:
     return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=input_shape)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "net", [bp.nets.MLP((5, 4), 2), eqx.nn.MLP(4, 2, 5, 2, key=jax.random.key(0))], ids=["linen", "equinox"]
 )

@@ -96,6 +96,7 @@ def bnn_of(prior: Any, **settings: Any) -> bp.BNN:
     return bp.BNN(NET, prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(4,), **settings)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "bnn",
     [
@@ -119,6 +120,7 @@ def test_a_saved_fit_predicts_exactly_what_the_fit_did(tmp_path, bnn):
     assert sum(a.size for a in tensors.values()) <= 1.5 * sum(a.size for a in arrays) + 100  # no weight is kept twice
 
 
+@pytest.mark.slow
 def test_a_pruned_fit_of_a_stateful_net_comes_back(tmp_path):
     class Normed(nn.Module):
         @nn.compact

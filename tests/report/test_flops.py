@@ -43,6 +43,7 @@ MLPS = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", MLPS)
 def test_a_dense_layer_takes_twice_its_alive_weights(kind) -> None:
     make, (first, second) = MLPS[kind]
@@ -95,6 +96,7 @@ CONVOLUTIONS = {  # arguments, inputs, and by hand: output pixels, kernel positi
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_convolutions_by_hand(case) -> None:
     kwargs, shape, pixels, positions, channels = CONVOLUTIONS[case]
@@ -105,6 +107,7 @@ def test_convolutions_by_hand(case) -> None:
     assert report["theoretical"] == 2 * pixels * int(mask["Conv_0.kernel"].sum())
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("stride", "positions"), [(1, 3), (2, 3), (3, 2), (2, 5)])
 def test_a_transposed_convolution_meets_no_zeros_between_inputs(stride, positions) -> None:
     kwargs = {"kernel_size": (positions,), "strides": (stride,), "padding": "VALID"}
@@ -141,6 +144,7 @@ class NnxConv(nnx.Module):
         return self.linear(self.norm(self.conv(x)).reshape(x.shape[0], -1))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("make", "shape", "part"), [(EqxConv, (4, 7, 7), "weight"), (NnxConv, (7, 7, 4), "kernel")], ids=["equinox", "nnx"]
 )
@@ -220,6 +224,7 @@ ONCE = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", ONCE)
 def test_a_weight_is_followed_to_its_product(case) -> None:
     bnn = around(ONCE[case])
@@ -242,6 +247,7 @@ def test_dead_weights_that_a_net_revives_are_not_saved() -> None:
     assert bp.metrics.flops(bnn, random_mask(bnn))["theoretical"] == 2 * 16
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_loop_of_fixed_length_uses_each_slice_once(reverse) -> None:
     def loop(w, x):
@@ -317,6 +323,7 @@ def test_bad_input_is_told() -> None:
         bp.metrics.training_flops(bp.metrics.flops(bnn), every=0)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("every", [1, 7, 100])
 def test_training_is_the_mean_over_a_round_of_steps(every) -> None:
     bnn = bnn_of(bp.nets.MLP((5,), 3), (7,))

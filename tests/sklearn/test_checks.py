@@ -35,6 +35,7 @@ def quick_compiler() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("check", CHEAP)
 def test_a_check_that_fits_little(name, check):

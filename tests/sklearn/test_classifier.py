@@ -44,6 +44,7 @@ def test_a_pickle_predicts_the_same(fitted):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(x), model.predict_proba(x))
 
 
+@pytest.mark.slow
 def test_cross_validation_in_a_pipeline():
     x, y = labelled()
     scores = cross_val_score(make_pipeline(StandardScaler(), bp.BayesianSparseClassifier(**LINEAR)), x, y == "high", cv=2)

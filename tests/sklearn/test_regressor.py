@@ -41,6 +41,7 @@ def test_predictions_are_those_of_the_toolkit_in_the_units_of_y(fitted):
     assert np.abs(model.predict(x) - (means * y.std() + y.mean())).max() < 0.2  # other draws, of a standard error of 0.02
 
 
+@pytest.mark.slow
 def test_the_spread_covers_new_rows_at_its_level():
     # The noise's scale is estimated from 300 rows to 4 %, which moves the coverage of 90 % by 1.4 %; its prior makes it 3 % too
     # large, + 1 %; 2000 rows count it to 0.7 %. The bounds are four such deviations away: one seed in 10,000 would fail.
@@ -89,6 +90,7 @@ def test_a_row_is_predicted_alike_alone_and_among_others(fitted):
     np.testing.assert_allclose(std[:1], model.predict(x[:1], return_std=True)[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_targets_share_a_network(fitted):
     _, x, y = fitted
     model = bp.BayesianSparseRegressor(**LINEAR).fit(x, np.column_stack([y, 100 - 10 * y]))
@@ -109,6 +111,7 @@ def test_a_grid_search_over_the_density_in_a_pipeline():
     assert search.score(x, y) > 0.8
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("settings", "density"),
     [

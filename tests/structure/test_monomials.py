@@ -32,6 +32,7 @@ def arity(name: str) -> int:
 NO_NUMBERS = {"integer_pow", "optimization_barrier", "copy_p", "real", "imag", "conj"}  # other signatures, or complex
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", sorted(set(CASES) - NO_NUMBERS))
 def test_where_no_product_is_left_the_result_is_zero(case) -> None:
     """Of every choice of operands that are zero: what no product of the others supports is exactly zero."""
@@ -53,6 +54,7 @@ def test_where_no_product_is_left_the_result_is_zero(case) -> None:
         assert checked > 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("name", "function", "numbers"),
     [

@@ -55,12 +55,14 @@ def check(shape, params, name, run):
         np.testing.assert_array_equal(np.broadcast_to(moved, new), wanted)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", MOVES)
 def test_labels_move_as_their_arrays_do(name) -> None:
     shape, params, run = MOVES[name]
     check(shape, params, name, run)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("shape", "new"), RESHAPES)
 def test_reshapes(shape, new) -> None:
     check(shape, {"dimensions": None, "new_sizes": new}, "reshape", lambda x: lax.reshape(x, new))
@@ -79,6 +81,7 @@ def test_joining_and_splitting() -> None:
     assert movement.concatenate(same, shapes[:2], 1).shape == (1, 1, 1)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", [((0, 0, 0), (1, 2, 0), (0, 0, 0)), ((0, 1, 1), (-1, 0, 0), (2, -1, 0))])
 def test_padding(config) -> None:
     rng = np.random.default_rng(2)

@@ -49,6 +49,7 @@ INVARIANT = {"attention": ("MultiHeadDotProductAttention_0.key.bias",)}
 
 
 # No gradient goes back through a loop of unknown length.
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", [*(name for name in SMALL if name != "endless"), *SLOW.values()])
 def test_what_is_in_use_changes_an_output(name) -> None:
     """Of a convolution's kernel some position, for channels count as a whole."""

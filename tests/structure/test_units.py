@@ -7,6 +7,7 @@ from tests.structure.nets import NETS, case
 from bayesprune.structure import reachable, units
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", NETS)
 def test_every_entry_has_one_unit_and_every_unit_has_producers(name) -> None:
     graph = case(name).graph
@@ -43,6 +44,7 @@ def test_norms_and_biases_belong_to_their_channel() -> None:
         np.testing.assert_array_equal(found[site], found["second.kernel"][0])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("norm", ["batch", "group", "frn"])
 def test_a_residual_sum_makes_one_unit_of_its_terms(norm) -> None:
     graph = case(f"resnet, {norm}").graph
@@ -114,6 +116,7 @@ def test_what_is_not_followed_is_named_and_kept_whole() -> None:
     assert found.count == 4 + 3, "the units of the layers before the loop and before the sort"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["mlp", "narrow mlp", "convolutions", "lenet", "resnet, frn"])
 def test_without_its_producers_a_unit_is_read_by_nothing(name) -> None:
     """In nets where zero stays zero; a norm that centres, a batch norm's mean or a sigmoid may still speak for a dead unit."""

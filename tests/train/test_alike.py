@@ -53,6 +53,7 @@ def test_a_hand_written_program_fitted_twice_compiles_nothing(caplog) -> None:
     assert compiled(caplog, fit) == []
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("estimator", [bp.MeanFieldELBO, bp.LocalELBO])
 def test_estimators_of_equal_attributes_are_one(estimator) -> None:
     assert make_elbo(estimator(num_particles=3), 1) is make_elbo(estimator(num_particles=3), 1)

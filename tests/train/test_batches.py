@@ -7,6 +7,7 @@ import pytest
 from bayesprune.train import batches
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("num_rows,batch_size", [(12, 4), (10, 4), (7, 5), (5, 5), (9, 1)])
 def test_every_row_is_seen_once_in_each_epoch(num_rows, batch_size) -> None:
     reading = batches.start(jax.random.key(0), num_rows)

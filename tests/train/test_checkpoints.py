@@ -68,6 +68,7 @@ def odd_leaves(value: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("make", [training_state, odd_leaves])
 def test_a_state_comes_back_bit_for_bit(tmp_path: Path, make: Any) -> None:
     saved, metadata = make(1), {"seed": 1, "nested": {"rate": 0.1, "layers": [3, 4]}, "none": None}

@@ -62,6 +62,7 @@ def test_of_several_draws_it_is_the_mean_absolute_value() -> None:
     np.testing.assert_allclose(shown(Gradient(num_draws=3), scale=1e-6), np.abs(exact()), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_each_of_several_draws_has_a_batch_of_its_own() -> None:
     """At the start of an epoch of two batches: the mean of |a| and |b|, where |a| and (a + b)/2 are known."""
     both = shown(Gradient(num_draws=2), 1e-6, 25)
@@ -78,6 +79,7 @@ def test_with_the_divergence_weights_that_are_alive_feel_the_prior() -> None:
     np.testing.assert_allclose(shown(Gradient(divergence=True), scale=1e-6), expected, rtol=1e-3)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("look", [Gradient(), Gradient(at_mean=True), Gradient(num_draws=2), Gradient(divergence=True)])
 def test_asking_changes_nothing_in_the_training(look) -> None:
     data, _ = programs.line()

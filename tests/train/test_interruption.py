@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 from tests.infer import programs
@@ -12,6 +13,14 @@ from bayesprune.train.interruption import InterruptedFit, Interruption
 
 BNN, DATA = programs.small_bnn(), programs.classes()
 SETTINGS = {"num_steps": 20, "batch_size": 16, "sparsifier": bp.methods.BMR(), "every": 6, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """SIGINT at Python's default, whatever the process that started the tests: a background job is born deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def signals(monkeypatch, signum: signal.Signals, at: int) -> None:
@@ -26,6 +35,7 @@ def signals(monkeypatch, signum: signal.Signals, at: int) -> None:
     monkeypatch.setattr(Training, "_chunk", signalled)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize(("every", "at", "end"), [(6, 6, 12), (18, 0, 16)], ids=["where it prunes", "between"])
 def test_a_signal_ends_the_fit_saved(signum, code, every, at, end, tmp_path, monkeypatch, rng_key) -> None:

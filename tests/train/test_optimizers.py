@@ -45,6 +45,7 @@ def test_a_step_of_the_raw_scale_is_that_of_the_authors_where_scales_are_small(f
     np.testing.assert_allclose(moved - scales, theirs - scales, rtol=2e-3)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["adam", "adabelief"])
 def test_decay_stands_beside_adaptive_steps(name: str) -> None:
     params = {"k_auto_loc": jnp.array([2.0, -1.0]), "k_auto_scale": jnp.array([0.5]), "BatchNorm_0.scale": jnp.array([1.0])}

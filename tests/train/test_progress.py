@@ -45,6 +45,7 @@ def test_a_resumed_run_starts_where_it_was(capsys: pytest.CaptureFixture[str]) -
     assert "80/100" in capsys.readouterr().err.rstrip().split("\r")[-1]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("enabled", [False, None])
 def test_silent_when_not_asked_and_not_a_terminal(enabled: bool | None, capsys: pytest.CaptureFixture[str]) -> None:
     with progress(10, enabled=enabled) as bar:

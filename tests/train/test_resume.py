@@ -24,6 +24,7 @@ def killer(at: int):
     return callback
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("killed_at", [5, 10, 23])
 def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
@@ -52,6 +53,7 @@ def test_other_settings_do_not_resume(tmp_path, rng_key) -> None:
         bp.fit_svi(jax.random.key(5), bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
 
@@ -164,6 +166,7 @@ def test_another_version_of_jax_is_no_other_fit(begun, rng_key, monkeypatch) -> 
         bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"every": 3}))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("first", [12, 14])
 def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -> None:
     """At 12, where weights are pruned, and two steps later."""

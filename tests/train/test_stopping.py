@@ -11,6 +11,7 @@ import bayesprune as bp
 NAN = float("nan")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("metric", "values", "stops"),
     [

@@ -43,6 +43,7 @@ def fit(key, storage, optimizer, posterior="mean_field", estimator="local", **ch
     )  # fmt: skip
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("optimizer", "estimator"),
     [
@@ -91,6 +92,7 @@ def opened(storage: str, optimizer, key):
     return *start_storage(storage, loop, recipe, carry, sparse, data), data
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("optimizer", ["two"])
 def test_nothing_that_lasts_is_longer_than_the_weights_that_are_alive(optimizer, rng_key) -> None:
     loop, carry, sparse, data = opened("active", OPTIMIZERS[optimizer], rng_key)
@@ -104,6 +106,7 @@ def test_nothing_that_lasts_is_longer_than_the_weights_that_are_alive(optimizer,
     assert sum(sizes) == arrays_per_site * (sum(counts.values()) + sum(whole))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("storage", "optimizer"), [("masked", "adam"), ("active", "two")])
 def test_exchanged_weights_begin_clean_and_the_others_go_on(optimizer, storage, rng_key) -> None:
     loop, carry, sparse, data = opened(storage, OPTIMIZERS[optimizer], rng_key)
@@ -163,6 +166,7 @@ def test_positions_and_back() -> None:
     np.testing.assert_array_equal(whole["b_auto_loc"], [1, 1])
 
 
+@pytest.mark.slow
 def test_rematerialisation_changes_nothing_but_memory(rng_key) -> None:
     plain, lean = (fit(rng_key, "masked", OPTIMIZERS["adam"], estimator="weight", remat=remat) for remat in (False, True))
     np.testing.assert_allclose(plain.losses, lean.losses, rtol=2e-4)
@@ -188,6 +192,7 @@ def test_a_killed_run_goes_on_as_it_would_have(rng_key, tmp_path) -> None:
         fit(rng_key, "masked", OPTIMIZERS["adam"], **settings)
 
 
+@pytest.mark.slow
 def test_the_step_is_traced_once_through_all_exchanges(rng_key) -> None:
     net, marks = programs.count_traces(bp.nets.MLP(hidden=(8, 6), num_outputs=3))
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
@@ -212,6 +217,7 @@ def test_what_cannot_be_kept_so_is_refused(settings, message, rng_key) -> None:
         fit(rng_key, optimizer=OPTIMIZERS["adam"], **settings)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("storage", ["masked", "active"])
 def test_memory_that_does_not_begin_at_zero(storage, rng_key) -> None:
     """Schedule-free SGD remembers parameters: of a woken weight, those with which it wakes."""

@@ -79,6 +79,7 @@ def _close(ours, theirs, rtol=2e-5):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(jnp.abs(b).max(initial=0.0))))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_gradient_equal_xla(name):
     lhs, rhs, cotangent, params = _case(name)
@@ -94,6 +95,7 @@ def test_value_and_gradient_equal_xla(name):
     _close(outcome(conv_general_dilated), outcome(lax.conv_general_dilated))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["lenet first", "strides", "channels first", "lenet third"])
 def test_forward_mode_and_second_derivatives(name):
     lhs, rhs, cotangent, params = _case(name)
@@ -111,6 +113,7 @@ def test_forward_mode_and_second_derivatives(name):
     _close(hessian_product(conv_general_dilated), hessian_product(lax.conv_general_dilated), 2e-4)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["lenet first", "lenet second", "padded 3x3", "groups"])
 @pytest.mark.parametrize("axes", [(None, 0), (0, None), (0, 0)])
 def test_vmap_over_draws(name, axes):
@@ -135,6 +138,7 @@ def test_sixty_four_bits():
         _close(out, lax.conv_general_dilated(lhs, rhs, **params), 1e-13)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_half_precision_falls_back(dtype):
     lhs, rhs, _, params = _case("padded 3x3")
@@ -208,6 +212,7 @@ def _equinox():
     return lambda arrays, x: jax.vmap(equinox.combine(arrays, rest))(x), arrays, x
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("build", [_linen, _nnx, _equinox])
 def test_nets_run_unchanged(build):
     apply, params, x = build()
@@ -218,6 +223,7 @@ def test_nets_run_unchanged(build):
     _close(outcome(lower_convolutions(apply)), outcome(apply), 1e-4)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("build", [_linen, _nnx, _equinox])
 def test_nets_are_lowered(build, monkeypatch):
     seen = []

@@ -85,6 +85,7 @@ def assert_same_moments(ours, mean, variance):
     assert np.max(np.abs(ours.var(0) / variance - 1)) < SIGMAS * np.sqrt(2 / num)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", DENSE)
 def test_4_2_dense_moments(kind):
     """(4.2)"""
@@ -99,6 +100,7 @@ def test_4_2_dense_moments(kind):
     assert np.abs(correlation).max() < SIGMAS / np.sqrt(DRAWS)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", CONV)
 def test_4_2_convolution_moments(kind):
     apply, params, channel_axis = CONV[kind]()
@@ -149,6 +151,7 @@ def test_scale_zero_is_deterministic():
     np.testing.assert_array_equal(local_noise(apply)(lift(params, 0.0, jax.random.key(0)), x), apply(params, x))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-19, 1e-10])
 def test_gradients_are_finite_near_scale_zero(scale):
     x = jnp.array([[0.0, 0.0], [1.0, 2.0]])
@@ -202,6 +205,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CARRIED | DRAWN)
 def test_the_draw_of_an_expression_is_the_expression_of_the_draw(name):
     fn = (CARRIED | DRAWN)[name]
@@ -212,6 +216,7 @@ def test_the_draw_of_an_expression_is_the_expression_of_the_draw(name):
     np.testing.assert_allclose(ours, expected, rtol=1e-2 if name == "cast" else 2e-5, atol=1e-6)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CARRIED)
 def test_carried_weights_still_sample_outputs(name):
     """Rows of ones meet the expression: with one weight draw all rows were equal."""

@@ -165,11 +165,13 @@ NOISY = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", SUBSET)
 def test_one_draw_has_the_law_of_sampled_weights(name) -> None:
     assert_same_law(ours(*DRAWN[name]), by_numpy(*DRAWN[name]))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_has_the_law_of_sampled_weights_row_by_row(name) -> None:
     samples = ours(*NOISY[name])

@@ -25,6 +25,7 @@ def test_the_table_is_symmetric_increasing_and_of_variance_one() -> None:
     np.testing.assert_allclose(table, middle, rtol=2e-4)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("draw", [noise.exact, noise.quantile])
 def test_moments(draw) -> None:
     values = np.asarray(draw(jax.random.key(11), (NUM,)), np.float64)
@@ -41,6 +42,7 @@ def test_the_two_numbers_of_a_word_are_independent() -> None:
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 5 / np.sqrt(NUM)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 5), (0,), (3, 0, 2)])
 def test_any_shape(shape) -> None:
     values = noise.quantile(jax.random.key(1), shape)
