@@ -12,6 +12,7 @@ from bayesprune import cli
 from bayesprune.cli import results
 from bayesprune.infer import svi
 from bayesprune.report.export import load_posterior
+from bayesprune.train import course as training
 from tests.test_cli import SMALL, content, refused, small_run
 
 CHOOSE = ["--method", "ssvi", "--density", "0.3", "--storage", "active", "--choose", "best", "--validation", "0.25"]
