@@ -119,6 +119,7 @@ def test_the_history_has_a_row_for_each_pruning(done: Path) -> None:
         assert history["eval/step"].tolist() == [10, 20]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_bits(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,6 +250,7 @@ def test_report_compares_runs(done: Path, capsys: pytest.CaptureFixture[str]) ->
     assert len({len(line) for line in lines}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -314,12 +316,13 @@ def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None
     assert "--snr.density" in told and "--scale-mixture.pi" in told and "--bmr.alpha0" not in told
 
 
+@pytest.mark.slow
 def test_the_face_of_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "bayesprune"], capture_output=True, text=True, check=False, cwd="src")
     assert done.returncode == 0 and "bayesprune run" in done.stdout
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

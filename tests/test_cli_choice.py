@@ -58,6 +58,7 @@ def test_the_best_step_is_that_of_the_validation_rows_and_the_results_are_of_the
     assert made["train_rows"] == 1438 - 360
 
 
+@pytest.mark.slow
 def test_mask_and_parameters_are_of_one_moment(done: Path) -> None:
     posterior, mask, _ = load_posterior(done / "posterior.safetensors")
     # A weight that has just woken stands at exactly 0: a mask of after the exchange would show such weights as alive.
@@ -107,6 +108,7 @@ def test_evaluate_repeats_the_figures_of_the_chosen_step(done: Path, capsys: pyt
     assert json.loads(capsys.readouterr().out) == content(done)["metrics"]
 
 
+@pytest.mark.slow
 def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert small_run(out, "--choose", "best", "--choose-on", "test", "--method", "none") == 0
@@ -136,6 +138,7 @@ def test_a_choice_that_cannot_be_made_is_told(words: list[str], told: str, capsy
     assert told in refused(capsys, "run", *words)
 
 
+@pytest.mark.slow
 def test_a_folder_of_before_these_settings_is_still_this_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert small_run(tmp_path, "--method", "none") == 0
     for name in ("settings.json", "metrics.json"):

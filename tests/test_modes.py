@@ -54,6 +54,7 @@ def test_the_modes_object() -> None:
         jnp.log(-jnp.ones(2))
 
 
+@pytest.mark.slow
 def test_parameters_are_double_in_double_precision(rng_key: jax.Array) -> None:
     with in_double_precision():
         sites = trace(seed(main_paths.net(bp.priors.DiracSlab()).guide, rng_key)).get_trace()

@@ -47,6 +47,7 @@ def test_what_does_not_broadcast_is_refused(shape: tuple[int, ...]) -> None:
         check_site("prior_scale", "Dense_0.kernel", np.ones(shape), SHAPES, spread=True)
 
 
+@pytest.mark.slow
 def test_every_door_says_the_same(rng_key: jax.Array) -> None:
     bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
     data = bp.Dataset(jnp.ones((4, 2)), jnp.array([0, 1, 0, 1]))

@@ -48,6 +48,7 @@ def repeats(copy, num=300):
     return np.mean(false), np.mean(power), np.std(false) / np.sqrt(num)
 
 
+@pytest.mark.slow
 def test_the_false_discovery_rate_is_controlled():
     # 300 repeats: the mean false share deviates by at most 0.3 / sqrt(300) = 0.017; five of those above the level would be a
     # failure, odds below 1e-6. Power shows that the bound is not kept by choosing nothing.

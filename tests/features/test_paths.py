@@ -42,6 +42,7 @@ def test_psi_is_the_average_over_paths(widths):
     np.testing.assert_allclose(found.scaled, (psi - psi.min()) / (psi.max() - psi.min()), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_psi_with_one_output_is_the_papers_matrix_product():
     first, second, third = random_layers(1, (6, 5, 4, 1))
     psi = (third.T @ second.T @ first.T).ravel() / (5 * 4)  # (outputs, inputs) matrices, (6.3)

@@ -99,6 +99,7 @@ def test_score_5_grows_with_magnitude_and_scale() -> None:
     assert (np.diff(fe.log_expected_exp(1.0, jnp.geomspace(1e-2, 10, 200), 0.7)) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [fe.log_expected_exp, fe.log_expected_exp_over_std])
 def test_slopes_are_finite(score: object) -> None:
     loc, scale = jnp.asarray([0.0, 0.1, -2.0, 1.0]), jnp.asarray([1e-6, 1e-4, 3.0, 0.5])
@@ -106,6 +107,7 @@ def test_slopes_are_finite(score: object) -> None:
     assert np.isfinite(slopes).all()
 
 
+@pytest.mark.slow
 def test_slopes_of_score_6_for_small_scales() -> None:
     """To first order in t (4.6) is -log lam - log sd|w|: its slopes are those of the folded normal's deviation, in float64."""
 

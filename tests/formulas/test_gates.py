@@ -52,6 +52,7 @@ def test_inverse_cdf_undoes_the_distribution_function(case: tuple[float, float, 
     assert (w == 0).mean() == pytest.approx(1 - phi, abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_inverse_cdf_gives_the_exact_gradient(case: tuple[float, float, float]) -> None:
     """The mean pathwise gradient of E[sin(w) + w²] is the derivative of its integral in loc, scale and logit."""
@@ -73,6 +74,7 @@ def test_inverse_cdf_gives_the_exact_gradient(case: tuple[float, float, float]) 
         np.testing.assert_allclose(jax.grad(mean)(jnp.asarray(point)), expected, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odds", [-200.0, -30.0, 30.0, 200.0])
 def test_everything_is_finite_where_inclusion_saturates(odds: float) -> None:
     u = jnp.array([1e-7, 0.3, 0.5, 0.9, 1 - 1e-7])

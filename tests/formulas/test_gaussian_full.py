@@ -80,6 +80,7 @@ def test_independent_weights_are_the_diagonal_case(float64: None) -> None:
     np.testing.assert_allclose(gaussian_full.log_evidence_gain(*sum(together, ())), apart, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_are_finite() -> None:
     p = problem("removal", 0)
     arrays = [jnp.asarray(a, float) for a in (*posterior(p, p.prior), *p.prior, *p.reduced)]

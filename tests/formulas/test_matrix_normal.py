@@ -76,6 +76,7 @@ def test_removing_a_row_is_exact(regression: tuple, float64: None) -> None:
     assert (np.abs(mean[1]) < 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("double", "rtol"), [(False, 1e-4), (True, 1e-9)])
 @pytest.mark.parametrize("theta", [0.0, 0.2, 1.0])
 def test_shrinkage_is_exact(regression: tuple, theta: float, double: bool, rtol: float) -> None:

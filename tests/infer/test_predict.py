@@ -78,6 +78,7 @@ def test_it_is_the_mean_of_its_draws_and_that_of_numpyro(rng_key) -> None:
     assert np.ptp(twice[:, 0, 0]) > 1e-4
 
 
+@pytest.mark.slow
 def test_blocks_change_nothing(rng_key, monkeypatch) -> None:
     bnn = tiny()
     params = start(bnn, scale=0.5)
@@ -164,6 +165,7 @@ def test_a_number_is_no_key() -> None:
         bp.predict(0, bnn, start(bnn), X)
 
 
+@pytest.mark.slow
 def test_a_whole_fit_or_a_mask_without_sites_is_refused(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     fit = bp.fit_svi(rng_key, bnn, data, num_steps=1)

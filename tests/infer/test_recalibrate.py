@@ -61,7 +61,7 @@ def statistics(params):
     return only("mean"), only("var")
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_statistics_are_numpys_over_the_pruned_network(name, rng_key) -> None:
     bnn, fit, layer = fitted(name)
@@ -96,6 +96,7 @@ def test_the_statistics_alone_change_and_prediction_uses_them(rng_key) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weights_are_drawn_anew_for_every_minibatch(rng_key) -> None:
     make, layer = NETS["linen"]
     bnn = bp.BNN(make(), prior=bp.priors.Gaussian(1.0), likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
@@ -121,6 +122,7 @@ def test_one_compilation_serves_all_minibatches_and_masks(rng_key, caplog) -> No
     assert len(compiled) == 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_recalibrated_is_refused(rng_key) -> None:
     bnn, fit, _ = fitted("linen")
     plain = programs.small_bnn()

@@ -27,6 +27,7 @@ def data() -> bp.Dataset:
     return bp.Dataset(x, x[..., 0] - x[..., 2])
 
 
+@pytest.mark.slow
 def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
     """Two epochs and a bit, so that every replication shuffles anew; equal but for the order of sums."""
     settings = {"num_steps": 11, "batch_size": 16, "optimizer": OPTIMIZER, "progress": False}
@@ -73,6 +74,7 @@ def test_predictions_are_those_of_each_network(bnn, data, rng_key) -> None:
         np.testing.assert_allclose(draws[r], np.stack([expected[:, 0]] * 2), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dead_weights_stay_zero(bnn, data, rng_key) -> None:
     mask = {"Dense_0.kernel": np.zeros((REPLICATES, 3, 4), bool)}
     fits = bp.fit_replicates(rng_key, bnn, data, num_steps=3, optimizer=OPTIMIZER, mask=mask, progress=False)
@@ -95,6 +97,7 @@ def test_bad_data_are_named(bnn, rng_key, x, y, message) -> None:
         bp.fit_replicates(rng_key, bnn, bp.Dataset(x, y), num_steps=2, progress=False)
 
 
+@pytest.mark.slow
 def test_a_loss_that_breaks_names_its_replication(bnn, data, rng_key) -> None:
     y = np.array(data.y)
     y[1] = 1e30

@@ -12,6 +12,7 @@ from bayesprune.core.schedules import LinearWarmup
 from tests.infer import programs
 
 
+@pytest.mark.slow
 def test_linear_regression_reaches_the_exact_mean_field_optimum(rng_key) -> None:
     data, _ = programs.line()
     loc, scale, loss = programs.best_mean_field(data, prior_scale=2.0)
@@ -25,6 +26,7 @@ def test_linear_regression_reaches_the_exact_mean_field_optimum(rng_key) -> None
     np.testing.assert_allclose(np.mean(fit.losses[-2_000:]), loss, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_minibatches_estimate_the_loss_of_all_rows(rng_key) -> None:
     data, _ = programs.line(rows=64)
     start = {"w_auto_loc": jnp.array([1.0, 0.2, -0.5]), "w_auto_scale": jnp.full(3, 0.1)}
@@ -37,6 +39,7 @@ def test_minibatches_estimate_the_loss_of_all_rows(rng_key) -> None:
     assert np.std(parts.losses) > np.std(whole.losses)
 
 
+@pytest.mark.slow
 def test_the_kl_weight_scales_the_divergence_and_nothing_else(rng_key) -> None:
     """beta_t and the divergence of (4.1)."""
     data, _ = programs.line()
@@ -76,6 +79,7 @@ def test_pruning_on_the_way_compiles_the_step_once(rng_key) -> None:
     assert len(marks) - built == once, "a second fit of the same kind traced the network again"
 
 
+@pytest.mark.slow
 def test_the_training_step_is_compiled_once_for_a_whole_run(rng_key, caplog) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     with jax.log_compiles(), caplog.at_level("WARNING"):
@@ -98,6 +102,7 @@ def test_density_falls_and_dead_weights_are_exactly_zero(rng_key) -> None:
     assert "Dense_2.kernel" not in fit.mask, "the last layer is not pruned by default"
 
 
+@pytest.mark.slow
 def test_a_given_mask_is_kept(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     mask = {"Dense_0.kernel": np.arange(32).reshape(4, 8) % 2 == 0}
@@ -124,6 +129,7 @@ def test_equal_keys_give_equal_bits_and_other_keys_do_not(rng_key) -> None:
     assert programs.same_bits(run(rng_key), run(jax.random.key_data(rng_key))), "legacy keys are taken"
 
 
+@pytest.mark.slow
 def test_early_stop_ends_the_fit(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     still = optax.sgd(0.0)
@@ -135,6 +141,7 @@ def test_early_stop_ends_the_fit(rng_key) -> None:
     assert len(fit.losses) < 100 and len(fit.losses) % 5 == 0
 
 
+@pytest.mark.slow
 def test_callbacks_see_the_run(rng_key) -> None:
     seen = []
     bp.fit_svi(
@@ -145,6 +152,7 @@ def test_callbacks_see_the_run(rng_key) -> None:
     assert all("Dense_0.kernel_auto_loc" in params for _, _, params in seen)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_the_fit_and_keeps_the_last_finite_parameters(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     optimizer = optax.chain(optax.sgd(1.0), optax.scale_by_schedule(lambda step: jnp.where(step < 3, 1e-6, jnp.inf)))
@@ -163,6 +171,7 @@ def test_both_estimators_learn(estimator, rng_key) -> None:
     assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.85
 
 
+@pytest.mark.slow
 def test_map_fits_and_is_pruned_by_magnitude(rng_key) -> None:
     bnn, data = programs.small_bnn(posterior="map"), programs.classes(rows=300)
     fit = bp.fit_svi(

@@ -25,7 +25,7 @@ def test_it_is_a_sparsifier_of_hashable_knobs(method, rng_key) -> None:
     assert hash(method) == hash(copy.copy(method))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @every_method
 def test_purity(method, rng_key) -> None:
     seen = laws.evidence(rng_key, kind=laws.kind_of(method))
@@ -115,7 +115,7 @@ def test_permutation_of_units_permutes_the_mask(method, rng_key) -> None:
     assert laws.same(jax.tree.map(permute, here), there)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", COUNTED)
 @pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
 def test_exact_counts_under_ties(cls, density, rng_key) -> None:

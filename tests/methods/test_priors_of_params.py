@@ -24,7 +24,7 @@ def fit(prior, **settings):
     return bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=2, progress=False, **settings)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture()], ids=lambda p: type(p).__name__)
 def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
     with pytest.raises((TypeError, ValueError), match="Gaussian prior"):
@@ -82,12 +82,14 @@ def test_foreign_guides_need_a_prior_and_their_noise_is_no_weight() -> None:
     np.testing.assert_array_equal(pruned.params["noise_auto_loc"], params["noise_auto_loc"])
 
 
+@pytest.mark.slow
 def test_a_fitted_program_says_its_priors() -> None:
     program = foreign()
     result = bp.fit_svi(jax.random.key(0), program, DATA, num_steps=2, progress=False)
     assert set(bp.bmr_prune(result.params).mask) == {"nn/kernel", "nn/bias"}
 
 
+@pytest.mark.slow
 def test_scales_that_another_site_sets_are_no_fixed_prior() -> None:
     def model(x, y=None):
         tau = numpyro.sample("tau", dist.HalfNormal(1.0))
@@ -114,7 +116,7 @@ def test_magnitudes_are_the_networks_own_across_layers() -> None:
     assert (first, second) == (2, 45), "of 94 weights 47 stay: those of the second layer, and the best of each other array"
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["masked", "active"])
 def test_reactivated_gates_start_at_the_mean_of_those_beside_them(storage) -> None:
     """SSVI over a spike and slab whose parameters do not move: only a renewal changes log-odds, in both storages alike."""

@@ -109,7 +109,7 @@ def test_map_has_points_for_a_posterior(rng_key) -> None:
     assert set(bnn.posterior(params)) == set(bnn.read(params)) | {"a.kernel", "a.bias"}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "settings"),
     [(LinenNormed(), {"estimator": "local", "num_particles": 2}), (NnxNormed(nnx.Rngs(0)), {"estimator": "weight"})],

@@ -37,6 +37,7 @@ def test_numpyros_svi_trains_our_model(elbo, rng_key) -> None:
     assert set(bp.bmr_prune(result.params).mask) == {"Dense_0.kernel", "Dense_0.bias"}
 
 
+@pytest.mark.slow
 def test_predictive_and_log_likelihood(rng_key) -> None:
     bnn = small()
     prior = Predictive(bnn.model, num_samples=3)(rng_key, DATA.x)
@@ -87,7 +88,7 @@ def module_program(net) -> bp.Program:
     return bp.Program(model, AutoNormal(model))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "net"), [("flax", flax_net), ("nnx", nnx_net), ("equinox", eqx_net)], ids=list(KERNEL))
 def test_random_modules_are_fitted_and_pruned_and_keep_their_params_entry(kind, net, rng_key) -> None:
     program, kernel = module_program(net), KERNEL[kind]
@@ -107,6 +108,7 @@ def test_random_modules_are_fitted_and_pruned_and_keep_their_params_entry(kind, 
     assert np.all(np.asarray(posterior[kernel]).reshape(5, 3)[:, 1] == 0.0)
 
 
+@pytest.mark.slow
 def test_a_hand_written_model_by_numpyros_svi_and_by_ours(rng_key) -> None:
     program = programs.linear_program(prior_scale=3.0)
     loc, scale, _ = programs.best_mean_field(LINE, prior_scale=3.0)
@@ -136,6 +138,7 @@ def shrinkage(prior_of_w):
     return model
 
 
+@pytest.mark.slow
 def test_sites_without_a_fixed_gaussian_prior_are_kept_out_or_refused(rng_key) -> None:
     free = shrinkage(lambda tau: tau * numpyro.sample("w", dist.Normal().expand([3])))
     settings = {"num_steps": 4, "sparsifier": bp.methods.BMR(), "every": 2}

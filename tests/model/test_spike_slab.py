@@ -78,7 +78,7 @@ def exact_loss(x: np.ndarray, y: np.ndarray) -> float:
     return expected + np.sum(phi * np.log(phi / lam) + (1 - phi) * np.log((1 - phi) / (1 - lam)) + phi * slab)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["hard", "inverse_cdf"])
 @pytest.mark.parametrize("elbo", [MeanFieldELBO(4000), bp.LocalELBO(4000), TraceMeanField_ELBO(4000)])
 def test_estimators_agree_with_the_exact_bound(gate: str, elbo, rng_key) -> None:
@@ -91,6 +91,7 @@ def test_estimators_agree_with_the_exact_bound(gate: str, elbo, rng_key) -> None
     assert float(loss) == pytest.approx(exact_loss(x, y), abs=0.75)
 
 
+@pytest.mark.slow
 def test_dead_weights_are_zero_and_leave_the_bound(rng_key) -> None:
     model, guide = gated_program()
     mask = {"w": jnp.zeros(3, bool)}

@@ -102,6 +102,7 @@ def jittered(variables):
     return jax.tree.unflatten(structure, [leaf + 0.3 * rng.normal(size=leaf.shape).astype(np.float32) for leaf in leaves])
 
 
+@pytest.mark.slow
 def test_the_whole_net_against_numpy() -> None:
     net = tiny("frn")
     variables = jittered(net.init(jax.random.key(0), IMAGES))
@@ -166,6 +167,7 @@ def test_rows_do_not_see_one_another(norm) -> None:
     np.testing.assert_allclose(together[:1], net.apply(variables, IMAGES[:1]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_half_precision_computes_in_half_and_keeps_in_full() -> None:
     full, half = tiny(), tiny(dtype="bfloat16")
     variables = full.init(jax.random.key(0), IMAGES)
@@ -221,7 +223,7 @@ def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -
     np.testing.assert_allclose(draws.var(axis=0), var, rtol=7 * np.sqrt(2 / count) + 0.02)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "posterior", "norm", "dtype", "stage_sizes"),
     [

@@ -39,7 +39,7 @@ def off(values, variance) -> float:
     return abs(np.mean(flat**2) / variance - 1) * np.sqrt(len(flat) / 2)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
 def test_only_bayesian_weights_are_sampled_and_the_guide_has_the_same_sites(prior, rng_key) -> None:
     weights, sites = draw(prior, rng_key)
@@ -82,6 +82,7 @@ def test_gaussian(rng_key) -> None:
     assert off(weights.values(), 0.09) < 5
 
 
+@pytest.mark.slow
 def test_scale_mixture_density_and_draws(rng_key) -> None:
     prior = bp.priors.ScaleMixture(scale1=2.0, scale2=0.1, pi=0.25)
     spec = (ParamSpec(ParamPath("a.kernel"), (3,), jnp.float32, True, True),)

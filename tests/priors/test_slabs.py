@@ -191,7 +191,7 @@ class TinyConv(nn.Module):
         return nn.Dense(3)(x.reshape((x.shape[0], -1)))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "estimator"),
     [(bp.priors.DiracSlab(), "local"), (bp.priors.DiracSlab(), "weight"), (bp.priors.GaussianSlab(), "local")],

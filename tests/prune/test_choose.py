@@ -17,7 +17,7 @@ def numbers(mask: dict[str, jax.Array]) -> dict[str, int]:
     return {name: int(np.sum(leaf)) for name, leaf in mask.items()}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scores", [SCORES, TIES])
 @pytest.mark.parametrize("density", [1.0, 0.5, 0.1, 0.013, 1e-6])
 def test_counts_are_exact_under_ties(scores: dict[str, np.ndarray], density: float) -> None:
@@ -34,7 +34,7 @@ def test_global_takes_the_best_of_all_but_leaves_every_layer_one() -> None:
     np.testing.assert_array_equal(mask["a"], SCORES["a"] >= cut)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["global", "per_layer"])
 def test_the_dead_stay_dead_and_do_not_use_up_places(scope: str) -> None:
     within = {"a": RNG.random((20, 10)) < 0.5, "b": RNG.random(50) < 0.5}

@@ -29,7 +29,7 @@ def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
     return {site: np.asarray(alive) for site, alive in state.mask.items()}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ALL_SCOPES)
 @pytest.mark.parametrize("score", SCORES)
 def test_every_score_goes_with_every_scope(score, scope) -> None:
@@ -80,6 +80,7 @@ def test_units_are_exactly_as_many_under_ties() -> None:
     assert cut("unit", tied, score="snr", density=0.01)["a.bias"].sum() == 1
 
 
+@pytest.mark.slow
 def test_every_output_keeps_as_many() -> None:
     alive = cut("per_output", score="magnitude", density=0.5)
     assert alive["a.kernel"].sum(0).tolist() == [3] * 4 and alive["b.kernel"].sum(0).tolist() == [2] * 3

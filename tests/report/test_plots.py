@@ -53,6 +53,7 @@ def test_every_figure_is_a_figure_and_saves_as_png(tmp_path):
         assert int.from_bytes(head[16:20], "big") == round(fig.get_figwidth() * 150)
 
 
+@pytest.mark.slow
 def test_pyplot_is_never_imported_and_metrics_need_no_matplotlib():
     code = (
         "import sys, bayesprune.report.metrics, bayesprune.report.export; assert 'matplotlib' not in sys.modules;"

@@ -24,6 +24,7 @@ def fitted():
     return bp.BayesianSparseClassifier(**LINEAR).fit(x, y), x, y
 
 
+@pytest.mark.slow
 def test_labels_come_back_as_they_were(fitted):
     model, x, y = fitted
     assert model.classes_.tolist() == ["high", "low", "middle"]

@@ -2,6 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ALONE = """
 import sys
 import bayesprune as bp
@@ -17,6 +19,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_asked_for_when_it_is_needed_and_missed_with_a_remedy():
     source = Path(__file__).resolve().parents[2] / "src"
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, cwd=source)

@@ -99,6 +99,7 @@ def test_several_targets_share_a_network(fitted):
     np.testing.assert_allclose(std[:, 1] / std[:, 0], 10, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_a_grid_search_over_the_density_in_a_pipeline():
     x, y = linear_rows()
     search = GridSearchCV(
@@ -111,7 +112,7 @@ def test_a_grid_search_over_the_density_in_a_pipeline():
     assert search.score(x, y) > 0.8
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "density"),
     [

@@ -34,6 +34,7 @@ def test_every_rule_finds_the_inputs_of_a_linear_truth(settings):
     assert hasattr(fitted, "statistics_") == (settings["rule"] == "knockoff")
 
 
+@pytest.mark.slow
 def test_a_constant_column_is_never_selected_by_knockoffs():
     x, y = linear_rows()
     fitted = selector(rule="knockoff", level=0.4).fit(np.insert(x, 2, 5.0, axis=1), y)
@@ -73,6 +74,7 @@ def test_names_of_columns_are_kept():
     assert fitted.transform(frame).columns.tolist() == fitted.get_feature_names_out().tolist() == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_labels_take_a_classifier_and_a_fold_need_not_show_them_all():
     x, y = linear_rows()
     labels = np.where(y > 0, "up", "down").astype(object)
@@ -85,6 +87,7 @@ def test_labels_take_a_classifier_and_a_fold_need_not_show_them_all():
     assert isinstance(bp.BayesianFeatureSelector()._suited(y), bp.BayesianSparseRegressor)
 
 
+@pytest.mark.slow
 def test_refusals():
     x, y = linear_rows()
     with pytest.raises(ValueError, match=r"unknown rule 'medain'.*'median'"):

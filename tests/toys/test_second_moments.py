@@ -50,6 +50,7 @@ class SecondMoments:
         return moments["precision"]
 
 
+@pytest.mark.slow
 def test_it_finds_the_exact_mean_field_posterior(rng_key) -> None:
     data, _ = programs.line()
     loc, scale, _ = programs.best_mean_field(data, prior_scale=2.0)

@@ -54,6 +54,7 @@ class SGLD:
 EPS, STEPS, PRIOR_SCALE = 0.002, 20_000, 0.8
 
 
+@pytest.mark.slow
 def test_its_samples_are_those_of_the_exact_posterior(rng_key) -> None:
     data, _ = programs.line()
     net = linen.Dense(1, use_bias=False)
@@ -85,6 +86,7 @@ def test_its_samples_are_those_of_the_exact_posterior(rng_key) -> None:
     assert np.all(5 * np.sqrt(of_square) < 0.2 * np.diag(covariance)), "the test could not fail"
 
 
+@pytest.mark.slow
 def test_its_noise_is_new_at_every_step_and_the_same_for_the_same_key(rng_key) -> None:
     data, _ = programs.line()
     seen = []

@@ -8,6 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import optax
+import pytest
 
 import bayesprune as bp
 from bayesprune.prune.bookkeeping import first_state, take_step
@@ -54,6 +55,7 @@ class Shrunk:
         return take_step(state, {s: alive & stays[s] for s, alive in state.mask.items()}, evidence.posterior)
 
 
+@pytest.mark.slow
 def test_it_goes_through_the_public_doors() -> None:
     bnn = programs.small_bnn(prior=UnitScale(), prunable=bp.select.not_last)
     data = programs.classes(rows=40)

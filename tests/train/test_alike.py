@@ -44,6 +44,7 @@ def test_a_cell_run_twice_compiles_nothing(caplog) -> None:
     assert compiled(caplog, cell) == []
 
 
+@pytest.mark.slow
 def test_a_hand_written_program_fitted_twice_compiles_nothing(caplog) -> None:
     (data, _), program = programs.line(rows=23), programs.linear_program()
     fit = lambda: bp.fit_svi(  # noqa: E731

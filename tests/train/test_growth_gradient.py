@@ -53,11 +53,13 @@ def exact(rows=slice(None)) -> np.ndarray:
     return -x.T @ (y - x @ w) / programs.NOISE**2 / len(y)
 
 
+@pytest.mark.slow
 def test_at_one_draw_it_is_noisy_and_at_the_mean_it_is_not() -> None:
     np.testing.assert_allclose(shown(Gradient(at_mean=True), scale=0.5), exact(), rtol=1e-3)
     assert np.abs(shown(Gradient(), scale=0.5) / exact() - 1).max() > 0.01
 
 
+@pytest.mark.slow
 def test_of_several_draws_it_is_the_mean_absolute_value() -> None:
     np.testing.assert_allclose(shown(Gradient(num_draws=3), scale=1e-6), np.abs(exact()), rtol=1e-3)
 
@@ -74,12 +76,13 @@ def test_each_of_several_draws_has_a_batch_of_its_own() -> None:
         assert min(abs(value / 2 - exact()[index]) for value in sums) < 1e-3 * np.abs(exact()).max()
 
 
+@pytest.mark.slow
 def test_with_the_divergence_weights_that_are_alive_feel_the_prior() -> None:
     expected = exact() + np.where(ALIVE, LOC, 0.0) / 50  # prior N(0, 1), 50 rows
     np.testing.assert_allclose(shown(Gradient(divergence=True), scale=1e-6), expected, rtol=1e-3)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [Gradient(), Gradient(at_mean=True), Gradient(num_draws=2), Gradient(divergence=True)])
 def test_asking_changes_nothing_in_the_training(look) -> None:
     data, _ = programs.line()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from bayesprune.train.remat import products_only
 from bayesprune.train.storage import Active
@@ -15,6 +16,7 @@ def waiting(loss: Callable, at: jax.Array) -> list[int]:
     return [leaf.size for leaf in jax.tree.leaves(jax.vjp(loss, at)[1])]
 
 
+@pytest.mark.slow
 def test_no_whole_array_waits_where_only_alive_weights_are_stored() -> None:
     rng = np.random.default_rng(0)
     mask, x = rng.random((40, 30)) < 0.1, jnp.asarray(rng.normal(size=(3, 40)), jnp.float32)
@@ -32,6 +34,7 @@ def test_no_whole_array_waits_where_only_alive_weights_are_stored() -> None:
     np.testing.assert_allclose(jax.grad(storage.thrifty(loss))(values), jax.grad(loss)(values), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_of_ten_layers_only_their_products_wait(rng_key) -> None:
     x, outputs, num_layers = jax.random.normal(rng_key, (100, 8)), 100 * 8, 10
 

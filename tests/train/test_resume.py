@@ -69,6 +69,7 @@ def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) ->
     assert len(fit(4).losses) == 4
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_given_back_and_can_be_prolonged(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     first = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
@@ -137,6 +138,7 @@ def bnn_of(net) -> bp.BNN:
     return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_decides_the_result_is_told_when_it_differs(name, begun, rng_key) -> None:
     program, data, changes = CHANGES[name]
@@ -144,6 +146,7 @@ def test_what_decides_the_result_is_told_when_it_differs(name, begun, rng_key) -
         bp.fit_svi(rng_key, program(), data, checkpoint=begun, **(FIRST | changes))
 
 
+@pytest.mark.slow
 def test_a_hand_written_programs_numbers_are_told_by_its_step(tmp_path, rng_key) -> None:
     data, _ = programs.line()
     bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=2, checkpoint=str(tmp_path))
@@ -166,7 +169,7 @@ def test_another_version_of_jax_is_no_other_fit(begun, rng_key, monkeypatch) -> 
         bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"every": 3}))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [12, 14])
 def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -> None:
     """At 12, where weights are pruned, and two steps later."""

@@ -23,6 +23,7 @@ def fit(key, mask, sparsifier):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mask_of_the_same_counts_is_taken_as_it_is(rng_key) -> None:
     sparsifier = bp.methods.SSVI(0.5)
     counts = bp.prune.allocate.allocate(SHAPES, 0.5)
@@ -33,6 +34,7 @@ def test_a_mask_of_the_same_counts_is_taken_as_it_is(rng_key) -> None:
         np.testing.assert_array_equal(result.mask[site], alive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["uniform", "global"])
 def test_a_mask_of_other_counts_is_refused(distribution, rng_key) -> None:
     site, shape = next(iter(SHAPES.items()))
@@ -41,6 +43,7 @@ def test_a_mask_of_other_counts_is_refused(distribution, rng_key) -> None:
         fit(rng_key, mask, bp.methods.SSVI(0.5, distribution=distribution))
 
 
+@pytest.mark.slow
 def test_the_first_array_of_a_program_is_the_one_that_its_model_uses_first(rng_key) -> None:
     shapes = {"stem": (2, 2, 1, 3), "block": (2, 2, 3, 4), "out": (4, 2)}
 
@@ -81,6 +84,7 @@ def test_what_was_pruned_before_stays_dead_and_that_is_told(rng_key) -> None:
     assert list(result.mask) == [SITE] and not np.any(result.params[f"{SITE}_auto_loc"][~result.mask[SITE]])
 
 
+@pytest.mark.slow
 def test_a_mask_says_what_becomes_of_what_was_pruned_before(rng_key, recwarn) -> None:
     assert went_on(rng_key, mask={}).mask == {}
     alive = np.arange(32).reshape(4, 8) > 3
@@ -96,6 +100,7 @@ def test_points_at_zero_throughout_are_a_start_and_others_were_pruned() -> None:
     assert list(found) == ["kernel"] and found["kernel"].tolist() == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_mask_without_sites_is_refused(rng_key) -> None:
     with pytest.raises(TypeError, match=r"mask must map sites to booleans.*Dense_0\.kernel"):
         went_on(rng_key, mask=np.ones((4, 8), bool))

@@ -75,6 +75,7 @@ def test_the_best_is_returned_on_request(rng_key) -> None:
     assert programs.same_bits((fit.params, fit.mask), shown[best])
 
 
+@pytest.mark.slow
 def test_the_best_survives_a_checkpoint(tmp_path, rng_key) -> None:
     best = {"early_stop": bp.EarlyStop("nll", patience=2, restore="best")}
     alone, _ = stopped(rng_key, **best)

@@ -43,7 +43,7 @@ def fit(key, storage, optimizer, posterior="mean_field", estimator="local", **ch
     )  # fmt: skip
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "estimator"),
     [
@@ -92,7 +92,7 @@ def opened(storage: str, optimizer, key):
     return *start_storage(storage, loop, recipe, carry, sparse, data), data
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["two"])
 def test_nothing_that_lasts_is_longer_than_the_weights_that_are_alive(optimizer, rng_key) -> None:
     loop, carry, sparse, data = opened("active", OPTIMIZERS[optimizer], rng_key)
@@ -174,6 +174,7 @@ def test_rematerialisation_changes_nothing_but_memory(rng_key) -> None:
         np.testing.assert_array_equal(alive, lean.mask[site])
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_it_would_have(rng_key, tmp_path) -> None:
     class Killed(Exception):
         pass
@@ -203,6 +204,7 @@ def test_the_step_is_traced_once_through_all_exchanges(rng_key) -> None:
     assert len(marks) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -217,7 +219,7 @@ def test_what_cannot_be_kept_so_is_refused(settings, message, rng_key) -> None:
         fit(rng_key, optimizer=OPTIMIZERS["adam"], **settings)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["masked", "active"])
 def test_memory_that_does_not_begin_at_zero(storage, rng_key) -> None:
     """Schedule-free SGD remembers parameters: of a woken weight, those with which it wakes."""
@@ -239,6 +241,7 @@ def test_memory_that_does_not_begin_at_zero(storage, rng_key) -> None:
     assert woken
 
 
+@pytest.mark.slow
 def test_an_optimiser_that_lays_parameters_end_to_end_is_refused(rng_key) -> None:
     with pytest.raises(ValueError, match=r"belongs to no one parameter, as optax\.flatten"):
         fit(rng_key, "masked", optax.flatten(optax.adam(1e-2)))

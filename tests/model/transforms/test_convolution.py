@@ -129,6 +129,7 @@ def test_vmap_over_draws(name, axes):
     _close(gradient(conv_general_dilated), gradient(lax.conv_general_dilated), 1e-4)
 
 
+@pytest.mark.slow
 def test_sixty_four_bits():
     with jax.enable_x64(True):
         lhs, rhs, _, params = _case("lenet second")
@@ -212,7 +213,7 @@ def _equinox():
     return lambda arrays, x: jax.vmap(equinox.combine(arrays, rest))(x), arrays, x
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [_linen, _nnx, _equinox])
 def test_nets_run_unchanged(build):
     apply, params, x = build()
@@ -223,7 +224,7 @@ def test_nets_run_unchanged(build):
     _close(outcome(lower_convolutions(apply)), outcome(apply), 1e-4)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [_linen, _nnx, _equinox])
 def test_nets_are_lowered(build, monkeypatch):
     seen = []

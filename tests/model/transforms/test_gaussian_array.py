@@ -144,6 +144,7 @@ def test_gradient_variance_falls():
         assert variance(local_noise) < bound * variance(by_weights)
 
 
+@pytest.mark.slow
 def test_scale_zero_is_deterministic():
     net = linen.Sequential([linen.Dense(5), linen.swish, linen.Dense(3), linen.LayerNorm()])
     apply, params = linen_net(net, (1, 4))

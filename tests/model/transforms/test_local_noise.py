@@ -182,6 +182,7 @@ def test_noise_has_the_law_of_sampled_weights_row_by_row(name) -> None:
     assert between(by_row) < max(0.9 * between(weights), SIGMAS / np.sqrt(DRAWS)), "rows share all of their noise"
 
 
+@pytest.mark.slow
 def test_a_kernel_of_positions_by_custom_or_drawn() -> None:
     """Positions with noises of their own lose the covariance that the mean over positions has; drawn once, they keep it."""
     params, net, x = module(Pooled(), TOKENS)
