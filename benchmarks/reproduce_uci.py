@@ -189,7 +189,7 @@ def fit_and_score(
         train,
         num_steps=cell.steps,
         batch_size=cell.batch,
-        optimizer=how.optimizer,
+        optimizer=how.kernel,
         estimator=cell.estimator,
         kl_weight=how.kl_weight,
         mask=everything(bnn, len(train.x)),
