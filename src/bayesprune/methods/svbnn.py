@@ -1,6 +1,5 @@
 """Sparse variational networks: cut by the posterior inclusion probability of a spike at zero."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,10 +46,7 @@ class SVBNN:
     scope: str = "global"
 
     def __post_init__(self) -> None:
-        if not 0 < self.probability < 1:
-            raise ValueError(
-                f"probability must lie in (0, 1), got {self.probability}: weights less likely included than this are cut."
-            )
+        cutting.log_odds(self.probability)
         cutting.check("inclusion", self.density, None, self.scope)
 
     @property
@@ -58,15 +54,10 @@ class SVBNN:
         """Inclusion probabilities."""
         return cutting.needs("inclusion", self.scope)
 
-    @property
-    def _least(self) -> float:
-        """The lowest log-odds that stay."""
-        return math.log(self.probability) - math.log1p(-self.probability)
-
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""
         return first_state(posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
-        return cutting.cut("inclusion", self.density, self._least, self.scope, evidence, state)
+        return cutting.cut("inclusion", self.density, cutting.log_odds(self.probability), self.scope, evidence, state)

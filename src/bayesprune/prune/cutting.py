@@ -1,5 +1,6 @@
 """Cuts: a score, how much of it is enough, and what competes with what. They multiply."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,17 @@ def check(score: str, density: Any, least: float | None, scope: str) -> None:
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
     if density is not None and not callable(density):
         check_density(density)
+
+
+def log_odds(probability: float) -> float:
+    """log(p / (1 - p)) of the cut of an inclusion probability, from the double: next to 1 a float32 has none.
+
+    >>> round(log_odds(0.75), 4)
+    1.0986
+    """
+    if not 0 < probability < 1:
+        raise ValueError(f"probability must lie in (0, 1), got {probability}: weights less likely included than this are cut.")
+    return math.log(probability) - math.log1p(-probability)
 
 
 def needs(score: str, scope: str = "global") -> Needs:
