@@ -79,6 +79,11 @@ AXES = {  # net, input shape, {site: (inputs, outputs, fan_in)}
         },
     ),
     "look-up": (Lookup(), (5,), {"Embed_0.embedding": ((0,), (1,), 1)}),
+    "weight norm": (
+        linen.Sequential([linen.WeightNorm(linen.Dense(4)), linen.Dense(2)]),
+        (3,),
+        {"layers_0.layer_instance.kernel": ((0,), (1,), 3), "layers_0.layer_instance/kernel/scale": ((), (0,), 1)},
+    ),
 }
 
 

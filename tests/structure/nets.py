@@ -111,6 +111,16 @@ class Chosen(linen.Module):
         return linen.Dense(2)(jnp.tanh(y) * linen.Embed(3, 4)(jnp.abs(x[:, 0]).astype(int) % 3))
 
 
+class Gated(linen.Module):
+    """One unit that multiplies all channels, and a kernel that is scaled by itself."""
+
+    @linen.compact
+    def __call__(self, x):
+        y = linen.Dense(4, use_bias=False)(x) * linen.Dense(1)(x)
+        w = self.param("scaled", linen.initializers.normal(), (4, 3))
+        return linen.Dense(2)(jnp.tanh(y @ (w / (1.0 + jnp.abs(w).sum(axis=0)))))
+
+
 class Recurrent(linen.Module):
     """A loop of four turns over one cell."""
 
@@ -167,6 +177,7 @@ NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
         (2, 5, 5),
     ),
     "chosen": (Chosen, (3,)),
+    "gated": (Gated, (3,)),
     "recurrent": (Recurrent, (4, 3)),
     "stacked": (lambda: Stacked(jnp.ones((3, 4, 4)), jnp.ones((2, 4))), (4,)),
     "endless": (Endless, (3,)),

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.structure.nets import LARGE, NETS, case
+from tests.structure.nets import LARGE, NETS, Case, case
 
-from bayesprune.structure import reachable
+from bayesprune.structure import reachable, units
 
 SMALL = [name for name in NETS if name not in LARGE]
 SLOW = {name: pytest.param(name, marks=pytest.mark.slow) for name in LARGE}
@@ -59,9 +59,35 @@ def test_what_is_in_use_changes_an_output(name) -> None:
         mask = net.mask(rng, density)
         used, wanted = reachable(net.graph, mask), depends(net, mask, rng)
         for site, role in net.graph.roles.items():
-            if site in INVARIANT.get(name, ()):
+            if site in INVARIANT.get(name, ()) or site in net.graph.unfollowed:
                 continue
             positions = role.positions
             got, true = (tree[site].any(axis=positions) if positions else tree[site] for tree in (used, wanted))
             assert not (true & ~got).any(), f"{site}: an output depends on what is said not to be in use"
             np.testing.assert_array_equal(got, true, err_msg=site)
+
+
+def test_where_tokens_are_too_many_to_be_told_apart_nothing_in_use_is_lost(monkeypatch) -> None:
+    exact = case("attention")
+    monkeypatch.setattr("bayesprune.structure.read.MANY", 1)
+    coarse = Case(exact.net, exact.shape).graph
+    assert coarse.num_signals < exact.graph.num_signals
+    rng = np.random.default_rng(2)
+    for density in DENSITIES:
+        mask = exact.mask(rng, density)
+        fewer, more = reachable(exact.graph, mask), reachable(coarse, mask)
+        assert all((fewer[site] <= more[site]).all() for site in mask)
+    for site, numbers in units(exact.graph).producers.items():
+        np.testing.assert_array_equal(units(coarse).producers[site], numbers)
+
+
+def test_a_loop_that_is_too_long_to_be_written_out_is_kept_whole(monkeypatch) -> None:
+    net = case("stacked")
+    monkeypatch.setattr("bayesprune.structure.loops.MOST_EQUATIONS", 1)
+    graph = Case(net.net, net.shape).graph
+    assert set(graph.unfollowed) == {"scan", "stack"}
+    assert (graph.roles["stack"].inputs, graph.roles["stack"].outputs) == ((2,), (1,))
+    mask = net.mask(np.random.default_rng(3), 0.5)
+    used = reachable(graph, mask)
+    np.testing.assert_array_equal(used["stack"], mask["stack"])
+    np.testing.assert_array_equal(used["head"], mask["head"])

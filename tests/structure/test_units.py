@@ -130,6 +130,14 @@ def test_without_its_producers_a_unit_is_read_by_nothing(name) -> None:
         assert any(values.any() for values in used.values())
 
 
+def test_a_gate_of_all_channels_does_not_make_one_unit_of_them() -> None:
+    found = units(case("gated").graph)
+    channels = found.producers["Dense_0.kernel"][0]
+    assert len(set(channels)) == 4 and channels.min() >= 0
+    assert found.producers["Dense_1.kernel"].max() not in (*channels, -1)
+    np.testing.assert_array_equal(found.consumers["Dense_2.kernel"][:, 0], [-1, -1, -1])
+
+
 def test_what_serves_several_units_belongs_to_none() -> None:
     found = units(case("shared").graph)
     assert found.producers["scale"] == -1 and found.count == 4

@@ -116,4 +116,5 @@ def _graph(layers: list[_Layer]) -> Graph:
         if bias:
             terms.append(Terms(signals[None], np.zeros((1, 1), int), site=f"{name}.bias"))
             roles[f"{name}.bias"] = Role(kernel[-1:])
-    return Graph(roles, tuple(terms), signals, np.zeros((0, 2), int), np.zeros(count, bool), {})
+    none = np.zeros((0, 2), int)
+    return Graph(roles, tuple(terms), signals, none, none, np.zeros(count, bool), {})

@@ -20,7 +20,7 @@ def read_elementwise(recorder: Recorder, name: str, params: dict[str, Any], oper
     operands = [_of_rank(value, rank) for value in operands]
     numbers = [value.literal if isinstance(value, Signals) else None for value in operands]
     products = monomials(name, params, numbers)
-    moving = [value for value in operands if isinstance(value, Weights) or not value.constant]
+    moving = [value for value in operands if isinstance(value, Weights) or not value.steady]
     if moving and all(isinstance(value, Weights) for value in moving):
         result: Value = _of_weights(recorder, products, operands, name)
     else:
@@ -97,7 +97,7 @@ def _result(recorder: Recorder, products: Monomials, operands: list[Value]) -> L
     for product in products:
         _write(recorder, target, [operands[i] for i in product])
     for _, labels in signals:
-        recorder.tie(target, labels)
+        recorder.tie_each(target, labels)
     return target
 
 

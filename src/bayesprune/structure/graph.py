@@ -73,6 +73,7 @@ class Graph:
     terms: tuple[Terms, ...]
     outputs: Int[np.ndarray, " outputs"]
     ties: Int[np.ndarray, "pairs 2"]
+    loose: Int[np.ndarray, "more 2"]
     blend: np.ndarray
     unfollowed: Mapping[str, str]
 

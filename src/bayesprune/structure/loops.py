@@ -1,5 +1,6 @@
 """Loops: written out turn by turn where they are short; of others only the roles of their weights are read."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from bayesprune.structure import movement
 from bayesprune.structure.jaxprs import length, scan_parts
+from bayesprune.structure.recorder import LARGEST
 from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 MOST_EQUATIONS = 4000  # written out; a longer loop takes seconds to read
@@ -18,9 +20,11 @@ Join = Callable[[list[Value], list[tuple[int, ...]], int], Value]  # concatenate
 
 def read_scan(params: dict[str, Any], inputs: list[Value], enter: Enter, join: Join) -> list[Value] | None:
     """A scan, turn by turn; None if there are too many of them."""
-    if params["length"] * length(params["jaxpr"]) > MOST_EQUATIONS or not params["length"]:
-        return None
     consts, carry, slices = scan_parts(params, inputs)
+    stacked_size = sum(math.prod(value.shape) for value in slices if isinstance(value, Weights))
+    equations = params["length"] * length(params["jaxpr"])
+    if not 0 < equations <= MOST_EQUATIONS or stacked_size > LARGEST:
+        return None
     carried, turns = len(carry), range(params["length"])
     collected: list[list[Value]] = []
     for turn in reversed(turns) if params["reverse"] else turns:

@@ -22,6 +22,7 @@ from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 REDUCTIONS = frozenset(["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"])
 ALONG_AN_AXIS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
+MANY = 1 << 14  # labels of one array from which on it pays to tell fewer apart
 WINDOWS = frozenset(["reduce_window_sum", "reduce_window_max", "reduce_window_min"])
 
 
@@ -47,6 +48,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
         terms=tuple(recorder.terms),
         outputs=np.unique(output.labels),
         ties=np.concatenate([np.zeros((0, 2), np.int64), *recorder.ties]),
+        loose=np.concatenate([np.zeros((0, 2), np.int64), *recorder.loose]),
         blend=recorder.all_blends,
         unfollowed=dict(recorder.unfollowed),
     )
@@ -143,8 +145,7 @@ class _Walk:
         if all(isinstance(value, Weights) for value in inputs):
             return _joined_weights(inputs, shapes, axis)  # type: ignore[arg-type]
         parts = [self.signals(value, "concatenated with data") for value in inputs]
-        labels = movement.concatenate([part.labels for part in parts], shapes, axis)
-        result = Signals(labels)
+        result = Signals(self.side_by_side(parts, shapes, axis))
         for part in parts:
             result = replace(
                 result,
@@ -153,6 +154,17 @@ class _Walk:
                 heads=result.heads | part.heads,
             )
         return result
+
+    def side_by_side(self, parts: Sequence[Signals], shapes: list[tuple[int, ...]], axis: int) -> np.ndarray:
+        """Labels of a concatenation; maps that are joined at their positions, as a class token to many others, become one."""
+        labels = [part.labels for part in parts]
+        maps = any(one.shape[axis] == 1 < shape[axis] and one.size != 1 for one, shape in zip(labels, shapes, strict=True))
+        size = sum(shape[axis] * one.size // one.shape[axis] for one, shape in zip(labels, shapes, strict=True))
+        if maps and size > MANY:
+            ones = [self.recorder.merge(one, (axis,), tie=True) for one in labels]
+            joined = movement.concatenate(ones, [(*s[:axis], 1, *s[axis + 1 :]) for s in shapes], axis)
+            return self.recorder.merge(joined, (axis,), tie=True)
+        return movement.concatenate(labels, shapes, axis)
 
     def padded(self, inputs: list[Value], shape: tuple[int, ...], config: Any) -> list[Value] | None:
         value, filler = inputs

@@ -22,6 +22,7 @@ class Recorder:
         self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.terms: list[Terms] = []
         self.ties: list[np.ndarray] = []
+        self.loose: list[np.ndarray] = []
         self.order: dict[int, None] = {}
         self.axes: dict[int, dict[str, tuple[int, ...]]] = {}
         self.looked_up: set[int] = set()
@@ -58,6 +59,21 @@ class Recorder:
         both = ~(self.blend(some) | self.blend(others)) & (some != others)
         if both.any():
             self.ties.append(np.stack([some[both], others[both]], axis=1))
+
+    def tie_each(self, made: Labels, labels: Labels) -> None:
+        """Tie signals to those that they are made of, entry by entry.
+
+        A signal that enters several, as a gate of one unit that multiplies all channels, is noted apart: it is a unit with them
+        only if they are one without it.
+        """
+        pairs = np.stack([side.ravel() for side in np.broadcast_arrays(made, labels)])
+        pairs = np.unique(pairs, axis=1) if made.size > 1 else pairs
+        _, where, times = np.unique(pairs[1], return_inverse=True, return_counts=True)
+        once = times[where] == 1
+        self.tie(pairs[0, once], pairs[1, once])
+        if not once.all():
+            made, labels = pairs[:, ~once & ~self.blend(pairs[0]) & ~self.blend(pairs[1])]
+            self.loose.append(np.stack([made, labels], axis=1))
 
     def merge(self, labels: Labels, axes: Sequence[int], tie: bool) -> Labels:
         """One signal for all that lie along ``axes``, which keep size 1; ``tie``: they go together from here on.
@@ -170,10 +186,13 @@ class Recorder:
 
 def different_rows(rows: Labels) -> tuple[Labels, Labels]:
     """The different rows of a matrix, and which of them each row is."""
-    if len(rows) == 1:
-        return rows, np.zeros(1, np.int64)
-    found, inverse = np.unique(rows, axis=0, return_inverse=True)
-    return found, inverse.ravel()
+    # Runs of equal rows first: most often there is but one.
+    starts = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+    runs = np.cumsum(starts) - 1
+    if runs[-1] == 0:
+        return rows[:1], runs
+    found, inverse = np.unique(rows[starts], axis=0, return_inverse=True)
+    return found, inverse.ravel()[runs]
 
 
 def _repeats(index: np.ndarray) -> np.ndarray:

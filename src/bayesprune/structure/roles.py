@@ -11,7 +11,7 @@ def roles(recorder: Recorder, heads: int) -> dict[str, Role]:
     found = {}
     for site in (*unused, *recorder.order):
         shape = recorder.shapes[site]
-        axes = recorder.axes.get(site, {"outputs": tuple(range(len(shape)))})
+        axes = recorder.axes.get(site) or _unseen(recorder, site)
         before = recorder.trailing.get(site, 0)
         is_norm = bool(recorder.norms >> site & 1)
         trails = site not in recorder.axes and not is_norm and before != 0 and not before & ~last
@@ -24,6 +24,13 @@ def roles(recorder: Recorder, heads: int) -> dict[str, Role]:
             used=site in recorder.order,
         )
     return found
+
+
+def _unseen(recorder: Recorder, site: int) -> dict[str, tuple[int, ...]]:
+    """The axes of an array that was seen in no product: all outputs, as of a bias; of what is not followed, by Flax's order."""
+    axes = tuple(range(len(recorder.shapes[site])))
+    followed = site in recorder.order and recorder.names[site] not in recorder.unfollowed
+    return {"outputs": axes} if followed or len(axes) < 2 else {"inputs": axes[:-1], "outputs": axes[-1:]}
 
 
 def _last(recorder: Recorder, heads: int) -> int:

@@ -52,10 +52,20 @@ def units(graph: Graph) -> Units:
 
 
 def _classes(graph: Graph) -> Numbers:
-    """The class of every signal that ties hold together."""
-    ties, size = graph.ties, graph.num_signals
-    joined = coo_matrix((np.ones(len(ties), np.int8), (ties[:, 0], ties[:, 1])), shape=(size, size))
-    return connected_components(joined, directed=False)[1]
+    """The class of every signal that ties hold together; a loose one counts if all signals that it enters are of one class."""
+    ties = graph.ties
+    while True:
+        size = graph.num_signals
+        joined = coo_matrix((np.ones(len(ties), np.int8), (ties[:, 0], ties[:, 1])), shape=(size, size))
+        classes = connected_components(joined, directed=False)[1]
+        made, of = classes[graph.loose[:, 0]], graph.loose[:, 1]
+        least, most = np.full(size, size), np.full(size, -1)
+        np.minimum.at(least, of, made)
+        np.maximum.at(most, of, made)
+        more = (least == most)[of] & (made != classes[of])
+        if not more.any():
+            return classes
+        ties = np.concatenate([ties, graph.loose[more]])
 
 
 def _of_entries(graph: Graph, side: str, classes: Numbers) -> dict[str, Numbers]:

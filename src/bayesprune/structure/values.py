@@ -39,6 +39,11 @@ class Signals:
         return not (self.of_rows or self.upstream)
 
     @property
+    def steady(self) -> bool:
+        """Whether it is the same for all that is known: a constant, or made of weights that are kept whole."""
+        return not self.of_rows and bool(((self.labels == CONSTANT) | (self.labels == NOTHING)).all())
+
+    @property
     def zero(self) -> bool:
         return bool((self.labels == NOTHING).all())
 
