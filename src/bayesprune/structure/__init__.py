@@ -2,7 +2,7 @@
 
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.reach import reachable
-from bayesprune.structure.walk import read
 from bayesprune.structure.units import Units, units
+from bayesprune.structure.walk import read
 
 __all__ = ["Graph", "Role", "Terms", "Units", "reachable", "read", "units"]
