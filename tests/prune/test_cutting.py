@@ -7,7 +7,8 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups, MeanField, SpikeSlab
-from bayesprune.prune.cutting import ALL_SCOPES, SCORES
+from bayesprune.prune.cutting import ALL_SCOPES
+from bayesprune.prune.scores import BY_NAME
 
 RNG = np.random.default_rng(0)
 SHAPES = {"a.kernel": (6, 4), "a.bias": (4,), "b.kernel": (4, 3)}
@@ -31,7 +32,7 @@ def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ALL_SCOPES)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", BY_NAME)
 def test_every_score_goes_with_every_scope(score, scope) -> None:
     posterior = POSTERIOR if score == "inclusion" else GAUSSIAN
     alive = cut(scope, posterior, score=score, density=0.5)

@@ -17,7 +17,7 @@ from bayesprune.prune.renew import check_new_scale, renew
 
 REFERENCE = "li2024training"
 
-REMOVALS = ("magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp", "log_expected_exp_over_std")
+REMOVALS = tuple(scores.NUMBERED)
 ADDITIONS = ("gradient", "gradient_at_mean", "mean_gradient", "random")
 
 
@@ -117,5 +117,5 @@ class SSVI:
         return renew(posterior, old, new, self.new_scale)
 
     def _worth(self, posterior: PyTree) -> PyTree:
-        score = getattr(scores, self.removal)
+        score = scores.NUMBERED[self.removal]
         return score(posterior, self.lam) if self.removal.startswith("log_expected_exp") else score(posterior)

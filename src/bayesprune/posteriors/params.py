@@ -4,8 +4,6 @@ Every file of this folder that has a ``FAMILY`` is found; where two families kno
 """
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import bayesprune.posteriors
+from bayesprune.core.folder import files
 from bayesprune.posteriors.family import Node
 
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
@@ -34,9 +32,7 @@ class Known:
 @functools.cache
 def families() -> tuple[Any, ...]:
     """The families there are, those with the most fields first."""
-    rooms = bayesprune.posteriors
-    files = (importlib.import_module(f"{rooms.__name__}.{info.name}") for info in pkgutil.iter_modules(rooms.__path__))
-    found = [file.FAMILY for file in files if hasattr(file, "FAMILY")]
+    found = [file.FAMILY for file in files("bayesprune.posteriors") if hasattr(file, "FAMILY")]
     return tuple(sorted(found, key=lambda family: -len(family.fields)))
 
 

@@ -1,7 +1,6 @@
 """Cuts: a score, how much of it is enough, and what competes with what. They multiply."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,18 +13,6 @@ from bayesprune.prune import by_group, scores
 from bayesprune.prune.bookkeeping import take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
-# Scores by name.
-SCORES: dict[str, Callable[[PyTree], PyTree]] = {
-    "magnitude": scores.magnitude,
-    "snr": scores.snr,
-    "expected_abs": scores.expected_abs,
-    "expected_abs_over_std": scores.expected_abs_over_std,
-    "log_expected_exp": scores.log_expected_exp,
-    "log_expected_exp_over_std": scores.log_expected_exp_over_std,
-    "second_moment": scores.second_moment,
-    "evidence": scores.evidence,
-    "inclusion": scores.inclusion,
-}
 # Scores that compare a weight with its spread, and say nothing of points.
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
 GROUPED = ("per_output", "unit")
@@ -34,8 +21,8 @@ ALL_SCOPES = (*SCOPES, *GROUPED)
 
 def check(score: str, density: Any, least: float | None, scope: str) -> None:
     """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, and a cut said twice."""
-    if score not in SCORES:
-        raise unknown_name("score", score, SCORES)
+    if score not in scores.BY_NAME:
+        raise unknown_name("score", score, scores.BY_NAME)
     if scope not in ALL_SCOPES:
         raise unknown_name("scope", scope, ALL_SCOPES)
     if density is not None and least is not None:
@@ -69,7 +56,7 @@ def cut(
     ``density``: a number, or a function of the number of this step (1, 2, ...).
     """
     target = density(state.step + 1) if callable(density) else density
-    worth = SCORES[score](evidence.posterior)
+    worth = scores.BY_NAME[score](evidence.posterior)
     gain = jax.tree.map(jnp.negative, worth) if score == "evidence" else None
     if scope in GROUPED:
         alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask)

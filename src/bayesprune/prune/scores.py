@@ -7,6 +7,7 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 `log_expected_exp_over_std` (score 6) with small scales drops the surest weights first.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -161,3 +162,11 @@ def check_evidence(posterior: PyTree) -> None:
 
 def _under(node: PyTree, prior_scale: PyTree) -> PyTree:
     return node if isinstance(node, SpikeSlab) else replace(node, prior_scale=prior_scale)
+
+
+# By name: scores 1 to 6 of Li et al. (2024), which need a loc and a scale alone, in their order; then the others.
+NUMBERED: dict[str, Callable[..., PyTree]] = {
+    score.__name__: score
+    for score in (magnitude, snr, expected_abs, expected_abs_over_std, log_expected_exp, log_expected_exp_over_std)
+}
+BY_NAME = NUMBERED | {score.__name__: score for score in (second_moment, evidence, inclusion)}

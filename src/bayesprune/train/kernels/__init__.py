@@ -3,36 +3,17 @@
 ``bp.kernels.Optax`` is the class of that name in any file of this folder; `names` lists what there is.
 """
 
-import importlib
-import pkgutil
-from dataclasses import is_dataclass
 from typing import Any
 
+from bayesprune.core.folder import Folder
 from bayesprune.train.kernel import Kernel
 
-
-def find() -> dict[str, type]:
-    """Every kernel of this folder by its name: the frozen dataclasses that have a kernel's functions."""
-    modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
-    return {
-        name: value
-        for module in modules
-        for name, value in vars(module).items()
-        if isinstance(value, type) and value.__module__ == module.__name__ and is_dataclass(value) and issubclass(value, Kernel)
-    }
-
-
-def names() -> list[str]:
-    """Names of the kernels, sorted."""
-    return sorted(find())
+_FOLDER = Folder(__name__, "kernel", lambda value: issubclass(value, Kernel))
+find, names, get = _FOLDER.find, _FOLDER.names, _FOLDER.get
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
-        found = find()
-        if name in found:
-            return found[name]
-    raise AttributeError(f"module {__name__!r} has no kernel {name!r}. Known: {', '.join(find())}.")
+    return _FOLDER.attribute(name)
 
 
 def __dir__() -> list[str]:
