@@ -172,6 +172,18 @@ def resnet(norm: str, dtype: str | None = None) -> Callable[..., None]:
     return run
 
 
+def vit(key) -> None:
+    """Attention by a local estimate, whole units, norms and tokens with posteriors."""
+    bnn = bp.BNN(
+        bp.nets.ViT(2, 4, 4, 1, 2, 5, frame=0), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        input_shape=(8, 8, 1), bayesian=bp.select.everything,
+    )  # fmt: skip
+    units = bp.methods.Cut(score="snr", density=0.5, scope="unit")
+    done = fit(key, bnn, IMAGES, batch_size=4, num_steps=2, sparsifier=units, every=1, estimator="local")
+    bp.connected(bnn, done.mask)
+    finish(key, bnn, done, IMAGES)
+
+
 PATHS: dict[str, Callable[[jax.Array], None]] = {
     "bmr": bmr,
     "local": local,
@@ -192,5 +204,6 @@ PATHS: dict[str, Callable[[jax.Array], None]] = {
     "convolution": convolution,
     "resnet batch": resnet("batch"),
     "resnet frn": resnet("frn"),
+    "vit": vit,
     "resnet half": resnet("group", "bfloat16"),
 }

@@ -152,6 +152,11 @@ class Endless(linen.Module):
         return linen.Dense(2)(jnp.sort(jnp.tanh(linen.Dense(3)(x)), axis=-1))
 
 
+def tiny_vit(**settings) -> bp.nets.ViT:
+    sizes = {"patch": 2, "features": 4, "num_blocks": 1, "num_heads": 2, "hidden": 5, "frame": 0}
+    return bp.nets.ViT(2, **(sizes | settings))
+
+
 NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "mlp": (lambda: bp.nets.MLP((5, 6), 2), (4,)),
     "narrow mlp": (lambda: bp.nets.MLP((1, 2), 1), (1,)),
@@ -181,12 +186,16 @@ NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "recurrent": (Recurrent, (4, 3)),
     "stacked": (lambda: Stacked(jnp.ones((3, 4, 4)), jnp.ones((2, 4))), (4,)),
     "endless": (Endless, (3,)),
+    "vit": (lambda: tiny_vit(), (4, 4, 2)),
+    "vit, mean": (lambda: tiny_vit(pool="mean"), (4, 4, 2)),
+    "vit, each token": (lambda: tiny_vit(pool="none"), (4, 4, 2)),
+    "two mixer blocks": (lambda: bp.nets.MLPMixer(2, 2, 3, 2, 4, 5, frame=0), (4, 4, 2)),
     "lenet": (lambda: bp.nets.LeNet5(10), (28, 28, 1)),
     "resnet, batch": (lambda: bp.nets.ResNet(2, (1, 1), 4), (6, 6, 2)),
     "resnet, group": (lambda: bp.nets.ResNet(2, (1, 1), 4, norm="group"), (6, 6, 2)),
     "resnet, frn": (lambda: bp.nets.ResNet(2, (1, 1), 4, norm="frn"), (6, 6, 2)),
 }
-LARGE = ("lenet", "resnet, batch", "resnet, group", "resnet, frn")
+LARGE = ("vit", "vit, mean", "vit, each token", "two mixer blocks", "lenet", "resnet, batch", "resnet, group", "resnet, frn")
 
 Weights = dict[str, np.ndarray]
 
@@ -227,8 +236,8 @@ class Case:
             return (signs * self.adapted.apply(weights, state, x, False, None)[0]).sum()
 
         slope = jax.jit(jax.grad(total))
-        width = jax.eval_shape(lambda w: self.adapted.apply(w, *self.drawn(0), False, None)[0], self.abstract[0]).shape[1]
-        signs = np.random.default_rng(1).normal(size=(12, width)).astype(np.float32)
+        shape = jax.eval_shape(lambda w: self.adapted.apply(w, *self.drawn(0), False, None)[0], self.abstract[0]).shape
+        signs = np.random.default_rng(1).normal(size=shape).astype(np.float32)
         return lambda weights, draw: {s: np.asarray(g) for s, g in slope(weights, *self.drawn(draw), signs).items()}
 
     def drawn(self, draw: int) -> tuple[Any, jax.Array]:

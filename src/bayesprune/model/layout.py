@@ -7,6 +7,7 @@ from bayesprune.structure import Graph
 
 NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "filterresponsenorm", "bn", "norm")
 THRESHOLD = "thresholdedlinearunit"
+TOKENS = ("cls", "clstoken", "classtoken", "posembed", "posembedding", "positionembedding", "positionalembedding")
 
 
 class ParamPath(str):
@@ -14,8 +15,8 @@ class ParamPath(str):
 
     ``layer`` is the path without its last part (kernel and bias of a layer share it); ``is_last`` says whether the layer is
     the last one, next to the outputs; ``is_norm`` whether the parameter belongs to a normalisation. In a `BNN` the network's
-    graph has found both; of a path alone, a normalisation is known by its usual names. Being a string, it goes wherever a plain
-    path goes.
+    graph has found both; of a path alone, a normalisation is known by its usual names. So is always ``is_token``: a class token
+    or a position embedding, which stands where data do. Being a string, it goes wherever a plain path goes.
     """
 
     is_last: bool
@@ -30,6 +31,10 @@ class ParamPath(str):
     @property
     def layer(self) -> str:
         return self.rpartition(".")[0] or str(self)
+
+    @property
+    def is_token(self) -> bool:
+        return any(part.replace("_", "") in TOKENS for part in self.lower().split("."))
 
 
 def _named_like_a_norm(path: str) -> bool:

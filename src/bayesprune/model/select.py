@@ -1,13 +1,18 @@
 """Which parameters are given a posterior, and which of those may be pruned: predicates on (path, shape).
 
-A predicate is any function of a `ParamPath` (a string that also has ``.layer``, ``.is_last`` and ``.is_norm``) and a shape.
+A predicate is any function of a `ParamPath` (a string that also has ``.layer``, ``.is_last``, ``.is_norm`` and ``.is_token``)
+and a shape.
 """
 
 from bayesprune.model.layout import ParamPath
 
 
 def everything(path: str, shape: tuple[int, ...]) -> bool:
-    """Every parameter. As ``bayesian=``, what the BMR authors do: LayerNorm, class token and embeddings included."""
+    """Every parameter. As ``bayesian=``, what the BMR authors do: LayerNorm, class token and position embedding included.
+
+    A prior about zero pulls at a norm's scale, which is 1 in a network that does nothing yet, and at a class token, which is
+    one row of data: `weights` leaves both alone. With ``prunable=not_last`` this is the setting of the authors' code.
+    """
     return True
 
 
@@ -17,15 +22,17 @@ def nothing(path: str, shape: tuple[int, ...]) -> bool:
 
 
 def weights(path: str, shape: tuple[int, ...]) -> bool:
-    """Kernels and biases, but not the scales and shifts of normalisation layers (the default of ``bayesian=``).
+    """Kernels and biases, but neither norms nor class tokens and position embeddings (the default of ``bayesian=``).
 
-    In a `BNN` a normalisation is known by what it does; of a plain string, by its usual names.
+    In a `BNN` a normalisation is known by what it does; of a plain string, by its usual names, as the tokens always are:
+    "class_token", "cls", "position_embedding", "pos_embed" and the like.
 
     Example:
-        >>> weights("Dense_0.kernel", (3, 4)), weights("BatchNorm_0.scale", (4,))
-        (True, False)
+        >>> weights("Dense_0.kernel", (3, 4)), weights("BatchNorm_0.scale", (4,)), weights("class_token", (1, 1, 4))
+        (True, False, False)
     """
-    return not (path if isinstance(path, ParamPath) else ParamPath(path)).is_norm
+    path = path if isinstance(path, ParamPath) else ParamPath(path)
+    return not (path.is_norm or path.is_token)
 
 
 def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:
@@ -34,5 +41,10 @@ def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:
 
 
 def kernels(path: str, shape: tuple[int, ...]) -> bool:
-    """Arrays of two or more dimensions: kernels, not biases."""
-    return len(shape) >= 2
+    """Arrays of two or more dimensions: kernels; not biases, those of attention's heads included, and no tokens.
+
+    Example:
+        >>> kernels("query.kernel", (8, 2, 4)), kernels("query.bias", (2, 4)), kernels("class_token", (1, 1, 8))
+        (True, False, False)
+    """
+    return len(shape) >= 2 and not path.endswith("bias") and not ParamPath(path).is_token

@@ -6,6 +6,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from bayesprune.nets.images import framed
+
 
 class LeNet5(nn.Module):
     """Three 5x5 convolutions, average pooling after the first two, two dense layers, tanh throughout.
@@ -36,7 +38,7 @@ class LeNet5(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        x = _frame(x, 32)
+        x = framed(x, 32)
         for channels in self.features[:-1]:
             x = nn.avg_pool(jnp.tanh(nn.Conv(channels, (5, 5), padding="VALID")(x)), (2, 2), strides=(2, 2))
         x = jnp.tanh(nn.Conv(self.features[-1], (5, 5), padding="VALID")(x))
@@ -45,14 +47,3 @@ class LeNet5(nn.Module):
         x = jnp.tanh(nn.Dense(self.units)(x))
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return nn.Dense(self.num_outputs)(x)
-
-
-def _frame(x: jax.Array, size: int) -> jax.Array:
-    """Centre images in size x size, filled with each image's corner value, channel by channel."""
-    height, width = x.shape[1:3]
-    top, left = max(size - height, 0), max(size - width, 0)
-    if not (top or left):
-        return x
-    corner = x[:, :1, :1, :]
-    pads = ((0, 0), (top // 2, top - top // 2), (left // 2, left - left // 2), (0, 0))
-    return jnp.pad(x - corner, pads) + corner

@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from bayesprune.nets.images import check_images
 from bayesprune.nets.norms import at_least_single, pick_norm
 
 
@@ -70,8 +71,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        if x.ndim != 4:
-            raise ValueError(f"ResNet needs images (rows, height, width, channels), got {x.shape}: reshape them, or use MLP.")
+        check_images(x, "ResNet")
         normalise, activate = pick_norm(self.norm, train, self.dtype)
         x = activate(normalise(_conv(self.features, 3, 1, self.dtype)(x)))
         for stage, num_blocks in enumerate(self.stage_sizes):
