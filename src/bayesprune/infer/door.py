@@ -13,8 +13,10 @@ from bayesprune.core.checks import check_object
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
+from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable
 from bayesprune.train.kernel import Kernel
+from bayesprune.train.stopping import EarlyStop, NeverStop
 
 
 def check_data(data: Any, name: str = "data") -> Dataset:
@@ -46,6 +48,16 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
         )
     program.likelihood.check(np.asarray(data.y), program.num_outputs)
     return data
+
+
+def check_eval_data(program: Any, data: Any, early_stop: EarlyStop | NeverStop) -> Dataset | None:
+    """`check_program_data` for what a fit is evaluated on, if anything; an early stop needs it."""
+    if data is not None:
+        check_bnn(program)
+        return check_program_data(program, data, "eval_data")
+    if not isinstance(early_stop, NeverStop):
+        raise ValueError("early_stop watches the evaluation on eval_data, and there is none: give eval_data=Dataset(x, y).")
+    return None
 
 
 def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 from numpyro.infer import ELBO
 
@@ -14,23 +13,18 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
-from bayesprune.train.course import Periods, Training
-from bayesprune.train.fingerprint import fingerprint
-from bayesprune.train.history import Record
-from bayesprune.train.interruption import interruption
+from bayesprune.train.course import Periods
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
-from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
-from bayesprune.train.resume import open_checkpoints
+from bayesprune.train.run import Given, run
 from bayesprune.train.sites import Example
-from bayesprune.train.standing import Standing
-from bayesprune.train.start import set_up_guide, start
+from bayesprune.train.start import set_up_guide
 from bayesprune.train.stopping import EarlyStop, NeverStop
+from bayesprune.train.watch import Watch
 
 
 def fit_svi(
@@ -125,13 +119,9 @@ def fit_svi(
     door.check_parts(program, sparsifier, early_stop)
     door.check_optimizer(optimizer)
     kl_weight, callbacks = door.as_schedule(kl_weight), door.as_callbacks(callbacks)
-    init_params = None if init_params is None else as_params(init_params, "init_params")
+    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage)
     data = door.check_program_data(program, data, "data")
-    if eval_data is not None:
-        check_bnn(program)
-        eval_data = door.check_program_data(program, eval_data, "eval_data")
-    elif not isinstance(early_stop, NeverStop):
-        raise ValueError("early_stop watches the evaluation on eval_data, and there is none: give eval_data=Dataset(x, y).")
+    eval_data = door.check_eval_data(program, eval_data, early_stop)
     batch = door.check_batch(batch_size, data.x.shape[0])
     periods = Periods.of(
         num_steps,
@@ -144,25 +134,9 @@ def fit_svi(
     mesh = door.automatic(mesh)
     data = door.spread(data, batch, mesh)
     set_up_guide(rng_key, program, data)
-    example = Example.of(data)
     recipe = make_recipe(
-        program, example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
+        program, Example.of(data), batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    decisive = {
-        "data": data, "mask": mask, "init_params": init_params, "storage": storage, "every": periods.every,
-        "eval_data": eval_data, "eval_every": periods.eval_every, "eval_samples": eval_samples, "early_stop": early_stop,
-    }  # fmt: skip
-    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
-    loop, carry, sparse, known = start(recipe, rng_key, data, init_params, mask, storage)
-    checkpoints = checkpoints.of_traces(
-        lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
-    )
-    with checkpoints.alone():
-        standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
-        with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
-            training = Training(
-                program, loop, data, periods, checkpoints, bar, eval_data, eval_samples, early_stop, callbacks,
-                interruption(checkpoint), known, evaluate,
-            )  # fmt: skip
-            return training.run(standing, record)
+    watch = Watch(evaluate, eval_data, eval_samples, early_stop, callbacks)
+    return run(recipe, rng_key, data, given, periods, watch, checkpoint, progress)

@@ -2,7 +2,6 @@
 
 import functools
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from bayesprune.train.history import Record
 from bayesprune.train.loop import CHUNK, Carry, Compiled
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.standing import Standing
-from bayesprune.train.stopping import EarlyStop, NeverStop
+from bayesprune.train.watch import Watch
 
 
 class Periods(NamedTuple):
@@ -57,13 +56,9 @@ class Training:
     periods: Periods
     checkpoints: Any
     bar: Any
-    eval_data: Any
-    eval_samples: int
-    early_stop: EarlyStop | NeverStop
-    callbacks: tuple[Callable[[Moment], None], ...]
+    watch: Watch
     interruption: Any
     known: dict[str, Any]
-    evaluate: Callable[..., dict[str, float]]
 
     def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop."""
@@ -120,15 +115,11 @@ class Training:
         if self.periods.due("eval_every", step):
             key = jax.random.fold_in(carry.rng_key, step)
             params, mask = self._params(carry, sparse.mask)
-            record.add_metrics(
-                step, self.evaluate(key, self.program, params, self.eval_data, mask=mask, num_samples=self.eval_samples)
-            )
-            record.stopped = self.early_stop(record.history)
-            if self.early_stop.keeps(record.history):
+            if self.watch.see(key, self.program, params, mask, step, record):
                 # A copy: the loop takes over the memory of the state that it goes on from.
                 standing = standing._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
         # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
-        for callback in self.callbacks:
+        for callback in self.watch.callbacks:
             callback(self._moment(step, carry, sparse, record))
         last = step == self.periods.num_steps or record.stopped
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):

@@ -93,7 +93,7 @@ def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
             f"init_params hold {count} weights at loc = scale = 0, pruned before, and no mask= says what is to become of them: "
             "they stay dead. Give the mask that goes with the parameters, or mask={} to train all of them again.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=5,  # the caller of `fit_svi`
         )
     return pruned
 
