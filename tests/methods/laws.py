@@ -6,20 +6,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import Evidence, Info, MeanField, SparseState, SpikeSlab
+from bayesprune.core.types import Evidence, Info, MeanField, Scaled, SparseState, SpikeSlab
+from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.prune.needs import needs_of
 
 SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}
 
 
 def kind_of(method: Any) -> type:
-    """The nodes that a method, or its class, reads: `MeanField`, unless it needs `SpikeSlab`."""
-    method = method() if isinstance(method, type) else method
-    return SpikeSlab if needs_of(method).node is SpikeSlab else MeanField
+    """What a method, or its class, reads: `MeanField`, unless it needs `SpikeSlab` or the law of the units' scales."""
+    needs = needs_of(method() if isinstance(method, type) else method)
+    return SpikeSlab if needs.node is SpikeSlab else needs.law or MeanField
+
+
+# Laws of scales: each element of an array is a unit of its own here, so that the laws on single weights hold for them.
+LAWS = {LogNormalScale: lambda loc, scale: LogNormalScale(4.0 * (jnp.abs(loc) - 0.5), scale)}
 
 
 def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:
     """A node; the inclusion probabilities of a `SpikeSlab` rise with |loc| and are two in five below a half."""
+    if kind in LAWS:
+        return Scaled(loc, scale, law=LAWS[kind](loc, scale))
     return MeanField(loc, scale) if kind is MeanField else SpikeSlab(loc, scale, 4.0 * (jnp.abs(loc) - 0.5))
 
 

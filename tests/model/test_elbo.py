@@ -14,6 +14,7 @@ import scipy.stats
 from numpyro.distributions import constraints
 
 import bayesprune as bp
+from bayesprune.formulas import log_normal
 from bayesprune.model.divergence import read_gaussian
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
@@ -72,7 +73,7 @@ def test_sites_without_a_closed_form_enter_by_their_densities(rng_key) -> None:
     seen = []
 
     def hierarchical(x, y=None):
-        tau = numpyro.sample("tau", dist.Gamma(2.0, 3.0))
+        tau = numpyro.sample("tau", dist.HalfNormal(2.0))
         seen.append(float(tau))
         w = numpyro.sample("w", dist.Normal(0.0, tau).expand([FEATURES]).to_event(1))
         numpyro.sample("obs", dist.Normal(x @ w, NOISE).to_event(1), obs=y)
@@ -84,8 +85,24 @@ def test_sites_without_a_closed_form_enter_by_their_densities(rng_key) -> None:
     loss = float(MeanFieldELBO(noise=fixed).loss(rng_key, {}, hierarchical, its_guide, *DATA))
     (tau,) = seen
     divergence = np.log(tau / SCALE) + (SCALE**2 + LOC**2) / (2 * tau**2) - 0.5
-    density = scipy.stats.lognorm.logpdf(tau, 0.2, scale=np.exp(0.3)) - scipy.stats.gamma.logpdf(tau, 2.0, scale=1 / 3)
+    density = scipy.stats.lognorm.logpdf(tau, 0.2, scale=np.exp(0.3)) - scipy.stats.halfnorm.logpdf(tau, scale=2.0)
     assert loss == pytest.approx(nll(LOC + SCALE * EPS) + divergence.sum() + density, rel=1e-5)
+
+
+def test_log_normal_scales_have_a_closed_form(rng_key) -> None:
+    """(3.2) and (3.3), whatever the draw; what the data do not see leaves the divergences alone."""
+
+    def scales(x, y=None):
+        numpyro.sample("a", dist.Gamma(2.0, 3.0).expand([2]))
+        numpyro.sample("b", dist.HalfCauchy(0.5))
+
+    def its_guide(x, y=None):
+        numpyro.sample("a", dist.LogNormal(jnp.array([0.3, -1.0]), 0.2))
+        numpyro.sample("b", dist.LogNormal(-0.4, 0.6))
+
+    expected = log_normal.kl_gamma(jnp.array([0.3, -1.0]), 0.2, 2.0, 3.0).sum() + log_normal.kl_half_cauchy(-0.4, 0.6, 0.5)
+    for key in jax.random.split(rng_key, 2):
+        assert float(MeanFieldELBO().loss(key, {}, scales, its_guide, *DATA)) == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.fast_cases(1)

@@ -44,6 +44,18 @@ class MeanField:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Scaled(MeanField):
+    """A mean field whose weights share random scales: w = s w_hat, one s for all weights of a unit; ``unit`` is E s.
+
+    ``law``: what the posterior says of the scales, one of the records of `bayesprune.posteriors` with arrays that broadcast to
+    ``loc``: `LogNormalScale`.
+    """
+
+    law: Any = None
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class SpikeSlab:
     """Spike and slab, q(w_hat) = p N(loc, scale²) + (1 - p) spike, with inclusion probability p = sigmoid(logit).
 
@@ -77,6 +89,7 @@ class Needs(NamedTuple):
     weights, and has a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, that says how those start.
     ``first_counts``: its first mask says how many weights are alive from then on; ``constant_counts``: in each array apart.
     ``groups``: the name of the `Groups` in `Evidence`, "unit" or "per_output" (each array's outputs); "" for none.
+    ``law``: kind of the law of the unit's scales, where it reads that of `Scaled` nodes; None where it does not.
     """
 
     node: type = MeanField | SpikeSlab  # type: ignore[assignment]
@@ -87,6 +100,7 @@ class Needs(NamedTuple):
     first_counts: bool = False
     constant_counts: bool = False
     groups: str = ""
+    law: type | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -21,7 +20,7 @@ from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
-from bayesprune.model.prior import meaning
+from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.structure import Graph, Units, read, units
@@ -162,7 +161,7 @@ class BNN:
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
         nodes = self.family.posterior(params, self.layout)
-        moment = functools.partial(self.family.moment, params)
+        moment = Moments(self.family, params)
         specs = {str(spec.path): spec for spec in self.layout}
         return {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesprune.formulas import gaussian
+from bayesprune.formulas import gaussian, log_normal
 from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergence, mixture_divergence
 
 
@@ -75,8 +75,24 @@ def _normals(posterior: dist.Normal, prior: dist.Normal) -> jax.Array:
     return gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
 
 
+def _gamma(posterior: dist.LogNormal, prior: dist.Gamma) -> jax.Array:
+    return log_normal.kl_gamma(posterior.loc, posterior.scale, prior.concentration, prior.rate)
+
+
+def _inverse_gamma(posterior: dist.LogNormal, prior: dist.InverseGamma) -> jax.Array:
+    return log_normal.kl_inverse_gamma(posterior.loc, posterior.scale, prior.concentration, prior.rate)
+
+
+def _half_cauchy(posterior: dist.LogNormal, prior: dist.HalfCauchy) -> jax.Array:
+    return log_normal.kl_half_cauchy(posterior.loc, posterior.scale, prior.scale)
+
+
 _CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
     (dist.Normal, dist.Normal): _normals,
+    (dist.LogNormal, dist.LogNormal): _normals,  # a divergence does not change with the coordinates
+    (dist.LogNormal, dist.Gamma): _gamma,
+    (dist.LogNormal, dist.InverseGamma): _inverse_gamma,
+    (dist.LogNormal, dist.HalfCauchy): _half_cauchy,
     (GatedNormal, GatedNormal): dirac_divergence,
     (dist.Normal, TwoNormals): mixture_divergence,
 }

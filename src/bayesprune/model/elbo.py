@@ -2,7 +2,8 @@
 
   ELBO = E_q[ log p(y | w) ] - KL( q(w) || p(w) ),  KL summed over the alive weights.
 
-Closed forms: Gaussian against Gaussian, and the two spike and slabs, (5.1) and (6.2).
+Closed forms: Gaussian against Gaussian, the two spike and slabs, (5.1) and (6.2), and log-normal scales against Gamma,
+inverse Gamma and half-Cauchy, (3.2) and (3.3).
 
 A NumPyro `ELBO` object like any other: `numpyro.infer.SVI(model, guide, optim, MeanFieldELBO())` takes it.
 """
@@ -29,7 +30,7 @@ class MeanFieldELBO(ELBO):
         num_particles: draws of all latent variables averaged in one loss.
         noise: how standard normal numbers are drawn for Gaussian sites, a function (rng_key, shape) -> array.
 
-    Non-Gaussian sites (the LogNormal layer scales of `priors.Flat`, say) enter by their log densities at the draw.
+    Sites without a closed form enter by their log densities at the draw.
     """
 
     def __init__(self, num_particles: int = 1, noise: noises.Noise = noises.quantile) -> None:
@@ -89,7 +90,7 @@ class MeanFieldELBO(ELBO):
                 prior = read_elementwise(site["fn"]) if name in lifting.kinds else None
                 if prior is not None and closed_form(lifting.kinds[name], prior.fn) is not None:
                     closed[name] = prior
-                elif name in lifting.kinds and not isinstance(lifting.lifted[name], jax.Array):
+                elif name in lifting.lifted and not isinstance(lifting.lifted[name], jax.Array):
                     # An independent draw: the prior's term adds to the others, and the net keeps what stands for the weight.
                     log_density += _log_density(site | {"value": guide_trace[name]["value"]})
                 else:
@@ -109,7 +110,7 @@ class MeanFieldELBO(ELBO):
 class _Lift(Messenger):
     """In the guide: each Gaussian site's value, or gated Gaussian's, becomes the estimator's; what the model is to see is kept.
 
-    ``kinds``: the distributions of those sites, below expansions and masks; ``lifted``: what stands for them in the model.
+    ``kinds``: the distributions of the sites, below expansions and masks; ``lifted``: what stands for a Gaussian in the model.
     """
 
     def __init__(self, elbo: MeanFieldELBO, rng_key: jax.Array, fn: Any) -> None:
@@ -122,10 +123,12 @@ class _Lift(Messenger):
         if msg["type"] != "sample" or msg["is_observed"] or msg["value"] is not None:
             return
         found = read_elementwise(msg["fn"])
-        if found is None or type(found.fn) not in (dist.Normal, GatedNormal):
+        if found is None:
             return
         name, shape = msg["name"], tuple(msg["fn"].batch_shape) + tuple(msg["fn"].event_shape)
         self.kinds[name] = found.fn
+        if type(found.fn) not in (dist.Normal, GatedNormal):
+            return
         self.rng_key, key, gate_key = jax.random.split(self.rng_key, 3)
         if getattr(found.fn, "gate", None) == "inverse_cdf":  # one number makes the whole draw: there is no gate to take off
             self.lifted[name] = msg["value"] = msg["fn"].sample(key)

@@ -27,13 +27,19 @@ class Family(Protocol):
 
     def weight(self, spec: ParamSpec) -> Any: ...
 
+    def coupled(self, spec: ParamSpec, standard: Any) -> Any: ...
+
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any: ...
 
     def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any: ...
 
+    def scale_of_units(self, name: str, shape: tuple[int, ...]) -> Any: ...
+
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, Any]: ...
 
     def moment(self, params: dict[str, Any], name: str, power: float) -> Any: ...
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]: ...
 
 
 def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:
@@ -68,6 +74,10 @@ class MeanFieldFamily:
         # Unchecked: the reduced posterior of a dead weight has scale zero, which NumPyro would refuse.
         return numpyro.sample(str(spec.path), dist.Normal(*self._slab(spec), validate_args=False))
 
+    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+        """A weight beside its unit's scale, of which `scale_of_units` gave ``standard``: here they are independent."""
+        return self.weight(spec)
+
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
         """A weight behind a gate whose probability starts at ``inclusion``; ``gate``: see `model.spike_slab.GatedNormal`."""
         loc, scale = self._slab(spec)
@@ -77,9 +87,18 @@ class MeanFieldFamily:
         return numpyro.sample(str(spec.path), GatedNormal(loc, scale, logit, gate=gate, validate_args=False))
 
     def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        return self._positive(name, shape)[0]
+
+    def scale_of_units(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """A positive site, and the standard normal numbers z behind its draw: log c = loc + scale z."""
+        value, loc, scale = self._positive(name, shape)
+        # z does not move with loc and scale, though it is computed from them.
+        return value, jax.lax.stop_gradient((jnp.log(value) - loc) / scale)
+
+    def _positive(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
         loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
         scale = numpyro.param(f"{name}_log_scale", jnp.full(shape, self.init_scale), constraint=constraints.softplus_positive)
-        return numpyro.sample(name, dist.LogNormal(loc, scale))
+        return numpyro.sample(name, dist.LogNormal(loc, scale)), loc, scale
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField | SpikeSlab]:
         """The nodes of every Bayesian weight. Raises `KeyError` for a parameter that is missing."""
@@ -89,6 +108,10 @@ class MeanFieldFamily:
         """E[c^power] of a positive scale c ~ LogNormal(m, s²): exp(power m + power² s²/2)."""
         loc, scale = params[f"{name}_log_loc"], params[f"{name}_log_scale"]
         return jnp.exp(power * loc + 0.5 * jnp.square(power * scale))
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """Mean and standard deviation of log c."""
+        return params[f"{name}_log_loc"], params[f"{name}_log_scale"]
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
         name = lambda field: mean_field.FAMILY.name(str(spec.path), field, not spec.prunable)  # noqa: E731
@@ -143,6 +166,10 @@ class MapFamily:
         loc = numpyro.param(points.FAMILY.name(str(spec.path), "loc", not spec.prunable), _start(self, spec))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
 
+    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+        """The weight as a point."""
+        return self.weight(spec)
+
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
         raise ValueError(
             "a point mass at zero has no maximum of its posterior density: use posterior='mean_field' with priors.DiracSlab."
@@ -152,6 +179,10 @@ class MapFamily:
         log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
         return numpyro.sample(name, dist.Delta(jnp.exp(log_loc)))
 
+    def scale_of_units(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """A positive site, and zeros: a point has no spread."""
+        return self.positive(name, shape), jnp.zeros(shape)
+
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
         """The points, as nodes without spread. Raises `KeyError` for a parameter that is missing."""
         values = {str(s.path): points.FAMILY.values(params, str(s.path), not s.prunable) for s in layout if s.bayesian}
@@ -160,3 +191,8 @@ class MapFamily:
     def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
         """c^power at the point c."""
         return jnp.exp(power * params[f"{name}_log_loc"])
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """log c, and no spread."""
+        loc = params[f"{name}_log_loc"]
+        return loc, jnp.zeros_like(loc)

@@ -1,15 +1,37 @@
 """What a prior is: the weights it samples, its guide, and what the guide's weights are in the network."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 
-# (name, power) -> E[c^power] under the posterior of the positive site of that name.
-Moment = Callable[[str, float], Any]
+
+@runtime_checkable
+class Moment(Protocol):
+    """What the posterior says of a positive site c: called with its name and a power, E[c^power].
+
+    ``log(name)``: mean and standard deviation of log c.
+    """
+
+    def __call__(self, name: str, power: float) -> Any: ...
+
+    def log(self, name: str) -> tuple[Any, Any]: ...
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The positive sites as a guide family reads them from parameters."""
+
+    family: Family
+    params: dict[str, Any]
+
+    def __call__(self, name: str, power: float) -> Any:
+        return self.family.moment(self.params, name, power)
+
+    def log(self, name: str) -> tuple[Any, Any]:
+        return self.family.log_moments(self.params, name)
 
 
 @runtime_checkable

@@ -85,8 +85,11 @@ def is_meaning(name: str) -> bool:
 
 
 def write(params: Mapping[str, Any], nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """The parameters with those of each site as ``nodes`` has them; the inverse of `read`."""
-    owners = stems(params, nodes)
+    """The parameters with those of each site as ``nodes`` has them; the inverse of `read`.
+
+    What a node does not hold, a correlation say, stays as it is.
+    """
+    owners = {name: site for name, site in stems(params, nodes).items() if hasattr(nodes[site], _field(name))}
     return dict(params) | {name: getattr(nodes[site], _field(name)) for name, site in owners.items()}
 
 

@@ -4,6 +4,7 @@ from bayesprune.priors.dirac_slab import DiracSlab
 from bayesprune.priors.flat import Flat
 from bayesprune.priors.gaussian import Gaussian
 from bayesprune.priors.gaussian_slab import GaussianSlab
+from bayesprune.priors.horseshoe import Horseshoe
 from bayesprune.priors.scale_mixture import ScaleMixture
 
-__all__ = ["DiracSlab", "Flat", "Gaussian", "GaussianSlab", "ScaleMixture"]
+__all__ = ["DiracSlab", "Flat", "Gaussian", "GaussianSlab", "Horseshoe", "ScaleMixture"]

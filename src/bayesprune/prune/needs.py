@@ -9,6 +9,9 @@ from bayesprune.core import trees
 from bayesprune.core.types import Needs, PyTree, SpikeSlab
 from bayesprune.prune.scores import check_evidence
 
+# Laws of scales, by name, and the priors whose fits have them.
+_PRIORS = {"LogNormalScale": "priors.Horseshoe"}
+
 
 def needs_of(sparsifier: Any) -> Needs:
     """What a sparsifier says that it needs; nothing where it says nothing."""
@@ -31,6 +34,12 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
             )
         if not isinstance(node, needs.node):
             raise TypeError(f"{name} does not read a {type(node).__name__}, which site {site!r} is: prune by another method.")
+        if needs.law and not isinstance(getattr(node, "law", None), needs.law):
+            raise TypeError(
+                f"{name} reads the law of the units' scales ({needs.law.__name__}), and site {site!r} has none: fit with a "
+                f"prior that has such scales ({_PRIORS.get(needs.law.__name__, 'see docs/adding_a_prior.md')}) and give "
+                "program=bnn, or prune by methods.Cut(scope='unit')."
+            )
     if needs.spread and not _has_spread(posterior):
         raise ValueError(
             f"{name} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to prune by: fit "

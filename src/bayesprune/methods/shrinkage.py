@@ -1,0 +1,77 @@
+"""Whole units by their scale: under a prior such as the horseshoe, a unit that is not needed shrinks to nothing."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.checks import check_positive, check_share, unknown_name
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.prune import cutting
+from bayesprune.prune.bookkeeping import first_state, take_step
+
+REFERENCE = "ghosh2019model"
+# Criterion -> threshold; evidence has its own zero.
+CUSTOMARY = {"factor": 0.5, "below": 0.9, "evidence": 0.5}
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """Cut the units whose scale the posterior has shrunk: all weights that share it, at once.
+
+    Args:
+        criterion: ``"factor"`` cuts where E kappa > ``threshold``, kappa = 1/(1 + tau²) (3.6); ``"below"`` where
+            P(upsilon tau < ``delta``) > ``threshold`` (3.5); ``"evidence"`` cuts the units of the network whose log evidence
+            gains (2.5), at the finite width of the unit, sum to more than 0.
+        threshold: a shrinkage factor or a probability, in (0, 1); None takes the customary ones, .5 for the factor and .9 for
+            "below".
+        delta: what counts as no scale, in units of the network's weights; used by "below".
+
+    The best unit of every array stays; the dead stay dead. "factor" and "below" read the law of the units' scales, which fits
+    with `priors.Horseshoe` have: give ``program=bnn`` to `prune_once`. Without a density: how much goes is the posterior's say.
+
+    Raises:
+        ValueError: ``criterion`` is unknown, ``threshold`` is outside (0, 1], ``delta`` is not positive.
+
+    Example:
+        >>> Shrinkage(criterion="below", delta=1e-2).threshold
+        0.9
+
+    Source: Ghosh, Yao & Doshi-Velez 2019, section 5; Carvalho, Polson & Scott 2010, section 2, for the factor.
+    """
+
+    criterion: str = "factor"
+    threshold: float | None = None
+    delta: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.criterion not in CUSTOMARY:
+            raise unknown_name("criterion", self.criterion, CUSTOMARY)
+        if self.threshold is None:
+            object.__setattr__(self, "threshold", CUSTOMARY[self.criterion])
+        check_share(self.threshold, "threshold", "units of a higher share are cut")
+        check_positive(self.delta, "delta")
+
+    @property
+    def needs(self) -> Needs:
+        """The law of the scales, or evidence and the network's units."""
+        return cutting.needs("evidence", "unit") if self.criterion == "evidence" else Needs(law=LogNormalScale)
+
+    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return first_state(posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut once."""
+        if self.criterion == "evidence":
+            return cutting.cut("evidence", None, 0.0, "unit", evidence, state)
+        alive = {site: self._alive(node, state.mask[site]) for site, node in evidence.posterior.items()}
+        return take_step(state, alive, evidence.posterior)
+
+    def _alive(self, node: PyTree, mask: jax.Array) -> jax.Array:
+        """What stays of one array."""
+        shrunk = node.law.shrinkage() if self.criterion == "factor" else node.law.below(self.delta)
+        shrunk = jnp.broadcast_to(shrunk, mask.shape)
+        least = jnp.min(jnp.where(mask, shrunk, jnp.inf))
+        return mask & ((shrunk <= jnp.asarray(self.threshold)) | (shrunk == least))

@@ -1,0 +1,159 @@
+"""The regularised horseshoe: one scale for each unit, one for each layer, and a slab that bounds them."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.types import MeanField, Scaled
+from bayesprune.formulas import regularised
+from bayesprune.model import half_cauchy
+from bayesprune.model.families import Family
+from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
+from bayesprune.posteriors.log_normal_scale import LogNormalScale
+
+REFERENCE = "piironen2017sparsity"
+LAST = ("layer", "unit")
+
+
+@dataclass(frozen=True)
+class Horseshoe:
+    """Non-centred Gaussian weights under half-Cauchy scales of units and layers; "tiered" in the BMR paper (3.1).
+
+      tau_i ~ C+(0, 1) for each unit i,   nu ~ C+(0, tau0) for each layer,   c^-2 ~ Gamma(2, 6),   w_hat ~ N(0, 1)
+      w_ij = gamma_i w_hat_ij,   gamma_i² = c² nu² tau_i² / (c² + nu² tau_i²)
+
+    Args:
+        tau0: width of the layers' half-Cauchy; the smaller, the fewer units are expected.
+        form: ``"half_cauchy"`` has each C+ as one log-normal site, its divergence (3.3) by quadrature; ``"gamma_ratio"`` writes
+            it as sqrt(a/b), a, b ~ Gamma(1/2, 1), with a log-normal for each, as in the paper.
+        slab: shape and rate of the Gamma of c^-2; None for the horseshoe itself, gamma_i = nu tau_i.
+        last: ``"layer"`` gives the last layer w = nu w_hat with nu ~ C+(0, 1), as in the authors' code; ``"unit"`` treats it as
+            the others.
+        local: names of layers, such as ``("Dense_0",)``, whose weights have scales of their own, lambda_ij ~ C+(0, 1); tau_i is
+            then tau_i lambda_ij.
+
+    A unit's scale is that of its kernel's column or channel, its bias, and its entries in a norm's parameters; units are the
+    axes of outputs that the network's graph shows. Sites: ``"<layer>.nu"``, ``"<layer>.tau_<units>"``, ``"<layer>.precision"``
+    (c^-2), ``"<array>.lambda"``, and one per weight array (w_hat); with "gamma_ratio" two sites, ``_numerator`` and
+    ``_denominator``, for each half-Cauchy. The posterior is written in w_hat's coordinates, where the prior is exactly N(0, 1);
+    ``unit`` is E gamma_i.
+
+    Raises:
+        ValueError: ``tau0`` or a number of ``slab`` is not positive; ``form`` or ``last`` is unknown; the network has no layer
+            of a name in ``local``.
+
+    Example:
+        >>> Horseshoe(tau0=0.1).slab
+        (2.0, 6.0)
+
+    Source: Marković, Friston & Kiebel (2024), equation 6 and section II-F; Piironen & Vehtari (2017); Ghosh et al. (2018).
+    """
+
+    tau0: float = 1e-2
+    form: str = "half_cauchy"
+    slab: tuple[float, float] | None = (2.0, 6.0)
+    last: str = "layer"
+    local: tuple[str, ...] | str = ()
+
+    prior_scale: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.tau0, "tau0")
+        half_cauchy.check_form(self.form)
+        for value in self.slab or ():
+            check_positive(value, "slab")
+        if self.last not in LAST:
+            raise unknown_name("last", self.last, LAST)
+        object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        weights: dict[str, Any] = {}
+        for layer, specs in self._layers(layout).items():
+            nu = self._width(specs[0]) * half_cauchy.sample(f"{layer}.nu", (), self.form)
+            taus = {name: half_cauchy.sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
+            precision = numpyro.sample(f"{layer}.precision", dist.Gamma(*slab)) if (slab := self._slab(specs[0])) else None
+            for spec in specs:
+                scale = nu * jnp.reshape(taus[_tau(spec)], _sides(spec)) if taus else nu
+                if layer in self.local:
+                    scale = scale * half_cauchy.sample(f"{spec.path}.lambda", spec.shape, self.form)
+                gamma = scale if precision is None else regularised.scale(scale, precision)
+                weights[str(spec.path)] = gamma * numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
+        return weights
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``, in which weights may vary with their unit's scale."""
+        for layer, specs in self._layers(layout).items():
+            half_cauchy.guide(family, f"{layer}.nu", (), self.form)
+            taus = {name: half_cauchy.guide(family, name, shape, self.form) for name, shape in self._taus(specs).items()}
+            if self._slab(specs[0]):
+                family.positive(f"{layer}.precision")
+            for spec in specs:
+                if layer in self.local:
+                    half_cauchy.guide(family, f"{spec.path}.lambda", spec.shape, self.form)
+                if taus:
+                    family.coupled(spec, jnp.reshape(taus[_tau(spec)], _sides(spec)))
+                else:
+                    family.weight(spec)
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """Prior N(0, 1), unit E gamma_i, and the law of nu tau_i; a last layer of one scale has E nu."""
+        log_nu, nu_std = half_cauchy.log_moments(moment, f"{spec.path.layer}.nu", self.form)
+        log_nu = log_nu + math.log(self._width(spec))
+        local, local_std = 0.0, 0.0
+        if spec.path.layer in self.local:
+            local, local_std = half_cauchy.log_moments(moment, f"{spec.path}.lambda", self.form)
+        if not self._has_units(spec):
+            unit = regularised.expected_scale(log_nu + local, jnp.hypot(nu_std, local_std), None)
+            return replace(node, prior_scale=self.prior_scale, unit=unit)
+        log_tau, tau_std = (
+            jnp.reshape(value, _sides(spec)) for value in half_cauchy.log_moments(moment, _tau(spec), self.form)
+        )
+        law = LogNormalScale(log_tau + local, jnp.hypot(tau_std, local_std), log_nu, nu_std)
+        slab = moment.log(f"{spec.path.layer}.precision") if self._slab(spec) else None
+        unit = regularised.expected_scale(law.log_mean(), law.log_std(), slab)
+        return Scaled(node.loc, node.scale, self.prior_scale, unit, law)
+
+    def _has_units(self, spec: ParamSpec) -> bool:
+        """Whether the layer's units have scales: all but a last layer of one scale."""
+        return self.last == "unit" or not spec.path.is_last
+
+    def _slab(self, spec: ParamSpec) -> tuple[float, float] | None:
+        return self.slab if self._has_units(spec) else None
+
+    def _width(self, spec: ParamSpec) -> float:
+        return self.tau0 if self._has_units(spec) else 1.0
+
+    def _taus(self, specs: list[ParamSpec]) -> dict[str, tuple[int, ...]]:
+        """The sites of a layer's units, with their shapes; arrays with as many outputs share one."""
+        return {_tau(spec): (_count(spec),) for spec in specs if self._has_units(spec)}
+
+    def _layers(self, layout: Layout) -> dict[str, list[ParamSpec]]:
+        """The Bayesian weights by layer, in the network's order."""
+        layers: dict[str, list[ParamSpec]] = {}
+        for spec in layout:
+            if spec.bayesian:
+                layers.setdefault(spec.path.layer, []).append(spec)
+        for name in self.local:
+            if name not in layers:
+                raise unknown_name("layer in local", name, layers)
+        return layers
+
+
+def _sides(spec: ParamSpec) -> tuple[int, ...]:
+    """The shape in which a number for each unit broadcasts to the array."""
+    return tuple(size if axis in spec.outputs else 1 for axis, size in enumerate(spec.shape))
+
+
+def _count(spec: ParamSpec) -> int:
+    return math.prod(_sides(spec))
+
+
+def _tau(spec: ParamSpec) -> str:
+    return f"{spec.path.layer}.tau_{_count(spec)}"
