@@ -15,6 +15,8 @@ from bayesprune.model.likelihoods import Likelihood
 RNG = np.random.default_rng(0)
 ONE, THREE = RNG.normal(size=(5, 1)), RNG.normal(size=(5, 3))
 LABELS, BITS = np.array([0, 2, 1, 1, 0]), np.array([0, 1, 1, 0, 1])
+TOKENS = RNG.normal(size=(5, 2, 3))
+TOKEN_LABELS = np.stack([LABELS, LABELS[::-1]], axis=1)
 
 CASES = {
     "classes": (
@@ -32,6 +34,19 @@ CASES = {
     "reals": (
         bp.likelihoods.Normal(0.5), ONE, ONE[::-1, 0], scipy.stats.norm.logpdf(ONE[::-1, 0], ONE[:, 0], 0.5).sum(), ONE[:, 0],
     ),
+    "labels of tokens": (
+        bp.likelihoods.Categorical(), TOKENS, TOKEN_LABELS,
+        sum(np.log(scipy.special.softmax(TOKENS[i, t])[TOKEN_LABELS[i, t]]) for i in range(5) for t in range(2)),
+        scipy.special.softmax(TOKENS, axis=2),
+    ),
+    "bits of tokens": (
+        bp.likelihoods.Bernoulli(), TOKENS[..., :1], TOKENS[..., 1] > 0,
+        scipy.stats.bernoulli.logpmf(TOKENS[..., 1] > 0, scipy.special.expit(TOKENS[..., 0])).sum(),
+        scipy.special.expit(TOKENS[..., 0]),
+    ),
+    "vectors of tokens": (
+        bp.likelihoods.Normal(0.5), TOKENS, 2 * TOKENS, scipy.stats.norm.logpdf(2 * TOKENS, TOKENS, 0.5).sum(), TOKENS,
+    ),
     "vectors": (bp.likelihoods.Normal(0.5), THREE, 2 * THREE, scipy.stats.norm.logpdf(2 * THREE, THREE, 0.5).sum(), THREE),
 }  # fmt: skip
 
@@ -41,7 +56,6 @@ def log_likelihood(likelihood, outputs, y):
     return site["fn"].log_prob(site["value"])
 
 
-@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", CASES)
 def test_density_and_mean(case) -> None:
     likelihood, outputs, y, density, mean = CASES[case]
@@ -50,7 +64,7 @@ def test_density_and_mean(case) -> None:
     assert float(found.sum()) == pytest.approx(density, rel=1e-5)
     np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
     assert isinstance(likelihood, Likelihood)
-    likelihood.check(np.asarray(y, int if "bits" in case else None), outputs.shape[1])
+    likelihood.check(np.asarray(y, int if "bits" in case else None), outputs.shape[1:])
 
 
 @pytest.mark.fast_cases(1)
@@ -58,7 +72,7 @@ def test_density_and_mean(case) -> None:
 def test_a_column_of_targets_is_a_vector_of_them(case) -> None:
     likelihood, outputs, y, density, _ = CASES[case]
     assert float(log_likelihood(likelihood, outputs, y[:, None]).sum()) == pytest.approx(density, rel=1e-5)
-    likelihood.check(y[:, None], 1)
+    likelihood.check(y[:, None], (1,))
 
 
 def test_learned_noise_is_a_gamma_precision() -> None:
@@ -80,14 +94,17 @@ def test_without_targets_it_draws_them() -> None:
         assert bp.likelihoods.Bernoulli().observe(jnp.asarray(ONE), None).shape == (5,)
 
 
+OUTPUTS = "but the network's outputs are "
 BAD = {
-    "rank": (bp.likelihoods.Categorical(), np.zeros((5, 1), int), 3, ValueError, r"1 dimension\(s\) for Categorical"),
-    "reals as classes": (bp.likelihoods.Categorical(), np.zeros(5), 3, TypeError, "integer class labels.*use Normal"),
-    "label": (bp.likelihoods.Categorical(), np.array([0, 3]), 3, ValueError, r"labels from 0 to 3.*\[0, 3\).*4 outputs"),
-    "bit": (bp.likelihoods.Bernoulli(), np.array([0, 2]), 1, ValueError, "only 0 and 1"),
-    "bit columns": (bp.likelihoods.Bernoulli(), np.zeros((5, 2)), 3, ValueError, "needs 2 network output"),
-    "columns": (bp.likelihoods.Normal(), np.zeros(5), 3, ValueError, "needs 1 network output"),
-    "cube": (bp.likelihoods.Normal(), np.zeros((5, 2, 2)), 4, ValueError, r"1 or 2 dimension\(s\)"),
+    "rank": (bp.likelihoods.Categorical(), np.zeros((5, 1), int), (3,), ValueError, rf"{OUTPUTS}\(rows, 3\).* \(rows,\)"),
+    "labels of rows": (bp.likelihoods.Categorical(), LABELS, (2, 3), ValueError, rf"{OUTPUTS}\(rows, 2, 3\).* \(rows, 2\)"),
+    "label of a token": (bp.likelihoods.Categorical(), np.full((5, 2), 3), (2, 3), ValueError, "labels from 3 to 3.*3 outputs"),
+    "reals as classes": (bp.likelihoods.Categorical(), np.zeros(5), (3,), TypeError, "integer class labels.*use Normal"),
+    "label": (bp.likelihoods.Categorical(), np.array([0, 3]), (3,), ValueError, r"labels from 0 to 3.*\[0, 3\).*4 outputs"),
+    "bit": (bp.likelihoods.Bernoulli(), np.array([0, 2]), (1,), ValueError, "only 0 and 1"),
+    "bit columns": (bp.likelihoods.Bernoulli(), np.zeros((5, 2)), (3,), ValueError, rf"shape \(5, 2\), {OUTPUTS}\(rows, 3\)"),
+    "columns": (bp.likelihoods.Normal(), np.zeros(5), (3,), ValueError, r"Normal compares with y of shape \(rows, 3\)"),
+    "cube": (bp.likelihoods.Normal(), np.zeros((5, 2, 2)), (2, 1), ValueError, r"\(rows, 2\) or \(rows, 2, 1\)"),
 }
 
 

@@ -80,3 +80,10 @@ def test_float32_softmax_rows_pass_the_door():
     logits = jax.random.normal(jax.random.key(0), (50, 1000)) * 10
     draws = jax.nn.softmax(jnp.stack([logits, -logits, 2 * logits]), axis=-1)
     assert 0 <= metrics.accuracy(draws.mean(0), np.zeros(50, int)) <= 1
+
+
+def test_tokens_count_as_rows() -> None:
+    probs, y = np.random.default_rng(0).dirichlet(np.ones(3), size=(5, 2)), np.arange(10).reshape(5, 2) % 3
+    assert metrics.summary(probs, y) == metrics.summary(probs.reshape(10, 3), y.ravel())
+    with pytest.raises(ValueError, match=r"y must have shape \(5, 2\), one label for each of probs \(5, 2, 3\), got \(5,\)"):
+        metrics.accuracy(probs, y[:, 0])

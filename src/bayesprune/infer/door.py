@@ -46,7 +46,7 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
             f"{name}.x has rows of shape {tuple(data.x.shape[1:])}, but the network was built for input_shape="
             f"{program.input_shape}: reshape the data, or build BNN(..., input_shape={name}.x.shape[1:])."
         )
-    program.likelihood.check(np.asarray(data.y), program.num_outputs)
+    program.likelihood.check(np.asarray(data.y), program.output_shape)
     return data
 
 
@@ -138,7 +138,7 @@ def check_replicated(bnn: Any, data: Any) -> Dataset:
             f"{data.x.shape} and {data.y.shape}: stack the data sets, which must be of one size."
         )
     check_program_data(bnn, Dataset(data.x[0], data.y[0]), "data[0]")
-    bnn.likelihood.check(np.asarray(data.y).reshape((-1, *data.y.shape[2:])), bnn.num_outputs)
+    bnn.likelihood.check(np.asarray(data.y).reshape((-1, *data.y.shape[2:])), bnn.output_shape)
     return data
 
 

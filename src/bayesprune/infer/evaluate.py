@@ -31,24 +31,28 @@ def evaluate(
 
     Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal. Regression: rmse in the units of y, and with
     a Gaussian likelihood nll, coverage and width of 95 % predictive intervals, noise included. Binary targets: accuracy, brier.
+    Of outputs for every token, (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
 
     A likelihood of your own may have a method ``metrics(draws, y, params) -> dict[str, float]``, whose figures these then are;
-    ``draws``: E[y | x, w], (num_samples, rows, outputs), as `predict_draws` gives them. Without one: the figures of
+    ``draws``: E[y | x, w], (num_samples, rows, ..., outputs), as `predict_draws` gives them. Without one: the figures of
     classification where its means are probabilities of the classes that y numbers; else the rmse of its mean, where that has
     the shape of y, and the nll of y, where it samples "obs" row by row.
 
     Raises:
         TypeError: ``bnn`` is no `BNN`; nothing of the above can be said of its likelihood.
-        ValueError: see `predict`.
+        ValueError: see `predict`; and ``data.y`` is not of the shape that the network's outputs ask for.
     """
     check_bnn(bnn)
     y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
+    bnn.likelihood.check(y, bnn.output_shape)
     if hasattr(bnn.likelihood, "metrics"):
         figures = bnn.likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
         return {name: float(value) for name, value in figures.items()}
     if isinstance(bnn.likelihood, Normal):
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
-        return metrics.regression_summary(draws, y, bnn.likelihood.read_noise_scale(params))
+        outputs = draws.shape[-1]
+        by_token = draws.reshape(num_samples, -1, outputs)
+        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(params))
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
         return metrics.classification_summary(mean, y)
@@ -60,9 +64,9 @@ def evaluate(
 
 def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:
     """Whether ``mean`` holds a probability for each class that an integer y may name."""
-    if y.dtype.kind not in "iu" or y.ndim != 1 or mean.ndim != 2 or mean.shape[1] < 2:
+    if y.dtype.kind not in "iu" or y.shape != mean.shape[:-1] or mean.shape[-1] < 2:
         return False
-    return bool((mean >= 0).all() and np.allclose(mean.sum(1), 1.0, atol=1e-3) and y.min() >= 0 and y.max() < mean.shape[1])
+    return bool((mean >= 0).all() and np.allclose(mean.sum(-1), 1.0, atol=1e-3) and y.min() >= 0 and y.max() < mean.shape[-1])
 
 
 def _figures_of_the_unknown(bnn: BNN, mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:

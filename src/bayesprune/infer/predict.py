@@ -40,7 +40,8 @@ def predict(
         num_samples: networks drawn.
 
     Returns:
-        Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y.
+        Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y. Of a network with
+        outputs for every token: (rows, tokens, classes), (rows, tokens) or (rows, tokens, outputs).
 
     Raises:
         ValueError: ``x`` has rows of another shape than the network's inputs, or holds NaN or infinities; ``params`` or
@@ -72,14 +73,15 @@ def predict_draws(
 ) -> np.ndarray:
     """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
-    Arguments and errors are those of `predict`. One output per row keeps its axis: (num_samples, rows, 1).
+    Arguments and errors are those of `predict`. One output per row keeps its axis: (num_samples, rows, 1). Of outputs for every
+    token: (num_samples, rows, tokens, outputs).
     """
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     blocks = list(blocks_of(x))
     draws = []
     for index in range(num_samples):
         draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
-        draws.append(draw[:, None] if draw.ndim == 1 else draw)
+        draws.append(draw[..., None] if draw.ndim == len(bnn.output_shape) else draw)  # of one output
     return np.stack(draws)
 
 

@@ -110,7 +110,7 @@ def predict_replicates(
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
 ) -> np.ndarray:
-    """E[y | x, w] for each of ``num_samples`` networks of each replication: (replications, num_samples, rows[, outputs]).
+    """E[y | x, w] for each of ``num_samples`` networks of each replication: (replications, num_samples, rows, ...).
 
     ``params``: of `fit_replicates`. ``x``: (replications, rows, ...). ``mask``: site -> booleans (replications, *shape). One
     network is drawn for all rows; the mean over axis 1 is what `predict` gives.

@@ -48,7 +48,7 @@ class BNN:
     Raises:
         TypeError: ``net`` is no known kind of module, or gives several outputs; ``prior``, ``likelihood`` or ``posterior`` is a
             class or a name in the place of an object.
-        ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, outputs).
+        ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, ..., outputs).
 
     Example:
         >>> import bayesprune as bp
@@ -86,14 +86,7 @@ class BNN:
         traced, output = jax.make_jaxpr(
             lambda params, state, x: self._net.apply(params, state, x, False, None)[0], return_shape=True
         )(params, state, rows)
-        outputs = getattr(output, "shape", None)
-        if outputs is None:
-            raise TypeError(
-                "net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted."
-            )
-        if len(outputs) != 2:
-            raise ValueError(f"net must give outputs of shape (rows, outputs), got {outputs} for one row: reshape them there.")
-        self.num_outputs = int(outputs[1])
+        self.output_shape = _output_shape(output)
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
         self.graph: Graph = read(traced, {name: params[name].shape for name in sorted(params)})
         self.layout: Layout = make_layout(self.graph, params, bayesian, chosen)
@@ -126,7 +119,7 @@ class BNN:
         numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 
     def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> jax.Array:
-        """The model up to the network's outputs, shape (rows, num_outputs): samples the weights, declares other parameters."""
+        """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
         rows = {"num_rows": len(x) if num_rows is None else num_rows} if self._counts_rows else {}
         weights = self.prior.model(self.layout, **rows)
         for spec in self.layout:
@@ -143,6 +136,11 @@ class BNN:
             state.update(jax.lax.stop_gradient(kept))
         return outputs
 
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of a row, or of each token of it: the last of ``output_shape``, the shape of one row's outputs."""
+        return self.output_shape[-1]
+
     @cached_property
     def units(self) -> Units:
         """The network's units: for every entry of every weight array, which unit it helps to make and which one it reads."""
@@ -151,7 +149,7 @@ class BNN:
     def jaxpr(self) -> ClosedJaxpr:
         """The net itself on one row, traced to be read, not run: no prior, noise or mask, its batch statistics zero.
 
-        Inputs: the parameters in the order of ``layout``, then the row, (1, *input_shape). Output: (1, num_outputs).
+        Inputs: the parameters in the order of ``layout``, then the row, (1, *input_shape). Output: (1, *output_shape).
         """
         names = [str(spec.path) for spec in self.layout]
         weights = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.layout]
@@ -198,6 +196,19 @@ def _shape(input_shape: Any) -> tuple[int, ...]:
     for size in (sizes := tuple(sizes)):
         check_integer(size, "input_shape")
     return tuple(map(int, sizes))
+
+
+def _output_shape(output: Any) -> tuple[int, ...]:
+    """The shape of one row's outputs, from what the network gives for one row."""
+    shape = getattr(output, "shape", None)
+    if shape is None:
+        raise TypeError("net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted.")
+    if len(shape) < 2 or shape[0] != 1 or 0 in shape:
+        raise ValueError(
+            "net must give outputs of shape (rows, outputs), or (rows, ..., outputs) with tokens or the like between, got "
+            f"{shape} for one row: reshape them there."
+        )
+    return tuple(map(int, shape[1:]))
 
 
 def _family(posterior: Any, prior: Any) -> Family:

@@ -12,13 +12,15 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 
+OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, classes) say
+
 
 @runtime_checkable
 class Likelihood(Protocol):
     """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs].
 
-    ``check`` refuses targets that it cannot score. A method ``metrics(draws, y, params)`` beside these gives the figures of
-    `bayesprune.evaluate`.
+    Outputs are (rows, *output_shape), and ``check`` refuses targets that cannot be compared with such. A method
+    ``metrics(draws, y, params)`` beside these gives the figures of `bayesprune.evaluate`.
     """
 
     def observe(self, outputs: Any, y: Any) -> Any: ...
@@ -27,16 +29,19 @@ class Likelihood(Protocol):
 
     def mean(self, outputs: Any) -> Any: ...
 
-    def check(self, y: Any, num_outputs: int) -> None: ...
+    def check(self, y: Any, output_shape: OutputShape) -> None: ...
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """Class labels: y ~ Categorical(softmax(f)), f of shape (rows, classes), y integers of shape (rows,)."""
+    """Class labels: y ~ Categorical(softmax(f)), f of shape (rows, classes), y integers of shape (rows,).
+
+    Or one label for each token of a row, f (rows, tokens, classes) with y (rows, tokens), or for anything else that a row
+    has many of: the classes are the last axis, and the log density of a row is the sum of its labels'.
+    """
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        with numpyro.plate("rows", outputs.shape[0]):
-            return numpyro.sample("obs", dist.Categorical(logits=outputs), obs=y)
+        return _observe(dist.Categorical(logits=outputs), y)
 
     def guide(self, family: Family) -> None:
         return None
@@ -44,13 +49,13 @@ class Categorical:
     def mean(self, outputs: Any) -> Any:
         return jax.nn.softmax(outputs, axis=-1)
 
-    def check(self, y: Any, num_outputs: int) -> None:
-        _check_rank(y, (1,), "Categorical")
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        _check_shape(y, output_shape, [output_shape[:-1]], "Categorical")
         if not np.issubdtype(y.dtype, np.integer):
             raise TypeError(
                 f"data.y must hold integer class labels for Categorical, got dtype {y.dtype}: cast it, or use Normal."
             )
-        low, high = int(y.min()), int(y.max())
+        low, high, num_outputs = int(y.min()), int(y.max()), output_shape[-1]
         if low < 0 or high >= num_outputs:
             raise ValueError(
                 f"data.y holds labels from {low} to {high}, but the network has {num_outputs} outputs: labels must lie in "
@@ -60,7 +65,10 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Binary labels: y ~ Bernoulli(sigmoid(f)), f of shape (rows, 1) with y (rows,), or both (rows, outputs)."""
+    """Binary labels: y ~ Bernoulli(sigmoid(f)), f of shape (rows, 1) with y (rows,), or both (rows, outputs).
+
+    Or both of any shape (rows, ...), such as (rows, tokens, outputs); a last axis of one output may be left out of y.
+    """
 
     def observe(self, outputs: Any, y: Any) -> Any:
         return _observe(dist.Bernoulli(logits=_squeeze(outputs)), y)
@@ -71,8 +79,8 @@ class Bernoulli:
     def mean(self, outputs: Any) -> Any:
         return jax.nn.sigmoid(_squeeze(outputs))
 
-    def check(self, y: Any, num_outputs: int) -> None:
-        _check_outputs(y, num_outputs, "Bernoulli")
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        _check_shape(y, output_shape, _one_for_each(output_shape), "Bernoulli")
         if not np.isin(np.unique(y), (0, 1)).all():
             raise ValueError("data.y must hold only 0 and 1 for Bernoulli: use Categorical for more classes, Normal for reals.")
 
@@ -80,6 +88,8 @@ class Bernoulli:
 @dataclass(frozen=True)
 class Normal:
     """Real targets: y ~ N(f, scale²), f of shape (rows, 1) with y (rows,), or both (rows, outputs).
+
+    Or both of any shape (rows, ...), such as (rows, tokens, outputs); a last axis of one output may be left out of y.
 
     Args:
         scale: the noise's standard deviation in the units of y; None learns it.
@@ -118,36 +128,38 @@ class Normal:
     def mean(self, outputs: Any) -> Any:
         return _squeeze(outputs)
 
-    def check(self, y: Any, num_outputs: int) -> None:
-        _check_outputs(y, num_outputs, "Normal")
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        _check_shape(y, output_shape, _one_for_each(output_shape), "Normal")
 
 
 def _squeeze(outputs: Any) -> Any:
-    """One output per row is a vector."""
+    """One output per row, or per token, needs no axis."""
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
 
 
 def _observe(fn: Any, y: Any) -> Any:
-    """Sample "obs" row by row: several outputs of one row are one event of it, and targets of a single column are a vector."""
+    """Sample "obs" row by row: several outputs, or tokens, of one row are one event of it, and their log densities a sum."""
     shape = fn.batch_shape
     with numpyro.plate("rows", shape[0]):
         # Reshaped, because y of shape (rows, 1) would broadcast with (rows,) to every pair of rows.
         y = None if y is None else jnp.reshape(y, shape)
-        return numpyro.sample("obs", fn.to_event(1) if len(shape) > 1 else fn, obs=y)
+        return numpyro.sample("obs", fn.to_event(len(shape) - 1), obs=y)
 
 
-def _check_rank(y: Any, ranks: tuple[int, ...], name: str) -> None:
-    if y.ndim not in ranks:
+def _check_shape(y: Any, output_shape: OutputShape, wanted: list[OutputShape], name: str) -> None:
+    """Refuse targets whose rows are of none of the shapes ``wanted``."""
+    if tuple(y.shape[1:]) not in wanted:
+        shapes = " or ".join(_of_rows(shape) for shape in wanted)
         raise ValueError(
-            f"data.y must have {' or '.join(map(str, ranks))} dimension(s) for {name}, got shape {tuple(y.shape)}."
+            f"data.y has shape {tuple(y.shape)}, but the network's outputs are {_of_rows(output_shape)}, which {name} compares "
+            f"with y of shape {shapes}: reshape y, or give the network outputs that fit it."
         )
 
 
-def _check_outputs(y: Any, num_outputs: int, name: str) -> None:
-    _check_rank(y, (1, 2), name)
-    wanted = 1 if y.ndim == 1 else y.shape[1]
-    if wanted != num_outputs:
-        raise ValueError(
-            f"data.y has shape {tuple(y.shape)}, which needs {wanted} network output(s) for {name}, but the network has "
-            f"{num_outputs}: change num_outputs, or pass y as (rows,) for one output and (rows, outputs) for several."
-        )
+def _of_rows(shape: OutputShape) -> str:
+    return f"({', '.join(map(str, ('rows', *shape)))}{'' if shape else ','})"
+
+
+def _one_for_each(output_shape: OutputShape) -> list[OutputShape]:
+    """Shapes of a row of targets, one for each output."""
+    return [output_shape[:-1], output_shape] if output_shape[-1] == 1 else [output_shape]

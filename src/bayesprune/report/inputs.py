@@ -73,7 +73,15 @@ def class_labels(y: ArrayLike, rows: int, classes: int, name: str = "y") -> Int6
 def probabilities_and_labels(
     probs: ArrayLike, y: ArrayLike
 ) -> tuple[Float64[np.ndarray, "rows classes"], Int64[np.ndarray, " rows"]]:
-    """Both sides of a classification metric, checked against each other."""
+    """Both sides of a classification metric, checked against each other; each token of (rows, tokens, classes) is a row."""
+    if np.ndim(probs) > 2:
+        *tokens, classes = np.shape(probs)
+        if np.shape(y) != tuple(tokens):
+            raise ValueError(
+                f"y must have shape {tuple(tokens)}, one label for each of probs {np.shape(probs)}, got {np.shape(y)}: average "
+                "draws over their first axis before."
+            )
+        probs, y = np.reshape(probs, (-1, classes)), np.reshape(y, -1)
     array = class_probabilities(probs)
     return array, class_labels(y, *array.shape)
 

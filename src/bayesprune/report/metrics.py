@@ -54,8 +54,9 @@ def summary(probs: ArrayLike, y: ArrayLike) -> dict[str, float]:
     """The four usual scores of class probabilities: ``accuracy``, ``nll`` (nats per row), ``ece``, ``brier``.
 
     ``probs``: (rows, classes), averaged over draws, or (rows,) for the probability of class 1 of two. ``y``: (rows,)
-    labels counted from 0. Here ``ece`` is the top-label error over 15 equal-width bins. Raises ``ValueError`` for NaN, wrong
-    shapes, rows that do not sum to 1, and labels out of range.
+    labels counted from 0. Of (rows, tokens, classes) with y (rows, tokens) each token counts as a row, in every score of class
+    probabilities. Here ``ece`` is the top-label error over 15 equal-width bins. Raises ``ValueError`` for NaN, wrong shapes,
+    rows that do not sum to 1, and labels out of range.
 
     >>> import numpy as np
     >>> summary(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]))
