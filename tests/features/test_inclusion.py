@@ -68,34 +68,35 @@ def test_an_unknown_rule_is_refused():
         selected([np.ones((1, 1))], "medain")
 
 
-EQX = bp.BNN(
-    eqx.nn.MLP(3, 1, 3, 1, key=jax.random.key(0)),
-    prior=bp.priors.Flat(),
-    likelihood=bp.likelihoods.Normal(1.0),
-    input_shape=(3,),
-    prunable=bp.select.everything,
-)
+@pytest.fixture(scope="module")
+def layout():
+    """Of an Equinox net, whose kernels have units by inputs."""
+    net = eqx.nn.MLP(3, 1, 3, 1, key=jax.random.key(0))
+    settings = {"likelihood": bp.likelihoods.Normal(1.0), "input_shape": (3,), "prunable": bp.select.everything}
+    return bp.BNN(net, prior=bp.priors.Flat(), **settings).layout
+
+
 # Units by inputs, as Equinox keeps them: the second input is read by none, the third by all.
 FIRST = np.array([[True, False, True], [False, False, True], [False, False, True]])
 MASK = {"layers.0.weight": FIRST, "layers.0.bias": np.ones(3, bool), "layers.1.weight": np.array([[True, False, False]])}
 
 
-def test_a_layout_says_which_way_a_kernel_lies():
+def test_a_layout_says_which_way_a_kernel_lies(layout):
     nodes = {site: node(np.where(alive, 30.0, -30.0)) for site, alive in MASK.items()}
-    assert selected(nodes, layout=EQX.layout).tolist() == [True, False, True]
-    assert selected(nodes, "union", layout=EQX.layout).tolist() == [True, False, True]
-    np.testing.assert_allclose(inclusion_probabilities(nodes, layout=EQX.layout), [1, 0, 1], atol=1e-6)
+    assert selected(nodes, layout=layout).tolist() == [True, False, True]
+    assert selected(nodes, "union", layout=layout).tolist() == [True, False, True]
+    np.testing.assert_allclose(inclusion_probabilities(nodes, layout=layout), [1, 0, 1], atol=1e-6)
     # One of three units is read by the output: the first and the third input reach it on one path of three.
-    np.testing.assert_allclose(np.exp(importance(nodes, layout=EQX.layout).log_raw), [1 / 3, 0, 1 / 3], atol=1e-6)
+    np.testing.assert_allclose(np.exp(importance(nodes, layout=layout).log_raw), [1 / 3, 0, 1 / 3], atol=1e-6)
     shuffled = dict(reversed(nodes.items()))
-    np.testing.assert_array_equal(importance(shuffled, layout=EQX.layout).scaled, importance(nodes, layout=EQX.layout).scaled)
+    np.testing.assert_array_equal(importance(shuffled, layout=layout).scaled, importance(nodes, layout=layout).scaled)
     as_list = [jnp.asarray(MASK["layers.0.weight"]).T, jnp.asarray(MASK["layers.1.weight"]).T]
-    np.testing.assert_allclose(importance(as_list).scaled, importance(nodes, layout=EQX.layout).scaled, atol=1e-6)
+    np.testing.assert_allclose(importance(as_list).scaled, importance(nodes, layout=layout).scaled, atol=1e-6)
 
 
-def test_a_mask_is_turned_with_its_kernel():
+def test_a_mask_is_turned_with_its_kernel(layout):
     normal = {site: MeanField(jnp.ones(alive.shape), jnp.ones(alive.shape)) for site, alive in MASK.items()}
-    assert selected(normal, mask=MASK, layout=EQX.layout).tolist() == [True, False, True]
+    assert selected(normal, mask=MASK, layout=layout).tolist() == [True, False, True]
 
 
 def test_attention_reads_what_runs_along_its_first_axis():
@@ -111,11 +112,11 @@ def test_attention_reads_what_runs_along_its_first_axis():
     assert inclusion_probabilities({"DenseGeneral_0.kernel": p}, layout=bnn.layout).tolist() == [0, 0.75, 0, 0.75]
 
 
-def test_equinox_without_a_layout_is_refused():
+def test_equinox_without_a_layout_is_refused(layout):
     with pytest.raises(ValueError, match=r"pass layout=bnn\.layout"):
         selected({"layers.0.weight": np.ones((3, 3))})
     with pytest.raises(ValueError, match=r"sites \['a'\] that layout lacks"):
-        selected({"a": np.ones((3, 3))}, layout=EQX.layout)
+        selected({"a": np.ones((3, 3))}, layout=layout)
 
 
 def test_a_convolution_is_refused_with_a_layout_too():

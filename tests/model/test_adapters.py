@@ -96,8 +96,9 @@ def test_equinox_gives_its_own_outputs() -> None:
 
 
 @pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("module", [LinenNormed(), NnxNormed(nnx.Rngs(0))], ids=["linen", "nnx"])
-def test_batch_statistics_move_in_training_alone(module) -> None:
+@pytest.mark.parametrize("make", [LinenNormed, lambda: NnxNormed(nnx.Rngs(0))], ids=["linen", "nnx"])
+def test_batch_statistics_move_in_training_alone(make) -> None:
+    module = make()
     net = adapt(module, (3,))
     params, state = net.init(jax.random.key(0))
     still = net.apply(params, state, ROWS, False, None)

@@ -1,5 +1,6 @@
 """What a layout says of a network's arrays: which axes are inputs, which layer is last, which arrays are a norm's."""
 
+import inspect
 import math
 
 import equinox as eqx
@@ -16,7 +17,7 @@ from bayesprune.model.families import MapFamily, MeanFieldFamily
 
 def build(net, input_shape=(3,), **settings) -> bp.BNN:
     chosen = {"prior": bp.priors.Gaussian(), "likelihood": bp.likelihoods.Categorical(), "input_shape": input_shape}
-    return bp.BNN(net, **(chosen | settings))
+    return bp.BNN(net() if inspect.isfunction(net) else net, **(chosen | settings))
 
 
 def layout_of(net, input_shape=(3,), **settings) -> dict:
@@ -43,24 +44,23 @@ class Lookup(linen.Module):
         return linen.Dense(2)(linen.Embed(7, 5)(x.astype(int)).sum(axis=1))
 
 
-EQX_CONV = eqx.nn.Sequential(
-    [
-        eqx.nn.Conv2d(4, 6, 3, key=jax.random.key(0)),
-        eqx.nn.Lambda(jnp.ravel),
-        eqx.nn.Linear(24, 2, key=jax.random.key(1)),
-    ]
-)
+def conv():
+    head = eqx.nn.Linear(24, 2, key=jax.random.key(1))
+    return eqx.nn.Sequential([eqx.nn.Conv2d(4, 6, 3, key=jax.random.key(0)), eqx.nn.Lambda(jnp.ravel), head])
+
+
+# Nets whose weights are drawn as they are made are functions here, so that only a test that asks for one makes it.
 AXES = {  # net, input shape, {site: (inputs, outputs, fan_in)}
     "linen": (bp.nets.MLP((4,), 2), (3,), {"Dense_0.kernel": ((0,), (1,), 3), "Dense_0.bias": ((), (0,), 1)}),
     "equinox": (
-        eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0)),
+        lambda: eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0)),
         (3,),
         {"layers.0.weight": ((1,), (0,), 3), "layers.1.weight": ((1,), (0,), 4), "layers.1.bias": ((), (0,), 1)},
     ),
     "one unit": (bp.nets.MLP((1,), 1), (1,), {"Dense_0.kernel": ((0,), (1,), 1), "Dense_1.kernel": ((0,), (1,), 1)}),
-    "equinox, one unit": (eqx.nn.MLP(1, 1, 1, 1, key=jax.random.key(0)), (1,), {"layers.0.weight": ((1,), (0,), 1)}),
+    "equinox, one unit": (lambda: eqx.nn.MLP(1, 1, 1, 1, key=jax.random.key(0)), (1,), {"layers.0.weight": ((1,), (0,), 1)}),
     "equinox, convolution": (
-        EQX_CONV,
+        conv,
         (4, 4, 4),
         {"layers.0.weight": ((1,), (0,), 36), "layers.0.bias": ((), (0, 1, 2), 1), "layers.2.weight": ((1,), (0,), 24)},
     ),
@@ -103,7 +103,7 @@ def test_fan_out_counts_outputs_and_positions() -> None:
 
 
 STARTS = {
-    "equinox": (eqx.nn.MLP(100, 8, 400, 1, key=jax.random.key(0)), (100,), "layers.1.weight", 400),
+    "equinox": (lambda: eqx.nn.MLP(100, 8, 400, 1, key=jax.random.key(0)), (100,), "layers.1.weight", 400),
     "attention": (Attention(), (5, 400), "MultiHeadDotProductAttention_0.value.kernel", 400),
     "linen": (bp.nets.MLP((8,), 8), (400,), "Dense_0.kernel", 400),
 }
@@ -187,12 +187,12 @@ key = jax.random.key(0)
 LAST = {
     "a norm behind the head": (NormBehindTheHead(), {"head.kernel", "head.bias"}),
     "cast at the top": (
-        InHalf(eqx.nn.Linear(4, 2, key=key), eqx.nn.Linear(3, 4, key=key)),
+        lambda: InHalf(eqx.nn.Linear(4, 2, key=key), eqx.nn.Linear(3, 4, key=key)),
         {"head.weight", "head.bias"},
     ),
     "two heads": (TwoHeads(), {"mean.kernel", "mean.bias", "spread.kernel", "spread.bias", "temperature"}),
     "a residual net": (Residual(), {"c.kernel", "c.bias"}),
-    "weights alone": (Bare(jnp.ones((4, 3)), jnp.ones((2, 4)), jnp.ones((4, 4))), {"u", "v"}),
+    "weights alone": (lambda: Bare(jnp.ones((4, 3)), jnp.ones((2, 4)), jnp.ones((4, 4))), {"u", "v"}),
 }
 
 
@@ -231,19 +231,25 @@ class OwnNorm(linen.Module):
 
 
 NORMS = {
-    "nnx": (NnxNormed(nnx.Rngs(0)), (3,), {f"{n}.{p}" for n in ("ln_f", "steady") for p in ("scale", "bias")} | {"rms.scale"}),
+    "nnx": (
+        lambda: NnxNormed(nnx.Rngs(0)),
+        (3,),
+        {f"{n}.{p}" for n in ("ln_f", "steady") for p in ("scale", "bias")} | {"rms.scale"},
+    ),
     "in a Sequential": (
         linen.Sequential([linen.Dense(4), linen.LayerNorm(), linen.GroupNorm(2), linen.Dense(2)]),
         (3,),
         {"layers_1.scale", "layers_1.bias", "layers_2.scale", "layers_2.bias"},
     ),
     "equinox": (
-        eqx.nn.Sequential([eqx.nn.Linear(3, 4, key=key), eqx.nn.LayerNorm(4), eqx.nn.RMSNorm(4), eqx.nn.Linear(4, 2, key=key)]),
+        lambda: eqx.nn.Sequential(
+            [eqx.nn.Linear(3, 4, key=key), eqx.nn.LayerNorm(4), eqx.nn.RMSNorm(4), eqx.nn.Linear(4, 2, key=key)]
+        ),
         (3,),
         {"layers.1.weight", "layers.1.bias", "layers.2.weight", "layers.2.bias"},
     ),
     "images, equinox": (
-        eqx.nn.Sequential(
+        lambda: eqx.nn.Sequential(
             [eqx.nn.Conv2d(1, 4, 3, key=key), eqx.nn.GroupNorm(2, 4), eqx.nn.Lambda(jnp.ravel), eqx.nn.Linear(16, 2, key=key)]
         ),
         (1, 4, 4),
