@@ -9,7 +9,7 @@ TORCH_PYTHON ?= $(BIN)/python
 
 # Compiled programs are kept between test runs. Nothing else reads this folder; `make clean` removes it.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
-export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.3
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
 .PHONY: help install demo test test-slow bench reproduce lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
@@ -39,14 +39,14 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 	@echo "Metrics: $(OUT)/metrics.json"
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
-# A process a core: threads of NumPy's beside them would only wait for one another. What a fast test compiles runs for an
-# instant: most of XLA's optimisation would cost more than it saves there, and so would its fusion emitters, without which it
-# compiles in half the time.
+# A process a core: threads of NumPy's beside them would only wait for one another. Tests of a file share what they compile, so
+# they stay together. What a fast test compiles runs for an instant: most of XLA's optimisation would cost more than it saves
+# there, and so would its fusion emitters, without which it compiles in half the time.
 test test-slow: export OPENBLAS_NUM_THREADS ?= 1
 test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 test: $(VENV)/.ready  ## the fast tests and every doctest
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -n auto -m slow

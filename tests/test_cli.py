@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import build, knobs, results, run, settings
+from bayesprune.cli import build, knobs, results, run, settings, tables
 from bayesprune.cli.find import choose, flag_name
 from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
@@ -95,6 +95,13 @@ def test_metrics_say_what_they_are(done: Path) -> None:
     assert all(used["per_site"][site]["num_alive"] <= alive[site]["num_alive"] for site in alive)
     assert {"jax", "numpyro", "bayesprune"} <= set(made["versions"])
     assert made["settings"]["mlp"]["hidden"] == [8]
+
+
+def test_a_kl_weight_that_is_not_one_is_told(done: Path) -> None:
+    cold = content(done) | {"kl_weight": 0.01, "kl_weight_in_words": results.kl_in_words(0.01)}
+    told = tables.run(cold, [])
+    assert "KL weight 0.01: cold posterior" in told and f"{cold['flops']['theoretical']:,} theoretical" in told
+    assert "| KL weight |" in tables.runs({"run": cold}) and "| KL weight |" not in tables.runs({"run": content(done)})
 
 
 def test_metrics_are_those_of_the_saved_predictions(done: Path) -> None:

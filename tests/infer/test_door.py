@@ -113,5 +113,5 @@ def test_what_is_plain_is_taken(rng_key) -> None:
     first = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=0.5, callbacks=lambda moment: seen.append(moment.step))
     again = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=bp.schedules.Constant(0.5))
     assert seen == [2] and programs.same_bits(first.params, again.params)
-    one, other = (bp.fit_svi(rng_key, bnn, GOOD, num_steps=1, init_params=p) for p in (first, first.params))
+    one, other = (bp.fit_svi(rng_key, bnn, GOOD, num_steps=1, kl_weight=0.5, init_params=p) for p in (first, first.params))
     assert programs.same_bits(one.params, other.params)

@@ -18,8 +18,8 @@ def work(number: int) -> tuple:
 
 
 def test_threads_give_what_one_after_another_gives() -> None:
-    with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(work, range(3)))
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(work, range(2)))
     for number, (params, probs) in enumerate(together):
         alone = work(number)
         assert programs.same_bits(params, alone[0])

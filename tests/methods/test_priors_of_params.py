@@ -15,13 +15,13 @@ from numpyro.infer.autoguide import AutoNormal
 import bayesprune as bp
 from tests.infer import programs
 
-DATA = programs.classes(rows=40)
+DATA = programs.classes()
 NEITHER = r"program= \(the model it was fitted with\) or prior_scale="
 
 
 def fit(prior, **settings):
     bnn = programs.small_bnn(prior=prior)
-    return bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=2, progress=False, **settings)
+    return bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=2, batch_size=16, progress=False, **settings)
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ def test_every_score_goes_with_every_scope(score, scope) -> None:
     assert sum(a.sum() for a in none.values()) == (12 if scope == "unit" else 0), "what is in no unit stays"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("scope", ["global", "layer"])
 def test_the_named_methods_are_cases_of_it(scope) -> None:
     for name, method in (("magnitude", bp.methods.Magnitude), ("snr", bp.methods.SNR)):
@@ -111,7 +112,7 @@ def test_units_of_a_network_are_cut_from_its_parameters() -> None:
     from tests.infer import programs
 
     bnn = programs.small_bnn(prior=bp.priors.Gaussian(0.5), prunable=bp.select.everything)
-    fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=40), num_steps=1, progress=False)
+    fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(), num_steps=1, batch_size=16, progress=False)
     mask = bp.prune_once(fit.params, bp.methods.Cut(score="magnitude", density=0.5, scope="unit"), program=bnn).mask
     for layer in ("Dense_0", "Dense_1"):
         kernel, bias = np.asarray(mask[f"{layer}.kernel"]), np.asarray(mask[f"{layer}.bias"])
