@@ -62,6 +62,36 @@ def test_the_preset_starts_where_the_authors_start() -> None:
     assert isinstance(point.family, MapFamily) and point.family.init_range == pytest.approx(2.0)
 
 
+MLP_5x400 = 784 * 400 + 4 * 160_000 + 5 * 400 + 4_010
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize(("preset", "count"), [("bmr-mlp", MLP_5x400), ("bmr-vit", 3_186_954), ("bmr-mixer", 1_987_722)])
+def test_the_nets_of_the_bmr_paper(preset: str, count: int) -> None:
+    """At their sizes, with posteriors of everything, and all but the last layer prunable; flags go before."""
+    made = parsed("--preset", preset)
+    assert (made.dataset, made.method, made.steps, made.every) == ("fashion_mnist", "bmr", 25_500, 500)
+    data = Dataset(np.zeros((4, 28, 28, 1), np.float32), np.array([0, 9, 3, 4], np.int32))
+    bnn = build.make_bnn(made, build.Data(data, data, "test", 1.0, data))
+    assert sum(math.prod(spec.shape) for spec in bnn.layout if spec.bayesian) == count
+    assert {str(spec.path.layer) for spec in bnn.layout if not spec.prunable} == {bnn.layout[-1].path.layer}
+    short = parsed("--preset", preset, "--steps", "60", "--dataset", "digits", "--bayesian", "weights")
+    assert (short.every, short.dataset, short.bayesian) == (2, "digits", "weights")
+
+
+def test_sizes_of_the_token_nets_are_flags() -> None:
+    words = ("--net", "vit", "--vit.features", "8", "--vit.num-heads", "2", "--vit.frame", "8", "--vit.dropout", "0.2")
+    bnn = build.make_bnn(parsed("--dataset", "digits", *words, "--vit.num-blocks", "1"), images())
+    assert next(s.shape for s in bnn.layout if s.path == "position_embedding") == (1, 5, 8)
+    assert not any(spec.bayesian for spec in bnn.layout if spec.path.is_token or spec.path.is_norm)
+    small = ("--mixer.hidden-tokens", "3", "--mixer.features", "8", "--mixer.num-blocks", "1")
+    mixer = build.make_bnn(parsed("--dataset", "digits", "--net", "mixer", *small), images())
+    assert next(s.shape for s in mixer.layout if s.path == "MixerBlock_0.over_tokens.Dense_0.kernel") == (64, 3)
+    sizes = ("--vgg.stage-sizes", "1", "1", "--vgg.features", "2", "3", "--vgg.units", "4", "--vgg.frame", "0")
+    vgg = build.make_bnn(parsed("--dataset", "digits", "--net", "vgg", *sizes), images())
+    assert next(s.shape for s in vgg.layout if s.path == "Dense_0.kernel") == (2 * 2 * 3, 4)
+
+
 def test_schedules_scale_with_the_steps() -> None:
     made = build.fit_arguments(parsed("--preset", "ssvi-cifar", "--steps", "1000"), images())
     assert [float(made["kl_weight"](step)) for step in (0, 250, 500, 999)] == pytest.approx([0.0, 0.005, 0.01, 0.01])

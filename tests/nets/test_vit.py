@@ -144,6 +144,17 @@ def test_whole_units_fall_in_training(estimator) -> None:
     np.testing.assert_allclose(less, whole, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("net", [bp.nets.ViT, bp.nets.MLPMixer])
+def test_an_unknown_pool_is_refused(net) -> None:
+    with pytest.raises(ValueError, match=r"unknown pool 'max'\. .*Known: .*mean, none"):
+        jax.eval_shape(net(3, pool="max").init, jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
+
+
+def test_heads_that_do_not_divide_the_channels_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"features=6 cannot be split evenly over num_heads=4"):
+        jax.eval_shape(tiny(features=6, num_heads=4).init, jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
+
+
 def test_dropout_is_of_training_alone() -> None:
     variables, _ = tokens.drawn(NET, SHAPE)
     train = jax.jit(lambda variables, key: tiny(dropout=0.5).apply(variables, IMAGES, True, rngs={"dropout": key}))

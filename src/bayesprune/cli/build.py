@@ -31,7 +31,7 @@ WORDS = {
     "choose": ("last", "best"),
     "choose_on": ("validation", "test"),
 }
-NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vit")
+NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
 PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 VALIDATION_SEED = 0
 

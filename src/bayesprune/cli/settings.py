@@ -28,7 +28,7 @@ class Settings:
     dataset: str = "digits"
     """Data set, see `bayesprune methods`."""
     net: str = "mlp"
-    """Network: mlp, lenet5 or resnet18. Its own knobs are flags such as --mlp.hidden."""
+    """Network: mlp, lenet5, vit, mixer, vgg or resnet18. Its own knobs are flags such as --mlp.hidden."""
     method: str = "bmr"
     """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
     prior: str = "flat"
@@ -40,7 +40,8 @@ class Settings:
     posterior: str = "mean_field"
     """mean_field (a Gaussian for each weight) or map (a point)."""
     bayesian: str = "weights"
-    """Which weights get a posterior: weights (and biases, without normalisation layers), kernels, or everything."""
+    """Which weights get a posterior: weights (and biases, without norms, class tokens and position embeddings), kernels, or
+    everything."""
     prunable: str = "prior"
     """Which weights may be pruned: prior (as the prior's authors have it: every layer but the last, or all for spike and
     slab), not_last, everything, or kernels (of every layer, no biases)."""
@@ -97,7 +98,8 @@ class Settings:
     split: int = 0
     """Which published split of a UCI data set."""
     pad: int = -1
-    """Side in pixels that images are padded to, 0: not at all; -1: 32 for lenet5 and 0 for other nets."""
+    """Side in pixels that images are padded to, 0: not at all; -1: 32 for lenet5 and 0 for other nets (vit, mixer and vgg frame
+    images themselves)."""
 
 
 def settings_class(net: str, method: str, prior: str) -> type[Settings]:

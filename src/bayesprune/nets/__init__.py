@@ -4,6 +4,7 @@ from bayesprune.nets.lenet import LeNet5
 from bayesprune.nets.mixer import Mixer, MLPMixer
 from bayesprune.nets.mlp import MLP
 from bayesprune.nets.resnet import ResNet, ResNet18
+from bayesprune.nets.vgg import VGG
 from bayesprune.nets.vit import ViT
 
-__all__ = ["MLP", "LeNet5", "MLPMixer", "Mixer", "ResNet", "ResNet18", "ViT"]
+__all__ = ["MLP", "VGG", "LeNet5", "MLPMixer", "Mixer", "ResNet", "ResNet18", "ViT"]

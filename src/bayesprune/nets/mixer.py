@@ -1,12 +1,13 @@
 """The MLP-Mixer: dense layers over patches and over channels in turn, nothing else."""
 
-from typing import Literal
-
 import flax.linen as nn
 import jax
 
+from bayesprune.core.checks import unknown_name
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
+
+POOLS = ("mean", "none")
 
 
 class MixerBlock(nn.Module):
@@ -51,7 +52,7 @@ class MLPMixer(nn.Module):
     `bayesprune.select.everything` gives them posteriors too.
 
     Raises:
-        ValueError: inputs that are no images, or that patches do not fit.
+        ValueError: an unknown pool; inputs that are no images, or that patches do not fit.
 
     Example:
         >>> import jax
@@ -69,13 +70,15 @@ class MLPMixer(nn.Module):
     num_blocks: int = 6
     hidden_tokens: int = 512
     hidden_channels: int = 512
-    pool: Literal["mean", "none"] = "mean"
+    pool: str = "mean"
     dropout: float = 0.0
     frame: int = 32
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "MLPMixer")
+        if self.pool not in POOLS:
+            raise unknown_name("pool", self.pool, POOLS)
         x = nn.Dense(self.features, name="embed")(patches(framed(x, self.frame), self.patch, "MLPMixer"))
         for _ in range(self.num_blocks):
             x = MixerBlock(self.hidden_tokens, self.hidden_channels, self.dropout)(x, train)

@@ -1,13 +1,14 @@
 """The vision transformer: attention among the patches of an image."""
 
-from typing import Literal
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.checks import unknown_name
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
+
+POOLS = ("token", "mean", "none")
 
 
 class EncoderBlock(nn.Module):
@@ -51,7 +52,8 @@ class ViT(nn.Module):
     `bayesprune.select.everything` gives them posteriors too, as the BMR paper's authors do.
 
     Raises:
-        ValueError: inputs that are no images, or that patches do not fit; ``features`` that heads do not divide.
+        ValueError: an unknown pool; inputs that are no images, or that patches do not fit; ``features`` that heads do not
+            divide.
 
     Example:
         >>> import jax
@@ -70,13 +72,19 @@ class ViT(nn.Module):
     num_blocks: int = 6
     num_heads: int = 8
     hidden: int = 512
-    pool: Literal["token", "mean", "none"] = "token"
+    pool: str = "token"
     dropout: float = 0.0
     frame: int = 32
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "ViT")
+        if self.pool not in POOLS:
+            raise unknown_name("pool", self.pool, POOLS)
+        if self.features % self.num_heads:
+            raise ValueError(
+                f"features={self.features} cannot be split evenly over num_heads={self.num_heads}: choose a multiple of it."
+            )
         x = nn.Dense(self.features, name="embed")(patches(framed(x, self.frame), self.patch, "ViT"))
         if self.pool == "token":
             token = self.param("class_token", nn.initializers.normal(0.02), (1, 1, self.features))
