@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cells
+from bayesprune import cells
 import jax
 import optax
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cells
+from bayesprune import cells
 import flax.linen as nn
 import jax
 import jax.numpy as jnp

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import cells
+from bayesprune import cells
 import numpy as np
 
 import bayesprune as bp

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cells
+from bayesprune import cells
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import cells
+from bayesprune import cells
 
 FOLDER = Path(__file__).resolve().parent
 MODULES = (

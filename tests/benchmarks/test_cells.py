@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 
-import cells
+from bayesprune import cells
 import numpy as np
 import pytest
 

@@ -4,7 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
-import cells
+from bayesprune import cells
 import numpy as np
 import pytest
 import tables

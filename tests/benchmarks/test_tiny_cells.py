@@ -1,6 +1,6 @@
 """Every study runs: one cell each, of a few steps, on made-up images where real ones would be read from disk."""
 
-import cells
+from bayesprune import cells
 import numpy as np
 import pytest
 import reproduce_bmr

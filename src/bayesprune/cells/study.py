@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cells.provenance import provenance
-from cells.records import Record, append, read
-from cells.settings import Cell, key, settings
+from bayesprune.cells.provenance import provenance
+from bayesprune.cells.records import Record, append, read
+from bayesprune.cells.settings import Cell, key, settings
 
 Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the study's order
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cells.settings import Cell, change, key, select, settings, with_seeds
-from cells.study import Study, finish, found, tables
+from bayesprune.cells.settings import Cell, change, key, select, settings, with_seeds
+from bayesprune.cells.study import Study, finish, found, tables
 
 KEPT = Path(__file__).resolve().parents[1] / "results"
 RUNS = Path("runs")
