@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import numpy as np
@@ -23,6 +22,7 @@ import optax
 from scipy.special import betaln, expit, logsumexp
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.model.families import MeanFieldFamily
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import numpy as np
 import optax
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.prune.cutting import expected_density
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import numpy as np
@@ -22,6 +21,7 @@ import optax
 from sbnn_report import FUNCTIONS, RULES, draw, experiments
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.model.families import MeanFieldFamily
 
 ALPHAS = tuple(range(1, 11))

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import numpy as np
 import optax
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 
 BATCH, EVERY, COLD = 128, 100, 0.01

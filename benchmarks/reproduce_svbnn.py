@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,7 @@ import numpy as np
 import optax
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.prune.cutting import expected_density
 
 

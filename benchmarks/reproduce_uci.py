@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprune import cells
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -27,6 +26,7 @@ import numpy as np
 import optax
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.infer import replicates
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut

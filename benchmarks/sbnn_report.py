@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from bayesprune import cells
 import numpy as np
 
 import bayesprune as bp
+from bayesprune import cells
 
 FUNCTIONS = ("linear", "nonlinear")
 RULES = ("min", "one_standard_error")

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprune import cells
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import bayesprune as bp
+from bayesprune import cells
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.loop import Recipe, compile_loop

@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 
-from bayesprune import cells
 import numpy as np
 import pytest
+
+from bayesprune import cells
 
 
 @dataclass(frozen=True)

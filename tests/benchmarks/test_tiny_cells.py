@@ -1,14 +1,14 @@
 """Every study runs: one cell each, of a few steps, on made-up images where real ones would be read from disk."""
 
-from bayesprune import cells
 import numpy as np
 import pytest
-import reproduce_bmr
 import reproduce_ssvi
 import ssvi_memory
 import tables
 
 import bayesprune as bp
+from bayesprune import cells
+from bayesprune.reproduce import bmr
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def small(posterior, dtype):
 def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bp.data, "load", images)
-    monkeypatch.setattr(reproduce_bmr, "EPOCH", 2)
+    monkeypatch.setattr(bmr, "EPOCH", 2)
     monkeypatch.setattr(reproduce_ssvi, "EVERY", 2)
     monkeypatch.setattr(ssvi_memory, "build", small)
     only, changes, figure = TINY[name]

@@ -4,7 +4,7 @@ from bayesprune.cells.command import main
 from bayesprune.cells.markdown import count, flat, mean_and_error, mean_and_range, mean_and_spread, table
 from bayesprune.cells.records import Record, append, read
 from bayesprune.cells.settings import change, key, select, settings, with_seeds
-from bayesprune.cells.study import Found, Study, found, tables
+from bayesprune.cells.study import Found, Study, finish, found, tables
 
 __all__ = [
     "Found",
@@ -13,6 +13,7 @@ __all__ = [
     "append",
     "change",
     "count",
+    "finish",
     "flat",
     "found",
     "key",

@@ -9,7 +9,6 @@ from pathlib import Path
 from bayesprune.cells.settings import Cell, change, key, select, settings, with_seeds
 from bayesprune.cells.study import Study, finish, found, tables
 
-KEPT = Path(__file__).resolve().parents[1] / "results"
 RUNS = Path("runs")
 
 
@@ -21,11 +20,17 @@ def main(study: Study, words: Sequence[str] | None = None) -> None:
     except ValueError as error:
         raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
     if arguments.action == "table":
-        print(tables(study, arguments.out or KEPT))
+        print(tables(study, arguments.out or kept()))
     elif arguments.action == "draw":
-        draw(study, arguments.out or KEPT)
+        draw(study, arguments.out or kept())
     else:
         run(study, cells, arguments.out or RUNS)
+
+
+def kept() -> Path:
+    """Where records are kept for good: ``results/`` beside the script that is run, else where runs put them."""
+    beside = Path(sys.argv[0]).resolve().parent / "results"
+    return beside if beside.is_dir() else RUNS
 
 
 def parser(study: Study) -> argparse.ArgumentParser:

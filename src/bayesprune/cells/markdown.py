@@ -19,19 +19,19 @@ def count(have: Sequence[Any], planned: Sequence[Any]) -> str:
     return str(len(have)) if len(have) == len(planned) else f"{len(have)} of {len(planned)}"
 
 
-def mean_and_spread(values: Sequence[float], digits: int = 4, factor: float = 1.0) -> str:
+def mean_and_spread(values: Sequence[float] | np.ndarray, digits: int = 4, factor: float | int = 1.0) -> str:
     """Mean ± standard deviation; no spread for one value."""
     spread = f" ± {factor * np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{factor * np.mean(values):.{digits}f}{spread}" if len(values) else MISSING
 
 
-def mean_and_range(values: Sequence[float], digits: int = 4) -> str:
+def mean_and_range(values: Sequence[float] | np.ndarray, digits: int = 4) -> str:
     """Mean (lowest to highest)."""
     spread = f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}" if len(values) else MISSING
 
 
-def mean_and_error(values: Sequence[float]) -> str:
+def mean_and_error(values: Sequence[float] | np.ndarray) -> str:
     """Mean ± standard error."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return f"{np.mean(values):.4g} ± {error:.2g}" if len(values) else MISSING

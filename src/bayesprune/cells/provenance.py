@@ -9,7 +9,8 @@ from typing import Any
 
 import jax
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parents[1]
 
 
 def provenance() -> dict[str, Any]:
@@ -27,6 +28,8 @@ def provenance() -> dict[str, Any]:
 
 
 def _git(*words: str) -> str | None:
+    if PACKAGE.parent.name != "src":  # installed: a repository around it is another one
+        return None
     try:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

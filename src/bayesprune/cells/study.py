@@ -24,10 +24,10 @@ class Study:
     draw: Callable[[Found, Path], None] | None = field(default=None)
 
 
-def found(study: Study, out: Path) -> Found:
-    """What the study's file in ``out`` holds of its cells; records of other settings are no part of it."""
+def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
+    """What the study's file in ``out`` holds of ``cells``, by default the study's own; other records are no part of it."""
     records = read(out / f"{study.name}.jsonl")
-    return {cell: records[key(cell)] for cell in study.cells if key(cell) in records}
+    return {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
 
 
 def tables(study: Study, out: Path) -> str:

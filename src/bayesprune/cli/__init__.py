@@ -1,4 +1,4 @@
-"""The command line: `bayesprune run | methods | evaluate | report`."""
+"""The command line: `bayesprune run | methods | evaluate | report | reproduce`."""
 
 import contextlib
 import importlib
@@ -18,6 +18,7 @@ COMMANDS = {
     "methods": "list methods, priors, nets and data sets, with their knobs",
     "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
     "report": "compare finished runs in one table, and draw their figures again",
+    "reproduce": "run a comparison of a paper, cell by cell: its table and its figures; resumes",
 }
 FAILED, INTERRUPTED = 2, 130
 

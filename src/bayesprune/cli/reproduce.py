@@ -1,0 +1,52 @@
+"""`bayesprune reproduce`: the comparisons of the papers, cell by cell."""
+
+import importlib
+import time
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from bayesprune import cells
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.lock import alone_in
+
+STUDIES = ("bmr",)
+
+
+def reproduce(
+    study: Positional[str],
+    dataset: str = "fashion_mnist",
+    nets: tuple[str, ...] = ("mlp", "lenet5"),
+    methods: tuple[str, ...] = ("map", "flat", "tiered", "bmr"),
+    seeds: tuple[int, ...] = (0,),
+    epochs: int = 50,
+    evals: int = 5,
+    draws: int = 10,
+    out: Path = Path("runs"),
+) -> None:
+    """Run a comparison of a paper; goes on where it was stopped. Ends with the table and the paper's figures.
+
+    Args:
+        study: "bmr": Marković, Friston and Kiebel (2024), figures 1 to 4.
+        dataset: fashion_mnist or cifar10.
+        nets: Of mlp, lenet5, vit, mixer.
+        methods: Of map, flat, tiered, bmr.
+        seeds: A fit for each.
+        epochs: Of 500 steps each; the paper has 50.
+        evals: Epochs between two evaluations on the way.
+        draws: Posterior draws of each evaluation on the way; the paper has 100, every epoch.
+        out: Folder of bmr.jsonl, with a line for each finished fit, and of bmr/, with checkpoints and figures.
+    """
+    if study not in STUDIES:
+        raise unknown_name("study", study, STUDIES)
+    module = importlib.import_module(f"bayesprune.reproduce.{study}")
+    planned = module.grid(nets, methods, seeds, dataset=dataset, epochs=epochs, evals=evals, draws=draws)
+    with alone_in(out):
+        for number, cell in enumerate(planned, start=1):
+            begin = time.perf_counter()
+            done = cells.finish(module.STUDY, cell, out, out)
+            seconds = f"{time.perf_counter() - begin:.0f} s" if done else "there already"
+            print(f"{number} of {len(planned)}: {cells.key(cell)}: {seconds}", flush=True)
+        found = cells.found(module.STUDY, out, planned)
+        module.draw(found, out / study)
+    print(f"\n{module.comparison(found, planned)}\n\nRecords: {out / study}.jsonl\nFigures: {out / study}")

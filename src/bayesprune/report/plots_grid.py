@@ -1,0 +1,111 @@
+"""Figures of a grid of fits: nets beside one another, methods as colours, seeds as thin lines."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from bayesprune.report.plots import first_layer_heatmap
+from bayesprune.report.plots_style import BLACK, PALETTE, Axes, Figure, figure, in_percent, style
+
+Course = tuple[ArrayLike, ArrayLike]  # steps or epochs, and a value for each
+
+
+def curves(panels: Mapping[tuple[str, str], Mapping[str, Sequence[Course]]], over: str) -> Figure:
+    """A row of panels for each measure, a column for each net: (measure, net) -> method -> courses, one for each seed.
+
+    The mean over seeds is the thick line. Source: after Markovic et al. 2024, figure 1.
+    """
+    rows, columns = (list(dict.fromkeys(pair[axis] for pair in panels)) for axis in (0, 1))
+    fig = figure(3.6 * len(columns) + 1.2, 2.3 * len(rows) + 0.4)
+    axes = np.atleast_2d(fig.subplots(len(rows), len(columns), sharex="col", squeeze=False))
+    colours = _colours(method for panel in panels.values() for method in panel)
+    for (measure, net), methods in panels.items():
+        ax = axes[rows.index(measure), columns.index(net)]
+        for method, courses in methods.items():
+            _with_mean(ax, courses, colours[method], method)
+        first, last = rows.index(measure) == 0, rows.index(measure) == len(rows) - 1
+        style(ax, over if last else "", measure if net == columns[0] else "", net if first else "")
+    _legend(fig, axes)
+    fig.suptitle("test rows, while training", fontsize=11)
+    return fig
+
+
+def shares(pruned: Mapping[str, Sequence[Course]], unused: Mapping[str, Sequence[float]]) -> Figure:
+    """Pruned share of the prunable weights: net -> a course for each seed. A dot beside the end: pruned, or in no one's use.
+
+    Source: after Markovic et al. 2024, figure 2.
+    """
+    fig = figure(6.4, 4.0)
+    ax = fig.add_subplot()
+    for colour, (net, courses) in zip(PALETTE, pruned.items(), strict=False):
+        _with_mean(ax, courses, colour, net)
+        ends = [float(np.asarray(x)[-1]) * 1.01 for x, _ in courses]
+        ax.plot(ends[: len(unused.get(net, []))], unused.get(net, []), "o", color=colour, markersize=4, clip_on=False)
+    style(ax, "epoch", "share pruned", "lines: pruned; dots at the end: pruned or not connected")
+    ax.set_ylim(0, 1.02)
+    in_percent(ax.yaxis)
+    ax.legend(frameon=False)
+    return fig
+
+
+def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> Figure:
+    """Quantiles of |posterior mean| as distribution functions: (net, method) -> array -> values at even steps from 0 to 1.
+
+    Exact zeros show at the left edge. Source: after Markovic et al. 2024, figure 3.
+    """
+    rows, columns = (list(dict.fromkeys(pair[axis] for pair in panels)) for axis in (0, 1))
+    fig = figure(3.0 * len(columns) + 1.6, 2.4 * len(rows) + 0.3)
+    axes = fig.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+    for (net, method), sites in panels.items():
+        ax = axes[rows.index(net), columns.index(method)]
+        for colour, (site, values) in zip(_shades(len(sites)), sites.items(), strict=True):
+            x = np.maximum(np.asarray(values, float), 1e-6)
+            ax.plot(x, np.linspace(0, 1, len(x)), color=colour, linewidth=1.3, label=site.removesuffix(".kernel"))
+        ax.set_xscale("log")
+        ax.set_xlim(1e-6, None)
+        low = net == rows[-1]
+        style(ax, "|posterior mean|" if low else "", f"{net}: share at or below" if method == columns[0] else "", method)
+        in_percent(ax.yaxis)
+        if method == columns[-1] and sites:
+            ax.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return fig
+
+
+def heat_maps(kernels: Mapping[str, ArrayLike]) -> Figure:
+    """First layers side by side: method -> posterior means, exact zeros in grey; see `plots.first_layer_heatmap`.
+
+    Source: after Markovic et al. 2024, figure 4.
+    """
+    fig = figure(4.6 * len(kernels), 4.4)
+    parts = np.atleast_1d(fig.subfigures(1, len(kernels), squeeze=False)).ravel()
+    for part, (method, kernel) in zip(parts, kernels.items(), strict=True):
+        values = np.asarray(kernel)
+        first_layer_heatmap(values, values != 0, fig=part, max_features=25)
+        part.suptitle(f"{method}: {part.get_suptitle()}", fontsize=9)
+    return fig
+
+
+def _with_mean(ax: Axes, courses: Sequence[Course], colour: str, label: str) -> None:
+    """Thin lines, and the mean of those that have as many points as the first."""
+    values = [(np.asarray(x, float), np.asarray(y, float)) for x, y in courses]
+    if not values:
+        return
+    for x, y in values if len(values) > 1 else ():
+        ax.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
+    whole = [y for x, y in values if len(x) == len(values[0][0])]
+    ax.plot(values[0][0], np.mean(whole, axis=0), color=colour, linewidth=1.8, label=label)
+
+
+def _colours(names) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    return dict(zip(dict.fromkeys(names), (*PALETTE, BLACK), strict=False))
+
+
+def _shades(number: int) -> list[tuple[float, ...]]:
+    """From dark to light, layer by layer."""
+    return [(0.1, 0.25 + 0.6 * at, 0.55 + 0.25 * at) for at in np.linspace(0, 1, max(number, 1))]
+
+
+def _legend(fig: Figure, axes: np.ndarray) -> None:
+    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    fig.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)

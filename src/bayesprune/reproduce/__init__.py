@@ -1,0 +1,1 @@
+"""Studies of the papers, one file each, that `bayesprune reproduce` runs cell by cell."""

@@ -1,0 +1,164 @@
+"""The comparison of the BMR paper: MAP, flat and tiered mean field, and stochastic BMR, on four nets and two data sets.
+
+Settings of the paper: 50 epochs of 500 steps, batches of 128, AdaBelief (1e-3 for MAP, with dropout 0.2; 5e-3 for flat and
+tiered; 1e-2 for BMR), pruning before every epoch but the first, 100 posterior draws for the final figures, all training images.
+The figures on the way are of 10 draws, every fifth epoch, unless a cell says otherwise. A killed cell goes on from its last
+checkpoint. The test set is looked at after training and along the way, and decides nothing.
+"""
+
+import io
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+import bayesprune as bp
+from bayesprune import cells
+from bayesprune.core import files
+from bayesprune.core.checks import unknown_name
+from bayesprune.report.connected import connected
+from bayesprune.reproduce.bmr_published import PUBLISHED
+
+EPOCH, BATCH = 500, 128
+RATES = {"map": 1e-3, "flat": 5e-3, "tiered": 5e-3, "bmr": 1e-2}
+NETS = ("mlp", "lenet5", "vit", "mixer")
+DATASETS = ("fashion_mnist", "cifar10")
+QUANTILES = 101  # of the weights of each array, for the paper's figure 3
+FIRST_LAYER = "first_layer.npy"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit. ``evals``: epochs between two evaluations on the way; ``draws``: posterior draws of each."""
+
+    net: str
+    method: str
+    seed: int
+    epochs: int = 50
+    dataset: str = "fashion_mnist"
+    evals: int = 5
+    draws: int = 10
+
+
+KEPT = ("map", "flat", "bmr")
+CELLS = (
+    *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
+    *(Cell("mlp", method, 0) for method in KEPT),
+)
+
+
+def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:
+    """Every combination. Raises `ValueError` for an unknown net, method or data set."""
+    nets, methods = tuple(nets), tuple(methods)
+    named = {"net": (nets, NETS), "method": (methods, RATES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
+    for kind, (chosen, known) in named.items():
+        for name in chosen:
+            if name not in known:
+                raise unknown_name(kind, name, known)
+    return tuple(Cell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))
+
+
+def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
+    """The network and its prior, as the paper has them; in transformers and mixers norms and places are Bayesian too."""
+    dropout = 0.2 if cell.method == "map" else 0.0
+    wide = {"features": (18, 48, 360), "units": 256} if cell.dataset == "cifar10" else {}
+    nets = {
+        "mlp": lambda: bp.nets.MLP(hidden=(400,) * 5, num_outputs=10, dropout=dropout),
+        "lenet5": lambda: bp.nets.LeNet5(num_outputs=10, dropout=dropout, **wide),
+        "vit": lambda: bp.nets.ViT(num_outputs=10, dropout=dropout),
+        "mixer": lambda: bp.nets.MLPMixer(num_outputs=10),
+    }
+    return bp.BNN(
+        nets[cell.net](),
+        prior=bp.priors.Horseshoe() if cell.method == "tiered" else bp.priors.Flat(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=input_shape,
+        posterior="map" if cell.method == "map" else "mean_field",
+        **({"bayesian": bp.select.everything} if cell.net in ("vit", "mixer") else {}),
+    )
+
+
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Train one cell, or go on with it."""
+    pad = 32 if cell.net == "lenet5" and cell.dataset == "fashion_mnist" else 0
+    train, test = bp.data.load(cell.dataset, pad=pad)
+    bnn = build(cell, train.x.shape[1:])
+    fit = _fit(cell, bnn, train, test, folder)
+    draws = 1 if cell.method == "map" else 100
+    figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, mask=fit.mask, num_samples=draws)
+    return {**figures, **_sparsity(bnn, fit), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
+
+
+def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
+    return bp.fit_svi(
+        jax.random.key(cell.seed),
+        bnn,
+        train,
+        num_steps=cell.epochs * EPOCH,
+        batch_size=BATCH,
+        optimizer=optax.adabelief(RATES[cell.method]),
+        eval_data=test,
+        eval_every=cell.evals * EPOCH,
+        eval_samples=1 if cell.method == "map" else cell.draws,
+        checkpoint=str(folder / "checkpoints"),
+        checkpoint_every=EPOCH,
+        **({"sparsifier": bp.methods.BMR(), "every": EPOCH} if cell.method == "bmr" else {}),
+    )
+
+
+def _sparsity(bnn: bp.BNN, fit: Any) -> cells.Record:
+    """Shares of the prunable weights: cut, and in use; and counts by array."""
+    alive = {site: int(mask.sum()) for site, mask in fit.mask.items()}
+    sizes = {site: int(mask.size) for site, mask in fit.mask.items()}
+    if not sizes:
+        return {"pruned": 0.0}
+    used = sum(int(np.sum(np.asarray(mask))) for mask in connected(bnn, fit.mask).values())
+    total = sum(sizes.values())
+    shares = {"pruned": 1 - sum(alive.values()) / total, "connected": used / total}
+    return shares | cells.flat({"alive": alive, "sizes": sizes})
+
+
+def _weights(bnn: bp.BNN, fit: Any, folder: Path) -> cells.Record:
+    """Quantiles of |E w| by array, the dead at zero; the first layer's means go to a file of the cell."""
+    means = {}
+    for site, node in bnn.posterior(fit.params).items():
+        mean = np.asarray(node.loc * node.unit)
+        means[site] = np.where(np.asarray(fit.mask[site]), mean, 0.0) if site in fit.mask else mean
+    kernels = [site for site, mean in means.items() if mean.ndim > 1]
+    content = io.BytesIO()
+    np.save(content, means[kernels[0]])
+    files.write_atomically(files.make_folder(folder) / FIRST_LAYER, content.getvalue())
+    levels = np.linspace(0, 1, QUANTILES)
+    return {f"cdf/{site}": np.quantile(np.abs(means[site]), levels).astype(np.float32) for site in kernels}
+
+
+def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
+    """Mean and spread over seeds, beside the published figures; the pruned share of every seed."""
+    head = ["data", "net", "method", "seeds", "accuracy", "ece_quantile", "NLL", "pruned of prunable, by seed"]
+    rows = []
+    for (dataset, net, method), published in PUBLISHED.items():
+        planned = [c for c in wanted if (c.dataset, c.net, c.method) == (dataset, net, method)]
+        have = [found[cell] for cell in planned if cell in found]
+        if not planned:
+            continue
+        values = lambda name, of=have: cells.mean_and_spread([record[name] for record in of])  # noqa: E731
+        figures = [values(name) for name in ("accuracy", "ece_quantile", "nll")]
+        beside = " / ".join("-" if value is None else f"{value:g}" for value in published)
+        share = ", ".join(f"{record['pruned']:.3f}" for record in have) if method == "bmr" and have else "-"
+        rows.append([dataset, net, method, cells.count(have, planned), *figures, share, beside])
+    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrlllll")
+
+
+def draw(found: cells.Found, folder: Path) -> None:
+    """The paper's figures 1 to 4 from what is finished."""
+    from bayesprune.reproduce.bmr_figures import draw_all
+
+    draw_all(found, folder)
+
+
+STUDY = cells.Study("bmr", CELLS, run, {"fashion_mnist": comparison}, draw)

@@ -1,0 +1,92 @@
+"""The BMR paper's figures 1 to 4, from finished cells."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from bayesprune import cells
+from bayesprune.report import plots, plots_grid
+from bayesprune.reproduce.bmr import EPOCH, FIRST_LAYER, Cell
+
+MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "nll": "NLL (nats)"}
+
+
+def draw_all(found: cells.Found, folder: Path) -> None:
+    """One file for each data set and figure, in ``folder``: curves, pruned and connected shares, cdf by layer, heat maps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for dataset in dict.fromkeys(cell.dataset for cell in found):
+        here = {cell: record for cell, record in found.items() if cell.dataset == dataset}
+        plots.save(curves(here), folder / f"{dataset}_1_curves.png")
+        if any(cell.method == "bmr" for cell in here):
+            plots.save(shares(here), folder / f"{dataset}_2_pruned.png")
+        if any(_cdf(record) for record in here.values()):
+            plots.save(distributions(here), folder / f"{dataset}_3_cdf.png")
+        for net in _nets(here):
+            kernels = {c.method: _kernel(c, folder) for c in here if c.net == net and c.seed == _first_seed(here, net)}
+            if any(kernel is not None for kernel in kernels.values()):
+                known = {method: kernel for method, kernel in kernels.items() if kernel is not None}
+                plots.save(plots_grid.heat_maps(known), folder / f"{dataset}_4_first_layer_{net}.png")
+
+
+def curves(found: cells.Found) -> plots_grid.Figure:
+    """Figure 1: accuracy, calibration error and NLL on the test rows while training; thin lines are seeds."""
+    panels = {
+        (title, net): {
+            method: [_course(record, f"eval/{name}") for record in _of(found, net, method)] for method in _methods(found, net)
+        }
+        for name, title in MEASURES.items()
+        for net in _nets(found)
+    }
+    return plots_grid.curves(panels, "epoch")
+
+
+def shares(found: cells.Found) -> plots_grid.Figure:
+    """Figure 2: the share of prunable weights that BMR has cut, every seed; a dot at the end: those that nothing uses."""
+    pruned = {net: [_pruned(record) for record in _of(found, net, "bmr")] for net in _nets(found)}
+    unused = {net: [1 - record["connected"] for record in _of(found, net, "bmr") if "connected" in record] for net in pruned}
+    return plots_grid.shares(pruned, unused)
+
+
+def distributions(found: cells.Found) -> plots_grid.Figure:
+    """Figure 3: for each kernel, the share of weights whose absolute posterior mean is at most x; the first seed."""
+    panels = {
+        (net, method): next((_cdf(record) for record in _of(found, net, method)), {})
+        for net in _nets(found)
+        for method in _methods(found, net)
+    }
+    return plots_grid.distributions(panels)
+
+
+def _nets(found: Iterable[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.net for cell in found))
+
+
+def _methods(found: Iterable[Cell], net: str) -> list[str]:
+    return list(dict.fromkeys(cell.method for cell in found if cell.net == net))
+
+
+def _first_seed(found: Iterable[Cell], net: str) -> int:
+    return min(cell.seed for cell in found if cell.net == net)
+
+
+def _of(found: cells.Found, net: str, method: str) -> list[cells.Record]:
+    return [record for cell, record in found.items() if (cell.net, cell.method) == (net, method)]
+
+
+def _course(record: cells.Record, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Epochs and values of a measure."""
+    return np.asarray(record["history/eval/step"]) / EPOCH, np.asarray(record[f"history/{name}"])
+
+
+def _pruned(record: cells.Record) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(record["history/prune/step"]) / EPOCH, 1 - np.asarray(record["history/prune/density"])
+
+
+def _cdf(record: cells.Record) -> dict[str, np.ndarray]:
+    return {name.removeprefix("cdf/"): np.asarray(value) for name, value in record.items() if name.startswith("cdf/")}
+
+
+def _kernel(cell: Cell, folder: Path) -> np.ndarray | None:
+    path = folder / cells.key(cell).replace(" ", ",") / FIRST_LAYER
+    return np.load(path, allow_pickle=False) if path.exists() else None

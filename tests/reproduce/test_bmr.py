@@ -1,0 +1,80 @@
+"""The BMR paper's grid: its cells, its table and figures from made-up records, and one tiny cell run for real."""
+
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune import cells
+from bayesprune.cli import main
+from bayesprune.reproduce import bmr, bmr_figures
+
+
+def record(cell: bmr.Cell) -> cells.Record:
+    """A record such as a run gives."""
+    steps = list(range(500, 2001, 500))
+    cut = {"pruned": 0.9, "connected": 0.05} if cell.method == "bmr" else {"pruned": 0.0}
+    course = {f"history/eval/{name}": np.linspace(0.5, 0.8 + 0.01 * cell.seed, 4).tolist() for name in bmr_figures.MEASURES}
+    pruning = {"history/prune/step": steps, "history/prune/density": [0.9, 0.5, 0.2, 0.1]} if cell.method == "bmr" else {}
+    quantiles = np.clip(np.linspace(-0.5, 1, 101), 0, None)
+    layers = {f"cdf/Dense_{index}.kernel": (quantiles * 0.1**index).tolist() for index in range(3)}
+    figures = {"accuracy": 0.87 + 0.01 * cell.seed, "ece_quantile": 0.01, "nll": 0.36}
+    return {"cell": cells.key(cell), **figures, **cut, "history/eval/step": steps, **course, **pruning, **layers}
+
+
+PLANNED = bmr.grid(["mlp", "lenet5"], list(bmr.RATES), [0, 1])
+FOUND = {cell: record(cell) for cell in PLANNED[:-1]}
+
+
+def test_the_grid_is_every_combination_and_old_records_keep_their_keys() -> None:
+    assert len(PLANNED) == 16 and len(set(PLANNED)) == 16
+    assert cells.key(bmr.Cell("mlp", "bmr", 0)) == "net=mlp method=bmr seed=0"
+    assert cells.key(bmr.grid(["vit"], ["map"], [3], dataset="cifar10", epochs=2)[0]) == (
+        "net=vit method=map seed=3 epochs=2 dataset=cifar10"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [((["lenet"], ["map"]), "unknown net 'lenet'.*lenet5"), ((["mlp"], ["bayes"]), "unknown method 'bayes'")],
+)
+def test_unknown_names(chosen, complaint) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        bmr.grid(*chosen, [0])
+    with pytest.raises(ValueError, match="unknown dataset 'mnist'"):
+        bmr.grid(["mlp"], ["map"], [0], dataset="mnist")
+
+
+def test_the_table_gives_every_seed_and_what_is_missing() -> None:
+    table = bmr.comparison(FOUND, PLANNED).splitlines()
+    rows = {tuple(cell.strip() for cell in line.split("|")[2:4]): line for line in table[2:]}
+    assert len(rows) == 8
+    assert "0.900, 0.900" in rows["mlp", "bmr"] and "0.8750 ± 0.0071" in rows["mlp", "bmr"] and "0.99" in rows["mlp", "bmr"]
+    assert "| 1 of 2 |" in rows["lenet5", "bmr"]
+
+
+def test_figures_of_made_up_cells(tmp_path) -> None:
+    for cell in FOUND:
+        folder = tmp_path / "bmr" / cells.key(cell).replace(" ", ",")
+        folder.mkdir(parents=True)
+        np.save(folder / bmr.FIRST_LAYER, np.random.default_rng(0).normal(size=(16, 6)) * (np.arange(6) > cell.seed))
+    bmr.draw(FOUND, tmp_path / "bmr")
+    drawn = {path.name for path in (tmp_path / "bmr").glob("*.png")}
+    assert drawn == {
+        f"fashion_mnist_{name}.png" for name in ("1_curves", "2_pruned", "3_cdf", "4_first_layer_mlp", "4_first_layer_lenet5")
+    }
+
+
+@pytest.mark.slow
+def test_a_tiny_grid_by_the_command_line(tmp_path, monkeypatch, capsys) -> None:
+    """Two methods of an MLP on made-up rows, two epochs of two steps; the second call runs nothing."""
+    rng = np.random.default_rng(0)
+    data = [bp.Dataset(rng.normal(size=(n, 28, 28, 1)).astype(np.float32), rng.integers(0, 10, n)) for n in (300, 40)]
+    monkeypatch.setattr(bp.data, "load", lambda name, **settings: data)
+    monkeypatch.setattr(bmr, "EPOCH", 2)
+    words = ["reproduce", "bmr", "--nets", "mlp", "--methods", "tiered", "bmr", "--epochs", "2", "--evals", "1", "--out"]
+    for said in (" s\n", "there already"):
+        assert main([*words, str(tmp_path)]) == 0, capsys.readouterr().err
+        assert said in capsys.readouterr().out
+    records = cells.read(tmp_path / "bmr.jsonl")
+    assert len(records) == 2 and all(0 <= one["accuracy"] <= 1 for one in records.values())
+    assert (tmp_path / "bmr" / "fashion_mnist_1_curves.png").exists()
