@@ -19,6 +19,7 @@ import numpy as np
 
 from bayesprune.model.transforms.gaussian_array import Gaussian
 from bayesprune.model.transforms.local_noise import local_noise
+from bayesprune.nets import MLPMixer, ViT
 
 DRAWS, SCALE = 10_000, 0.3
 MARK = "<!-- written by benchmarks/local_moments.py -->"
@@ -76,6 +77,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "one kernel three times": lambda: (SQUARE, lambda w, x: jnp.tanh(jnp.tanh(x @ w) @ w) @ w, ROWS),
     "self-attention": lambda: of(lambda x: nn.MultiHeadDotProductAttention(2)(x), TOKENS),
     "dense on tokens, their mean": lambda: of(lambda x: nn.tanh(nn.Dense(3)(x)).mean(1), TOKENS),
+    "vision transformer, one block": lambda: of(lambda x: ViT(2, 2, 16, 1, 2, 16, frame=0)(x), IMAGES),
+    "mixer, one block": lambda: of(lambda x: MLPMixer(2, 2, 16, 1, 16, 16, frame=0)(x), IMAGES),
     "dense before batch norm": lambda: of(lambda x: nn.tanh(batch_norm()(nn.Dense(3)(x))), ROWS),
     "convolution, positions apart": lambda: of(lambda x: nn.tanh(convolution()(x)), IMAGES),
     "convolution, mean of positions": lambda: of(lambda x: convolution()(x).mean((1, 2)), IMAGES),
