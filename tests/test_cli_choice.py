@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import results
 from bayesprune.infer import svi
 from bayesprune.report.export import load_posterior
 from bayesprune.train import course as training
@@ -138,7 +137,3 @@ def test_a_folder_of_before_these_settings_is_still_this_run(tmp_path: Path, cap
     assert small_run(tmp_path, "--method", "none") == 0 and "finished" in capsys.readouterr().out
     assert cli.main(["report", str(tmp_path), "--no-figures"]) == 0
     assert "KL weight" not in capsys.readouterr().out
-
-
-def test_weights_of_the_divergence_in_words() -> None:
-    assert [results.kl_in_words(weight).split()[0] for weight in (0.1, 1.0, 2.0)] == ["cold", "the", "warm"]

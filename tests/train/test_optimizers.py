@@ -58,3 +58,12 @@ def test_decay_stands_beside_adaptive_steps(name: str) -> None:
     np.testing.assert_allclose(shrunk["k_auto_loc"], -0.001, rtol=1e-3)
     np.testing.assert_allclose(shrunk["BatchNorm_0.scale"], -0.001, rtol=1e-3)
     np.testing.assert_array_equal(shrunk["k_auto_scale"], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("adam", 0.0), "learning_rate must be positive"), (("sgd", 0.1, -1.0), "weight_decay must be finite and not negative")],
+)
+def test_a_rate_or_a_decay_that_is_none_is_refused(arguments, told) -> None:
+    with pytest.raises(ValueError, match=told):
+        make_optimizer(*arguments)

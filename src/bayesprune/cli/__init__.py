@@ -1,16 +1,13 @@
 """The command line: `bayesprune run | methods | evaluate | report | reproduce`."""
 
-import contextlib
 import importlib
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.train.diverged import DivergedError
+from bayesprune.train.interruption import sigterm_like_ctrl_c
 
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {
@@ -21,12 +18,6 @@ COMMANDS = {
     "reproduce": "run a comparison of a paper, cell by cell: its table and its figures; resumes",
 }
 FAILED, INTERRUPTED = 2, 130
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM ends a command as Ctrl-C does; only the exit code differs."""
-
-    exit_code = 128 + signal.SIGTERM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with _sigterm_like_ctrl_c():
+        with sigterm_like_ctrl_c():
             return _dispatch([word for word in words if word != "--debug"])
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "exit_code", INTERRUPTED))
@@ -72,21 +63,6 @@ def _dispatch(words: list[str]) -> int:
     except SystemExit as leave:  # --help, or a flag that is not known; tyro has said so already
         return leave.code if isinstance(leave.code, int) else FAILED
     return 0
-
-
-@contextlib.contextmanager
-def _sigterm_like_ctrl_c() -> Iterator[None]:
-    def end(signum: int, frame: Any) -> None:
-        raise Terminated("terminated.")
-
-    if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main one alone
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _overview() -> str:

@@ -13,9 +13,10 @@ from bayesprune.cli import knobs
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.schedules import Constant, LinearWarmup
+from bayesprune.core.schedules import LinearWarmup
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
+from bayesprune.data.hold_out import hold_out
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
@@ -25,7 +26,6 @@ from bayesprune.train.stopping import EarlyStop, NeverStop
 WORDS = {
     "prunable": ("prior", "not_last", "everything", "kernels"),
     "bayesian": ("weights", "kernels", "everything"),
-    "optimizer": optimizers.NAMES,
     "schedule": ("constant", "cosine"),
     "augment": ("none", "crop-flip"),
     "choose": ("last", "best"),
@@ -33,7 +33,6 @@ WORDS = {
 }
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
 PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
-VALIDATION_SEED = 0
 
 
 class Data(NamedTuple):
@@ -68,19 +67,15 @@ def resolve(settings: Settings) -> Settings:
 
 
 def _check_numbers(settings: Settings) -> None:
-    """What `fit_svi` would find too late, or would not see as one."""
-    for name, minimum in {"steps": 1, "batch_size": 1, "num_samples": 1, "seed": 0, **dict.fromkeys(PERIODS, 0)}.items():
+    """What the library would find too late, or would not see as one."""
+    for name, minimum in {"steps": 1, "num_samples": 1, "seed": 0}.items():
         check_integer(getattr(settings, name), name, minimum)
-    check_positive(settings.learning_rate, "learning_rate")
-    for name in ("weight_decay", "init_loc", "init_scale", "init_spread", "kl_weight"):
-        if not 0.0 <= getattr(settings, name) < np.inf:
-            raise ValueError(f"{name} must be finite and not negative, got {getattr(settings, name)}.")
+    check_positive(settings.learning_rate, "learning_rate")  # a schedule of it would hide it
     if settings.init_spread and not settings.init_scale:
         raise ValueError(f"init_spread={settings.init_spread} spreads the scales about init_scale: give that too.")
-    if not 0.0 <= settings.kl_warmup <= 1.0:
-        raise ValueError(f"kl_warmup must lie in [0, 1], got {settings.kl_warmup}: it is a share of the steps.")
-    if not 0.0 <= settings.validation < 1.0:
-        raise ValueError(f"validation must lie in [0, 1), got {settings.validation}: it is a share of the training rows.")
+    for name, of in {"kl_warmup": "of the steps", "validation": "of the training rows"}.items():
+        if not 0.0 <= getattr(settings, name) <= 1.0:
+            raise ValueError(f"{name} must lie in [0, 1], got {getattr(settings, name)}: it is a share {of}.")
 
 
 def _check_choice(settings: Settings, eval_every: int) -> None:
@@ -110,9 +105,7 @@ def load_data(settings: Settings) -> Data:
         unit = float(np.std(raw.y) / np.std(train.y))
     if not settings.validation:
         return Data(train, test, "test", unit, test)
-    order = np.random.RandomState(VALIDATION_SEED).permutation(len(train.y))
-    cut = len(order) - max(1, round(settings.validation * len(order)))
-    fitted, held = (Dataset(train.x[rows], train.y[rows]) for rows in (order[:cut], order[cut:]))
+    fitted, held = hold_out(train, settings.validation)
     judged, part = (test, "test") if settings.choose == "best" else (held, "validation")
     return Data(fitted, judged, part, unit, held)
 
@@ -126,8 +119,8 @@ def make_bnn(settings: Settings, data: Data) -> BNN:
     """The network with its prior, its likelihood (`Normal` for real targets, `Categorical` for labels) and its family."""
     y, shape, real = data.train.y, data.train.x.shape[1:], is_real(data.train)
     outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max(), data.watched.y.max())) + 1
-    if settings.net in NEED_IMAGES and len(shape) != 3:
-        raise ValueError(f"net {settings.net} needs images, and {settings.dataset!r} has rows of shape {shape}: use mlp.")
+    if settings.net in NEED_IMAGES:
+        _check_images(f"net {settings.net}", settings, data, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
@@ -150,9 +143,9 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     rate: Any = settings.learning_rate
     if settings.schedule == "cosine":
         rate = optax.cosine_decay_schedule(rate, settings.steps)
-    kl_weight: Any = Constant(settings.kl_weight)
+    kl_weight: Any = settings.kl_weight
     if settings.kl_warmup:
-        kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, settings.kl_weight)
+        kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, kl_weight)
     # Never stops; a fit that keeps the best is one that might have.
     best = EarlyStop(chosen_by(data), patience=settings.steps + 1, restore="best")
     made = {
@@ -166,12 +159,13 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     }
     if settings.augment == "none":
         return made
-    if data.train.x.ndim != 4:
-        raise ValueError(
-            f"augment={settings.augment} needs images, and {settings.dataset!r} has rows of shape {data.train.x.shape[1:]}: "
-            "leave --augment out."
-        )
+    _check_images(f"augment={settings.augment}", settings, data, "leave --augment out")
     return made | {"augment": data_sets.CropFlip(4)}
+
+
+def _check_images(what: str, settings: Settings, data: Data, remedy: str) -> None:
+    if len(shape := data.train.x.shape[1:]) != 3:
+        raise ValueError(f"{what} needs images, and {settings.dataset!r} has rows of shape {shape}: {remedy}.")
 
 
 def chosen_by(data: Data) -> str:
@@ -181,8 +175,7 @@ def chosen_by(data: Data) -> str:
 
 def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:
     """Of the fit, and of the evaluation."""
-    fit, evaluation = jax.random.split(jax.random.key(settings.seed))
-    return fit, evaluation
+    return tuple(jax.random.split(jax.random.key(settings.seed)))
 
 
 def _unit(settings: Settings) -> float:

@@ -7,12 +7,13 @@ from typing import Annotated
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from bayesprune import data as data_sets
-from bayesprune.cli import build, settings, tables
-from bayesprune.cli.results import POSTERIOR, judge
+from bayesprune.cli import build, settings
+from bayesprune.cli.results import POSTERIOR
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
+from bayesprune.infer.evaluate import scored
 from bayesprune.infer.predict import predict
-from bayesprune.report import metrics
+from bayesprune.report import metrics, runs
 from bayesprune.report.export import load_posterior
 
 
@@ -40,7 +41,7 @@ def evaluate(
     bnn, test, part, key = build.make_bnn(chosen, data), data.test, data.part, build.keys(chosen)[1]
     if dataset and catalogue.canonical(dataset) != chosen.dataset:
         test, part = _foreign(dataset, chosen), f"{catalogue.canonical(dataset)} test"
-    scores, probs = judge(key, bnn, saved.params, test, saved.mask, num_samples)
+    scores, probs = scored(key, bnn, saved.params, test, mask=saved.mask, num_samples=num_samples)
     if ood is not None:
         if probs is None:
             raise ValueError(f"ood={ood!r} needs class probabilities, and {chosen.dataset!r} has real targets: leave it out.")
@@ -49,7 +50,7 @@ def evaluate(
     if as_json:
         print(json.dumps(scores, indent=2))
     else:
-        print(f"{out}: {part} set, {len(test.y):,} rows, {num_samples} draws\n{tables.scores(scores)}")
+        print(f"{out}: {part} set, {len(test.y):,} rows, {num_samples} draws\n{runs.scores(scores)}")
 
 
 def _foreign(name: str, chosen: settings.Settings) -> Dataset:

@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
-
-import docstring_parser
+from typing import Any, NamedTuple
 
 from bayesprune import methods as all_methods
 from bayesprune import nets as all_nets
@@ -31,11 +29,9 @@ def flag_name(name: str) -> str:
 
 # What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
 KINDS: dict[str, Callable[[], dict[str, type]]] = {
-    "net": lambda: {name.lower(): getattr(all_nets, name) for name in all_nets.__all__},
+    "net": lambda: {name.lower(): cls for name, cls in _public(all_nets).items()},
     "method": lambda: {"none": KeepAll} | {flag_name(name): cls for name, cls in sorted(all_methods.find().items())},
-    "prior": lambda: {
-        flag_name(name): cls for name in all_priors.__all__ if isinstance(cls := getattr(all_priors, name), type)
-    },
+    "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items()},
 }
 
 
@@ -52,9 +48,8 @@ def choose(kind: str, name: str) -> Choice:
     raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")
 
 
-def one_line(thing: object) -> str:
-    """The first line of a docstring."""
-    return docstring_parser.parse(thing.__doc__ or "").short_description or ""
+def _public(module: Any) -> dict[str, type]:
+    return {name: cls for name in module.__all__ if isinstance(cls := getattr(module, name), type)}
 
 
 def _squash(name: str) -> str:

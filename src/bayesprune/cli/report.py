@@ -4,10 +4,11 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from bayesprune.cli import results, tables
+from bayesprune.cli import results
 from bayesprune.cli.figures import draw
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
+from bayesprune.report import runs
 
 
 def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
@@ -21,7 +22,7 @@ def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
         raise ValueError("report needs at least one folder of a run, got none: bayesprune report runs/first")
     done = {str(folder): results.read(folder) for folder in out}
     with reading(", ".join(str(folder / results.METRICS) for folder in out), "run's metrics", results.REMEDY):
-        table = tables.runs(done)
+        table = runs.runs(done)
     print(table)
     for folder in out if figures else ():
         with alone_in(folder):

@@ -43,8 +43,7 @@ class Settings:
     """Which weights get a posterior: weights (and biases, without norms, class tokens and position embeddings), kernels, or
     everything."""
     prunable: str = "prior"
-    """Which weights may be pruned: prior (as the prior's authors have it: every layer but the last, or all for spike and
-    slab), not_last, everything, or kernels (of every layer, no biases)."""
+    """Which weights may be pruned: prior (its authors' choice), not_last, everything, or kernels (of all layers, no biases)."""
     estimator: str = "local"
     """Noise of the gradient: local (draw each layer's outputs, less noise) or weight (draw the weights)."""
     steps: int = 4000

@@ -40,6 +40,14 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 
+def check_not_negative(value: Any, name: str) -> None:
+    """Refuse a number that is not finite, or below zero."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    if not (np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) >= 0)):
+        raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+
+
 def check_integer(value: Any, name: str, minimum: int = 1) -> None:
     """Refuse what is not a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:

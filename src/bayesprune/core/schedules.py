@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.core.checks import check_density, check_integer, check_positive
+from bayesprune.core.checks import check_density, check_integer, check_not_negative, check_positive
 
 
 def _check_order(begin: int | float, end: int | float) -> None:
@@ -37,7 +37,7 @@ class Constant:
 class LinearWarmup:
     """0 until ``begin``, then linear to ``peak`` at ``end``, then constant: the weight of a KL term; the beta_t of (4.1).
 
-    A `ValueError` unless 0 <= begin < end.
+    A `ValueError` unless 0 <= begin < end and 0 <= peak.
 
     >>> warmup = LinearWarmup(begin=5, end=20)
     >>> print(warmup(5), warmup(12.5), warmup(99))
@@ -52,6 +52,7 @@ class LinearWarmup:
 
     def __post_init__(self) -> None:
         _check_order(self.begin, self.end)
+        check_not_negative(self.peak, "peak")
 
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
         return self.peak * _progress(step, self.begin, self.end)

@@ -42,24 +42,37 @@ def evaluate(
         TypeError: ``bnn`` is no `BNN`; nothing of the above can be said of its likelihood.
         ValueError: see `predict`; and ``data.y`` is not of the shape that the network's outputs ask for.
     """
+    return scored(rng_key, bnn, params, data, mask=mask, num_samples=num_samples)[0]
+
+
+def scored(
+    rng_key: Any,
+    bnn: BNN | Any,
+    params: dict[str, Any],
+    data: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
+) -> tuple[dict[str, float], np.ndarray | None]:
+    """The figures of `evaluate`, and where they are those of classification the probabilities that they come from."""
     check_bnn(bnn)
     y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
     bnn.likelihood.check(y, bnn.output_shape)
     if hasattr(bnn.likelihood, "metrics"):
         figures = bnn.likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
-        return {name: float(value) for name, value in figures.items()}
+        return {name: float(value) for name, value in figures.items()}, None
     if isinstance(bnn.likelihood, Normal):
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         outputs = draws.shape[-1]
         by_token = draws.reshape(num_samples, -1, outputs)
-        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(params))
+        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(params)), None
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
-        return metrics.classification_summary(mean, y)
+        return metrics.classification_summary(mean, y), mean
     if isinstance(bnn.likelihood, Bernoulli):
         y = y.reshape(mean.shape)
-        return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
-    return _figures_of_the_unknown(bnn, mean, y, log_density(rng_key, bnn, params, data, mask, num_samples))
+        return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}, None
+    return _figures_of_the_unknown(bnn, mean, y, log_density(rng_key, bnn, params, data, mask, num_samples)), None
 
 
 def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:

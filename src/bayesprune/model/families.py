@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from jax.nn import initializers
 from numpyro.distributions import constraints
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_not_negative, unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.spike_slab import GatedNormal
@@ -69,6 +69,8 @@ class MeanFieldFamily:
 
     def __post_init__(self) -> None:
         _check_start(self.init_loc)
+        for name in ("init_range", "init_scale", "init_spread"):
+            check_not_negative(getattr(self, name), name)
 
     def weight(self, spec: ParamSpec) -> Any:
         # Unchecked: the reduced posterior of a dead weight has scale zero, which NumPyro would refuse.

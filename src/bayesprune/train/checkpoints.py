@@ -177,3 +177,8 @@ def _flat_json(tree: Any, prefix: str = "") -> dict[str, str]:
         parts = (_flat_json(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in tree.items())
         return {name: text for part in parts for name, text in part.items()}
     return {prefix: json.dumps(tree, sort_keys=True)}
+
+
+def latest(folder: str | os.PathLike[str]) -> int | None:
+    """The step of the last checkpoint in a folder; None where there is none, and no folder is made."""
+    return Checkpoints(folder).latest() if os.path.isdir(folder) else None

@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM in a fit that keeps checkpoints: it ends between two steps, saved, and says how to go on."""
 
+import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -79,3 +81,26 @@ class Interruption:
 def interruption(folder: str | os.PathLike[str] | None) -> Interruption | NoInterruption:
     """The one that fits a fit with checkpoints in ``folder``, or without any."""
     return NoInterruption() if folder is None else Interruption(folder)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ends the work as Ctrl-C does; only the exit code differs."""
+
+    exit_code = 128 + signal.SIGTERM
+
+
+@contextlib.contextmanager
+def sigterm_like_ctrl_c() -> Iterator[None]:
+    """Within it, SIGTERM raises `Terminated`; then it does again what it did before."""
+
+    def end(signum: int, frame: Any) -> None:
+        raise Terminated("terminated.")
+
+    if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main one alone
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,7 +5,7 @@ from typing import Any
 
 import optax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_not_negative, check_positive, unknown_name
 
 MOMENTUM = 0.9
 ADAPTIVE = {"adabelief": optax.scale_by_belief, "adam": optax.scale_by_adam}
@@ -23,7 +23,8 @@ def make_optimizer(name: str, rate: Rate, weight_decay: float = 0.0, unit: float
 
     "adam", "adabelief": steps of w_hat itself, decay beside them and not in them, as in AdamW.
 
-    ``rate``: a number or an optax schedule. Raises `ValueError` for an unknown name.
+    ``rate``: a number or an optax schedule. Raises `ValueError` for an unknown name, a rate that is not positive, and a decay
+    below zero.
 
     >>> import jax.numpy as jnp
     >>> params, grads = {"w_auto_loc": jnp.array(2.0)}, {"w_auto_loc": jnp.array(0.5)}
@@ -33,6 +34,9 @@ def make_optimizer(name: str, rate: Rate, weight_decay: float = 0.0, unit: float
     """
     if name not in NAMES:
         raise unknown_name("optimizer", name, NAMES)
+    check_not_negative(weight_decay, "weight_decay")
+    if not callable(rate):
+        check_positive(rate, "learning_rate")
     step = optax.scale_by_learning_rate(rate)
     if name in ADAPTIVE:
         return optax.chain(ADAPTIVE[name](), _decay(weight_decay, weight_decay), step)

@@ -1,4 +1,4 @@
-"""What the terminal shows of one run, and of several."""
+"""Runs as text, from the content of their ``metrics.json``: the end of one, and several side by side."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

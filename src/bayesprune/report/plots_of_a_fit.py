@@ -1,0 +1,58 @@
+"""The figures of one fit: those that have a meaning for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.report import plots
+
+# Close kin of the other calibration errors: a panel of their own would say nothing more.
+NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
+
+
+def figures(
+    posterior: Mapping[str, MeanField | SpikeSlab],
+    mask: Mapping[str, Any],
+    history: Mapping[str, np.ndarray],
+    predictions: Mapping[str, np.ndarray],
+    input_shape: Sequence[int],
+    connected: float | None = None,
+) -> dict[str, Any]:
+    """A figure by name, in order, or False where it has no meaning for this fit.
+
+    Real targets have no reliability, unpruned nets no share. A method that exchanges weights and keeps their number shows how
+    many it exchanges; what is pruned would be a flat line.
+
+    ``history``: that of the fit with its ``losses``; ``predictions``: ``probs`` (rows, classes) and ``y``, or nothing;
+    ``connected``: the density of the weights in use.
+    """
+    made = _wanted(posterior, mask, history, predictions, input_shape, connected)
+    return {name: make and make() for name, make in made.items()}
+
+
+def _wanted(
+    posterior: Mapping[str, MeanField | SpikeSlab], mask: Mapping[str, Any], history: Mapping[str, np.ndarray],
+    predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None,
+) -> dict[str, Callable[[], Any] | Literal[False]]:  # fmt: skip
+    drawn = {name: rows for name, rows in history.items() if name not in NOT_DRAWN}
+    losses = drawn.pop("losses", np.zeros(0))
+    exchanges = bool(np.any(drawn.get("prune/num_grown", 0)) and np.ptp(drawn["prune/num_alive"]) == 0)
+    alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
+    first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
+    shape = _image_shape(input_shape, posterior[first]) if first else None
+    return {
+        "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn)),
+        "pruned": "prune/step" in drawn and not exchanges and (lambda: plots.pruned_share(drawn, connected=connected)),
+        "exchanged": exchanges and (lambda: plots.exchanged_share(drawn)),
+        "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
+        "first_layer": bool(first) and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape)),
+        "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
+    }
+
+
+def _image_shape(input_shape: Sequence[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:
+    """The image that a dense layer's inputs are the pixels of."""
+    is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
+    return tuple(input_shape) if is_image else None

@@ -1,0 +1,76 @@
+"""What a record of a fit holds beside its metrics: sparsity, cost, the posterior's temperature, versions."""
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayesprune.report import metrics
+from bayesprune.report.connected import connected
+from bayesprune.report.sparsity import sparsity_report
+
+LIBRARIES = ("jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
+
+
+def of_fit(bnn: Any, fit: Any, mask: Mapping[str, Any], kl_weight: float) -> dict[str, Any]:
+    """What ``metrics.json`` says of a fit, its prunable sites alive as ``mask`` says, in JSON's types."""
+    dense = {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
+    return {
+        "kl_weight": kl_weight,
+        "kl_weight_in_words": kl_in_words(kl_weight),
+        "sparsity": sparsity_report(mask, dense, connected(bnn, mask)),
+        "flops": flops(bnn, mask),
+        "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
+        "num_steps": len(fit.losses),
+    }
+
+
+def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> dict[str, Any]:
+    """Which step the parameters of a fit are of: the last one, or that of the best ``metric`` on a part of so many rows.
+
+    ``metric``: empty for the last; ``on``: "validation", or "test", which makes the results optimistic. Raises
+    `FloatingPointError` where no evaluation gave a number.
+    """
+    step = int(history["returned/step"][0])
+    if not metric:
+        return {"choose": "last", "step": step}
+    value = float(history[f"eval/{metric}"][history["eval/step"] == step][0])
+    if value != value:
+        raise FloatingPointError(f"no evaluation on the {on} set gave a number, so that none is best.")
+    made = {"choose": "best", "step": step, "metric": metric, "value": value, "on": on, "rows": rows}
+    return made | ({"note": "optimistic: the test set chose the step that it judges"} if on == "test" else {})
+
+
+def kl_in_words(kl_weight: float) -> str:
+    """What the weight of the divergence makes of the posterior.
+
+    >>> kl_in_words(0.01)
+    'cold posterior: the divergence from the prior counts 0.01 times'
+    """
+    if kl_weight == 1.0:
+        return "the posterior of Bayes' rule: the divergence from the prior counts once"
+    return f"{'cold' if kl_weight < 1.0 else 'warm'} posterior: the divergence from the prior counts {kl_weight:g} times"
+
+
+def flops(bnn: Any, mask: Mapping[str, Any]) -> dict[str, Any] | None:
+    """FLOPs of one draw on one row, by name; None for a network that cannot be counted."""
+    try:
+        counted = metrics.flops(bnn, mask)
+    except ValueError:
+        return None
+    told = "of one draw on one row; theoretical: of alive weights alone, executed: by the dense arrays that hold them"
+    return {"theoretical": counted["theoretical"], "executed": counted["executed"], "definition": told}
+
+
+def definitions(scores: Mapping[str, Any]) -> dict[str, str]:
+    """What each metric is, in the first line of its own documentation; of real targets, in the units that were trained on."""
+    functions = {name: getattr(metrics, name, None) for name in scores}
+    if "rmse" in scores:
+        functions["nll"] = metrics.gaussian_nll
+    return {name: (thing.__doc__ or "").strip().split("\n")[0] for name, thing in functions.items() if thing}
+
+
+def versions() -> dict[str, str]:
+    """The libraries that this is computed with."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
