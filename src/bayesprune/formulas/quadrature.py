@@ -26,7 +26,7 @@ def expect(
 ) -> Float[Array, "..."]:
     """E fn(t), t ~ N(loc, scale²), element by element. ``fn`` works on arrays; ``loc`` and ``scale`` broadcast.
 
-    >>> print(expect(jnp.square, 1.0, 2.0))
+    >>> print(expect(jnp.square, 1.0, 2.0).round(4))
     5.0
     """
     loc, scale = jnp.broadcast_arrays(jnp.asarray(loc, float), jnp.asarray(scale, float))

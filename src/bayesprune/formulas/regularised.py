@@ -13,8 +13,8 @@ POINTS = 12
 def scale(width: Real[ArrayLike, "..."], precision: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     """gamma = c s / sqrt(c² + s²), with s = ``width`` and c^-2 = ``precision``, both positive (3.1): never above s or c.
 
-    >>> print(scale(1e-3, 4.0).round(4), scale(1e3, 4.0).round(4))
-    0.001 0.5
+    >>> [round(float(scale(c, 4.0)), 4) for c in (1e-3, 1e3)]
+    [0.001, 0.5]
 
     Source: Piironen & Vehtari 2017, equation 2.8.
     """
