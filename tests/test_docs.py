@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NUMBER = r"[1-9]\.[1-9]"
+NUMBER = r"[1-9]\d?\.[1-9]"
 
 
 def numbered(text: str) -> set[str]:
@@ -15,7 +15,9 @@ def numbered(text: str) -> set[str]:
 
 def cited(text: str) -> set[str]:
     """Equation numbers in parentheses, such as (2.5), also where (2.3) to (2.5) or (2.3, 2.5) name several."""
-    return {number for group in re.findall(rf"\(({NUMBER}(?:, ?{NUMBER})*)\)", text) for number in re.findall(NUMBER, group)}
+    return {
+        number for group in re.findall(rf"(?<!\w)\(({NUMBER}(?:, ?{NUMBER})*)\)", text) for number in re.findall(NUMBER, group)
+    }
 
 
 def docstrings(source: str) -> str:
@@ -41,7 +43,7 @@ def in_tests() -> set[str]:
 
 def test_the_readers_find_what_is_there() -> None:
     assert numbered(r"x = y \tag{2.5} and \tag{4.1}") == {"2.5", "4.1"}
-    assert cited("the ratio (2.5), or (4.5, 4.6); f(0.5), 1.3, (12.5)") == {"2.5", "4.5", "4.6"}
+    assert cited("the ratio (2.5), or (4.5, 14.6); f(2.4), 1.3, (112.5)") == {"2.5", "4.5", "14.6"}
     assert docstrings('"""A."""\ndef f():\n    """B."""\n    return "(9.9)"') == "A.\nB."
     assert len(on_the_sheet()) >= 15
 

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 from bayesprune.formulas import log_normal, quadrature, regularised
 
@@ -72,6 +72,15 @@ def test_expected_shrinkage_3_6(law, float64) -> None:
     """(3.6)."""
     factor = integrate.quad(lambda x: stats.norm.pdf(x, *law) / (1 + np.exp(2 * x)), law[0] - 10, law[0] + 10, limit=400)[0]
     np.testing.assert_allclose(log_normal.expected_shrinkage(*law), factor, rtol=1e-5)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_log_mode_16_4_and_moments(law, float64) -> None:
+    """(16.4): where the density is highest, found by search; and SciPy's variance."""
+    exact = stats.lognorm(s=law[1], scale=np.exp(law[0]))
+    found = optimize.minimize_scalar(lambda x: -exact.logpdf(np.exp(x)), bounds=(law[0] - 9, law[0] + 9), method="bounded")
+    np.testing.assert_allclose(log_normal.log_mode(*law), found.x, atol=1e-4)
+    np.testing.assert_allclose(log_normal.variance(*law), exact.var(), rtol=1e-10)
 
 
 def test_a_half_cauchy_scale_has_the_horseshoe_as_shrinkage() -> None:

@@ -1,12 +1,13 @@
 """The laws that every sparsifier obeys, as functions of one; tests run them over all methods that are found."""
 
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.types import Evidence, Info, MeanField, Scaled, SparseState, SpikeSlab
+from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.prune.needs import needs_of
 
@@ -16,11 +17,15 @@ SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 
 def kind_of(method: Any) -> type:
     """What a method, or its class, reads: `MeanField`, unless it needs `SpikeSlab` or the law of the units' scales."""
     needs = needs_of(method() if isinstance(method, type) else method)
-    return SpikeSlab if needs.node is SpikeSlab else needs.law or MeanField
+    laws = get_args(needs.law) or (needs.law,)  # one of a union
+    return SpikeSlab if needs.node is SpikeSlab else laws[0] or MeanField
 
 
 # Laws of scales: each element of an array is a unit of its own here, so that the laws on single weights hold for them.
-LAWS = {LogNormalScale: lambda loc, scale: LogNormalScale(4.0 * (jnp.abs(loc) - 0.5), scale)}
+LAWS = {
+    LogNormalScale: lambda loc, scale: LogNormalScale(4.0 * (jnp.abs(loc) - 0.5), scale),
+    GaussianScale: GaussianScale,
+}
 
 
 def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:

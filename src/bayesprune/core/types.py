@@ -49,7 +49,7 @@ class Scaled(MeanField):
     """A mean field whose weights share random scales: w = s w_hat, one s for all weights of a unit; ``unit`` is E s.
 
     ``law``: what the posterior says of the scales, one of the records of `bayesprune.posteriors` with arrays that broadcast to
-    ``loc``: `LogNormalScale`.
+    ``loc``: `LogNormalScale`, `GaussianScale`. Each has the ``mean`` and the ``variance`` of s.
     """
 
     law: Any = None
@@ -90,7 +90,7 @@ class Needs(NamedTuple):
     weights, and has a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, that says how those start.
     ``first_counts``: its first mask says how many weights are alive from then on; ``constant_counts``: in each array apart.
     ``groups``: the name of the `Groups` in `Evidence`, "unit" or "per_output" (each array's outputs); "" for none.
-    ``law``: kind of the law of the unit's scales, where it reads that of `Scaled` nodes; None where it does not.
+    ``law``: kind, or kinds as ``A | B``, of the law of the unit's scales, where it reads that of `Scaled` nodes; else None.
     """
 
     node: type = MeanField | SpikeSlab  # type: ignore[assignment]
@@ -101,7 +101,7 @@ class Needs(NamedTuple):
     first_counts: bool = False
     constant_counts: bool = False
     groups: str = ""
-    law: type | None = None
+    law: Any = None
 
 
 @dataclass(frozen=True, eq=False)

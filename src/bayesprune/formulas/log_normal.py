@@ -98,6 +98,27 @@ def probability_below(
     return jnp.where(spread > 0, norm.cdf(distance / safe), (distance > 0).astype(distance.dtype))
 
 
+def log_mode(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+    """log of the mode of s, loc - scale² (16.4): low where a scale is small or uncertain.
+
+    >>> print(log_mode(0.0, 2.0))
+    -4.0
+
+    Source: Louizos, Ullrich & Welling 2017, section 4.2.
+    """
+    return jnp.asarray(loc, float) - jnp.square(scale)
+
+
+def variance(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+    """Var s, (exp(scale²) - 1) exp(2 loc + scale²).
+
+    >>> print(variance(0.0, 0.0))
+    0.0
+    """
+    square = jnp.square(jnp.asarray(scale, float))
+    return jnp.expm1(square) * jnp.exp(2.0 * jnp.asarray(loc) + square)
+
+
 def expected_shrinkage(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     """E kappa, kappa = 1/(1 + s²), (3.6): 1 where the scale has shrunk to nothing, 0 where it lets everything through.
 

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesprune.formulas import gaussian, log_normal
+from bayesprune.formulas import gaussian, log_normal, log_uniform
+from bayesprune.model.improper import DrawnNormal, LogUniform
 from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergence, mixture_divergence
 
 
@@ -87,12 +88,17 @@ def _half_cauchy(posterior: dist.LogNormal, prior: dist.HalfCauchy) -> jax.Array
     return log_normal.kl_half_cauchy(posterior.loc, posterior.scale, prior.scale)
 
 
+def _log_uniform(posterior: DrawnNormal, prior: LogUniform) -> jax.Array:
+    return log_uniform.kl_divergence(posterior.loc, posterior.scale)
+
+
 _CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
     (dist.Normal, dist.Normal): _normals,
     (dist.LogNormal, dist.LogNormal): _normals,  # a divergence does not change with the coordinates
     (dist.LogNormal, dist.Gamma): _gamma,
     (dist.LogNormal, dist.InverseGamma): _inverse_gamma,
     (dist.LogNormal, dist.HalfCauchy): _half_cauchy,
+    (DrawnNormal, LogUniform): _log_uniform,
     (GatedNormal, GatedNormal): dirac_divergence,
     (dist.Normal, TwoNormals): mixture_divergence,
 }

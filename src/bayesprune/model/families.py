@@ -198,3 +198,9 @@ class MapFamily:
         """log c, and no spread."""
         loc = params[f"{name}_log_loc"]
         return loc, jnp.zeros_like(loc)
+
+
+def refuse_points(family: Any, reason: str, prior: str) -> None:
+    """Refuse a family of points for a prior that has none that is best; ``reason`` says why."""
+    if isinstance(family, MapFamily):
+        raise ValueError(f"priors.{prior} has no maximum of its posterior density, for {reason}: use posterior='mean_field'.")

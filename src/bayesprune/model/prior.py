@@ -12,12 +12,14 @@ from bayesprune.model.layout import Layout, ParamSpec
 class Moment(Protocol):
     """What the posterior says of a positive site c: called with its name and a power, E[c^power].
 
-    ``log(name)``: mean and standard deviation of log c.
+    ``log(name)``: mean and standard deviation of log c. ``value(name)``: a parameter of the prior's own guide, by its name.
     """
 
     def __call__(self, name: str, power: float) -> Any: ...
 
     def log(self, name: str) -> tuple[Any, Any]: ...
+
+    def value(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Moments:
 
     def log(self, name: str) -> tuple[Any, Any]:
         return self.family.log_moments(self.params, name)
+
+    def value(self, name: str) -> Any:
+        return self.params[name]
 
 
 @runtime_checkable

@@ -32,6 +32,18 @@ class LogNormalScale:
         """Standard deviation of log s."""
         return jnp.hypot(self.scale, self.layer_scale)
 
+    def mean(self) -> Any:
+        """E s."""
+        return jnp.exp(self.log_mean() + 0.5 * jnp.square(self.log_std()))
+
+    def variance(self) -> Any:
+        """Var s."""
+        return log_normal.variance(self.log_mean(), self.log_std())
+
+    def redundancy(self) -> Any:
+        """Minus the log mode of s, (16.4): the higher, the less is a unit there."""
+        return -log_normal.log_mode(self.log_mean(), self.log_std())
+
     def below(self, bound: Any) -> Any:
         """P(s < bound), (3.5)."""
         return log_normal.probability_below(bound, self.log_mean(), self.log_std())

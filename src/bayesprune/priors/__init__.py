@@ -4,7 +4,18 @@ from bayesprune.priors.dirac_slab import DiracSlab
 from bayesprune.priors.flat import Flat
 from bayesprune.priors.gaussian import Gaussian
 from bayesprune.priors.gaussian_slab import GaussianSlab
+from bayesprune.priors.group_horseshoe import GroupHorseshoe
+from bayesprune.priors.group_normal_jeffreys import GroupNormalJeffreys
 from bayesprune.priors.horseshoe import Horseshoe
 from bayesprune.priors.scale_mixture import ScaleMixture
 
-__all__ = ["DiracSlab", "Flat", "Gaussian", "GaussianSlab", "Horseshoe", "ScaleMixture"]
+__all__ = [
+    "DiracSlab",
+    "Flat",
+    "Gaussian",
+    "GaussianSlab",
+    "GroupHorseshoe",
+    "GroupNormalJeffreys",
+    "Horseshoe",
+    "ScaleMixture",
+]

@@ -1,6 +1,6 @@
 """Does a sparsifier get what it needs? Compared at one place, before anything is trained or cut."""
 
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,10 @@ from bayesprune.core.types import Needs, PyTree, SpikeSlab
 from bayesprune.prune.scores import check_evidence
 
 # Laws of scales, by name, and the priors whose fits have them.
-_PRIORS = {"LogNormalScale": "priors.Horseshoe"}
+_PRIORS = {
+    "LogNormalScale": "priors.Horseshoe or priors.GroupHorseshoe",
+    "GaussianScale": "priors.GroupNormalJeffreys",
+}
 
 
 def needs_of(sparsifier: Any) -> Needs:
@@ -35,10 +38,12 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
         if not isinstance(node, needs.node):
             raise TypeError(f"{name} does not read a {type(node).__name__}, which site {site!r} is: prune by another method.")
         if needs.law and not isinstance(getattr(node, "law", None), needs.law):
+            laws = [law.__name__ for law in get_args(needs.law) or (needs.law,)]
+            priors = " or ".join(_PRIORS.get(law, "see docs/adding_a_prior.md") for law in laws)
             raise TypeError(
-                f"{name} reads the law of the units' scales ({needs.law.__name__}), and site {site!r} has none: fit with a "
-                f"prior that has such scales ({_PRIORS.get(needs.law.__name__, 'see docs/adding_a_prior.md')}) and give "
-                "program=bnn, or prune by methods.Cut(scope='unit')."
+                f"{name} reads the law of the units' scales ({' or '.join(laws)}), and site {site!r} has none: fit with a "
+                f"prior that has such scales ({priors}) and give program=bnn, keep sites without one out by "
+                "prunable= of the BNN, or prune by methods.Cut(scope='unit')."
             )
     if needs.spread and not _has_spread(posterior):
         raise ValueError(

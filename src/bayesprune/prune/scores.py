@@ -51,7 +51,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (6).
     """
-    return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale) * q.unit, posterior)
+    return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale) * jnp.abs(q.unit), posterior)
 
 
 def expected_abs_over_std(posterior: PyTree) -> PyTree:
@@ -100,7 +100,7 @@ def second_moment(posterior: PyTree) -> PyTree:
 
     Source: Saha et al. 2024, remark 1.
     """
-    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * q.unit), posterior)
+    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
 
 
 def inclusion(posterior: PyTree) -> PyTree:

@@ -1,0 +1,41 @@
+"""Improper priors: densities without a norm. They have a divergence up to a constant, no evidence, and no draws."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from bayesprune.formulas import log_uniform
+
+
+class Improper(dist.Distribution):
+    """A density that no number makes integrate to one: it cannot be drawn from."""
+
+    support = constraints.real
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        raise ValueError(
+            f"{type(self).__name__} is an improper prior and has no draws, so its network has no prior predictive: draw from "
+            "the guide after a fit (bp.predict), or take a proper prior, such as priors.Horseshoe."
+        )
+
+
+class LogUniform(Improper):
+    """p(z) = C/|z|, z of either sign: uniform in log |z|. C is that of `formulas.log_uniform`."""
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+        return log_uniform.LOG_CONSTANT - jnp.log(jnp.abs(value))
+
+
+class FlatLine(Improper):
+    """p(w) = 1: what is maximised under it is the likelihood alone."""
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+        return jnp.zeros(jnp.shape(value))
+
+
+class DrawnNormal(dist.Normal):
+    """N(loc, scale²) of a scale that weights share: a kind of its own, so that no estimator takes it for a weight."""
