@@ -17,10 +17,11 @@ def methods() -> None:
 
 def _listed(kind: str) -> str:
     lines = [f"{kind}s (--{kind} NAME)"]
+    width = max(15, 2 + max(map(len, KINDS[kind]())))
     for name, cls in KINDS[kind]().items():
         known = [f"{knob.name}={_short(knob.default)}" for knob in knobs(cls)]
         told = (cls.__doc__ or "").partition("\n")[0]
-        lines += [f"  {name:<15}{told}", *[" " * 17 + "  ".join(known)] * bool(known)]
+        lines += [f"  {name:<{width}}{told}", *[" " * (width + 2) + "  ".join(known)] * bool(known)]
     return "\n".join(lines)
 
 
