@@ -94,8 +94,11 @@ def test_norms_and_tokens_are_points_by_default_and_everything_is_bayesian_by_a_
     authors = bnn_of(tiny(), bayesian=bp.select.everything, prunable=bp.select.not_last)
     assert all(spec.bayesian and spec.prunable is not spec.path.is_last for spec in authors.layout)
     token, place = (next(s for s in authors.layout if s.path == name) for name in ("class_token", "position_embedding"))
-    for spec in (token, place):
-        assert (spec.inputs, spec.outputs, spec.fan_in) == ((), (0, 1, 2), 1)
+    assert (token.shape, token.inputs, token.outputs, token.fan_in) == ((1, 1, 4), (), (0, 1, 2), 1)
+    # Channels are what it makes, tokens are its places.
+    assert (place.shape, place.inputs, place.outputs, place.fan_in, place.fan_out) == ((1, 5, 4), (), (0, 2), 1, 20)
+    per_output = authors.groups("per_output").members["position_embedding"]
+    assert len(np.unique(per_output)) == 4 and per_output.shape == (1, 1, 4)
 
 
 def test_a_heads_kernels_say_what_they_read_and_make() -> None:

@@ -50,7 +50,8 @@ class ParamSpec(NamedTuple):
 
     ``inputs`` and ``outputs``: its axes that run over what it reads and over what it makes, whichever way the module keeps its
     kernels: ``(0,), (1,)`` of a Flax dense layer, ``(1,), (0,)`` of an Equinox one, ``(2,), (3,)`` of a Flax convolution, whose
-    other axes are positions; ``(), (0,)`` of a bias. ``fan_in``: numbers that enter one output, positions counted (a bias: 1).
+    other axes are positions; ``(), (0,)`` of a bias, ``(), (0, 2)`` of a position embedding (1, tokens, channels). ``fan_in``:
+    numbers that enter one output, positions counted (a bias: 1).
     """
 
     path: ParamPath

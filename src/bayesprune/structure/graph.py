@@ -31,9 +31,10 @@ class Role:
     """What one weight array does.
 
     ``inputs``, ``outputs``, ``positions``: its axes that run over what it reads, over what it makes, and over the positions of
-    a convolution's kernel; an array without inputs (a bias, a scale) is applied entry by entry. ``looked_up``: its inputs are
-    chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or threshold of a normalisation. ``is_last``:
-    no kernel stands between it and the outputs of the network. ``used``: the network reads it at all.
+    a convolution's kernel, or of a position embedding; an array without inputs (a bias, a scale) is applied entry by entry.
+    ``looked_up``: its inputs are chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or threshold of a
+    normalisation. ``is_last``: no kernel stands between it and the outputs of the network. ``used``: the network reads it at
+    all.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +49,7 @@ class Role:
     @property
     def fan_in(self) -> int:
         """Numbers that enter one output: inputs x positions; 1 where entries are looked up or applied one by one."""
-        return 1 if self.looked_up else self._size(self.inputs + self.positions)
+        return self._size(self.inputs + self.positions) if self.inputs and not self.looked_up else 1
 
     @property
     def fan_out(self) -> int:

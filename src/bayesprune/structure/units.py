@@ -1,6 +1,7 @@
 """Units: what a network computes side by side, each with the weights that make it and the weights that read it."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ def units(graph: Graph) -> Units:
     has -1. So have arrays that are not followed, and those whose entries serve several units, as a kernel over positions does.
     """
     classes = np.append(_classes(graph), NONE)
-    made, read = (_of_entries(graph, side, classes) for side in ("target", "source"))
+    made, read = (_of_entries(graph, side, classes, graph.roles) for side in ("target", "source"))
     barred = _barred(graph, classes, made)
     own = {site: np.where(np.isin(found, barred), NONE, found) for site, found in made.items()}
     ordered = dict.fromkeys(one for found in own.values() for one in np.unique(found[found >= 0]).tolist())
@@ -49,6 +50,11 @@ def units(graph: Graph) -> Units:
         {site: np.broadcast_to(numbers[found[site]], shape) for site, shape in shapes.items()} for found in (own, read)
     )
     return Units(producers, consumers, len(ordered))
+
+
+def unit_of_entries(graph: Graph, sites: Collection[str]) -> dict[str, Numbers]:
+    """A number for what each entry of ``sites`` helps to make, the same for entries of one unit; -1: several, or none."""
+    return _of_entries(graph, "target", np.append(_classes(graph), NONE), sites)
 
 
 def _classes(graph: Graph) -> Numbers:
@@ -68,14 +74,14 @@ def _classes(graph: Graph) -> Numbers:
         ties = np.concatenate([ties, graph.loose[more]])
 
 
-def _of_entries(graph: Graph, side: str, classes: Numbers) -> dict[str, Numbers]:
-    """The class that each entry of each site makes or reads at its first use; -1: none, several, or not followed.
+def _of_entries(graph: Graph, side: str, classes: Numbers, sites: Collection[str]) -> dict[str, Numbers]:
+    """The class that each entry of some sites makes or reads at its first use; -1: none, several, or not followed.
 
     A use that reads nothing but zeros, as of the state that a loop starts from, is none. Arrays broadcast to the site's shape.
     """
-    found = {site: np.full((1,) * len(role.shape), UNSEEN) for site, role in graph.roles.items()}
+    found = {site: np.full((1,) * len(graph.roles[site].shape), UNSEEN) for site in sites}
     for terms in graph.terms:
-        if terms.site and terms.site not in graph.unfollowed and (terms.source != NOTHING).any():
+        if terms.site in found and terms.site not in graph.unfollowed and (terms.source != NOTHING).any():
             before = found[terms.site]
             if (before == UNSEEN).any():
                 here = (terms.target != NOTHING).any(axis=0)

@@ -15,6 +15,7 @@ from bayesprune.structure.jaxprs import CALLS, called
 from bayesprune.structure.loops import read_roles, read_scan
 from bayesprune.structure.monomials import ELEMENTWISE
 from bayesprune.structure.movement import NOTHING
+from bayesprune.structure.places import with_places
 from bayesprune.structure.products import depending_on, opaque, read_convolution, read_gather, read_product
 from bayesprune.structure.recorder import Recorder
 from bayesprune.structure.roles import roles
@@ -43,7 +44,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
     rows = Signals(_constant(avals[-1]), of_rows=True)
     (output,) = _Walk(recorder).closed(jaxpr, [*weights, *state, rows])
     output = recorder.as_signals(output, "given out") if isinstance(output, Weights) else output
-    return Graph(
+    graph = Graph(
         roles=roles(recorder, output.heads),
         terms=tuple(recorder.terms),
         outputs=np.unique(output.labels),
@@ -52,6 +53,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
         blend=recorder.all_blends,
         unfollowed=dict(recorder.unfollowed),
     )
+    return with_places(graph)
 
 
 def _constant(aval: Any) -> np.ndarray:
