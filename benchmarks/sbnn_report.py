@@ -89,7 +89,7 @@ def draw_importance(first: cells.Record, second: cells.Record, path: Path) -> No
     for j, colour in enumerate(plots.PALETTE[:2]):
         left.plot(shares.ravel(), relative[..., j].ravel(), "o", markersize=2.5, alpha=0.35, color=colour)
         left.plot(shares.mean(0), relative[..., j].mean(0), "-", color=colour, label=f"$\\psi_{j + 1}$ / sum, mean of sets")
-    left.legend(frameon=False)
+    left.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     plots.style(left, "influence I of the second input", "share of the importance")
     for function, colour, shift in zip(FUNCTIONS, plots.PALETTE, (-0.12, 0.12), strict=False):
         pairs = zip(second["sets"], second["correlations"], strict=True)
@@ -108,8 +108,9 @@ def draw_shares(r: cells.Record, path: Path) -> None:
     fig = plots.figure(4.4, 3.8)
     ax = fig.subplots()
     ax.plot((0, 1), (0, 1), color=plots.GREY, linewidth=0.8)
-    for rule, colour, mark in zip(RULES, plots.PALETTE, "os", strict=False):
-        ax.plot(r[f"{rule}/true_share"], r[f"{rule}/detected"], mark, color=colour, label=rule.replace("_", " "))
+    for rule, colour, mark, size in zip(RULES, plots.PALETTE, "os", (10, 5), strict=False):  # where both agree, both show
+        label = {"min": "least error"}.get(rule, rule.replace("_", " "))
+        ax.plot(r[f"{rule}/true_share"], r[f"{rule}/detected"], mark, color=colour, markersize=size, label=label)
     ax.legend(frameon=False)
     plots.style(ax, "true share of active inputs", "share by cross-validation")
     plots.save(fig, path)

@@ -156,17 +156,20 @@ figures = {
 # One picture of it all: what went when, what the first layer still looks at, and what the scores say.
 story = Figure(figsize=(13, 3.9), layout="constrained")
 left, middle, right = story.subfigures(1, 3, width_ratios=(1.35, 1.1, 1.0))
-bp.plots.pruned_share(on_the_way.history, left.add_subplot())
 used = in_use(on_the_way.mask)
+bp.plots.pruned_share(on_the_way.history, left.add_subplot(), connected=count(used) / total)
 pictures = np.where(used[first], posterior[first].loc, np.nan)  # (pixels, units)
 strongest = np.argsort(-np.nansum(pictures**2, axis=0))
 num_units = int(used[first].any(axis=0).sum())
-for place, unit in zip(middle.subplots(3, 4).ravel(), strongest, strict=False):
+shown_units = strongest[: min(12, num_units)]
+for place in (places := middle.subplots(3, 4).ravel())[len(shown_units) :]:
+    place.set_axis_off()
+for place, unit in zip(places, shown_units, strict=False):
     shown = place.imshow(pictures[:, unit].reshape(8, 8), cmap=bp.plots.SIGNED, vmin=-2, vmax=2)
     place.set(xticks=[], yticks=[])
 middle.colorbar(shown, ax=middle.axes, label="posterior mean", shrink=0.8, extend="both")
 note = f"{num_units} of {len(strongest)} units and {count(used):,} of {total:,} prunable weights in use"
-middle.suptitle(f"first layer, the 12 strongest units (grey: not in use)\n{note}", fontsize=10)
+middle.suptitle(f"first layer, the strongest units first (grey: not in use)\n{note}", fontsize=10)
 axes = right.add_subplot()
 names = ("all weights", "magnitude, to as many in use", "BMR, on the way")
 for at, (name, color) in enumerate(zip(names, ("#999999", "#E69F00", "#0072B2"), strict=True)):

@@ -118,7 +118,8 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: 
     fig, ax = single(ax)
     ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
     if connected is not None:
-        ax.plot(step[-1], 1 - connected, color=BLACK, marker="X", markersize=8, linestyle="", label="pruned or not connected")
+        mark = {"color": BLACK, "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "clip_on": False}
+        ax.plot(step[-1], 1 - connected, zorder=5, label="pruned or not connected", **mark)
     legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
     style(ax, "training step", "pruned share")
     ax.set_ylim(-0.02, 1.02)
