@@ -1,9 +1,9 @@
 """A citation is found through the module that defines the thing cited."""
 
 import re
-from pathlib import Path
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
