@@ -67,7 +67,7 @@ def foreign(prior_sd=0.1):
 def test_foreign_guides_need_a_prior_and_their_noise_is_no_weight() -> None:
     program = foreign()
     svi = SVI(program.model, program.guide, numpyro.optim.Adam(1e-6), Trace_ELBO())
-    params = svi.run(jax.random.key(0), 1, DATA.x, DATA.y, progress_bar=False).params
+    params = svi.get_params(svi.init(jax.random.key(0), DATA.x, DATA.y))
     params |= {n: jnp.zeros_like(v) + 1e-3 for n, v in params.items() if n.endswith("_loc")}
     with pytest.raises(ValueError, match=NEITHER):
         bp.bmr_prune(params)

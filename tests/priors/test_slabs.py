@@ -148,6 +148,7 @@ def test_a_sparsifier_that_needs_inclusion_is_refused_before_training(rng_key) -
         bp.fit_svi(rng_key, network(bp.priors.Flat()), DATA, num_steps=10, sparsifier=bp.methods.SVBNN(), every=5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", [bp.priors.DiracSlab(), bp.priors.GaussianSlab()])
 def test_gaussian_evidence_is_not_asked_of_a_spike_and_slab(prior, rng_key) -> None:
     with pytest.raises(TypeError, match=r"with methods\.SVBNN or methods\.SBNN"):

@@ -262,4 +262,4 @@ def test_a_checkpoint_of_before_there_were_checksums_is_read(tmp_path: Path) -> 
 def test_a_checkpoint_that_is_not_of_a_fit_is_told(tmp_path: Path, rng_key: jax.Array) -> None:
     Checkpoints(tmp_path).save(3, {"w": np.ones(2)}, {"note": "something else"})
     with pytest.raises(OSError, match=r"step_0000000003\.safetensors is no whole checkpoint .*it has no fingerprint, history"):
-        bp.fit_svi(rng_key, programs.small_bnn(), programs.classes(), num_steps=4, checkpoint=str(tmp_path))
+        bp.fit_svi(rng_key, programs.small_bnn(), programs.classes(), num_steps=4, batch_size=16, checkpoint=str(tmp_path))

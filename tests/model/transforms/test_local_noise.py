@@ -119,6 +119,7 @@ def drawn(tree):
     return jax.tree.map(lambda g: g.materialise(), tree, is_leaf=lambda leaf: isinstance(leaf, Gaussian))
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("name", DRAWN)
 def test_one_draw_where_noise_would_be_wrong(name) -> None:
     """Not a bit of it is noise: the net of the one draw, whatever the order in which it meets data and itself."""
