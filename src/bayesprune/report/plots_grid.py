@@ -81,7 +81,7 @@ def heat_maps(kernels: Mapping[str, ArrayLike]) -> Figure:
     parts = np.atleast_1d(fig.subfigures(1, len(kernels), squeeze=False)).ravel()
     for part, (method, kernel) in zip(parts, kernels.items(), strict=True):
         values = np.asarray(kernel)
-        first_layer_heatmap(values, values != 0, fig=part, max_features=25)
+        first_layer_heatmap(values, values != 0, fig=part, max_features=24)
         part.suptitle(f"{method}: {part.get_suptitle()}", fontsize=9)
     return fig
 
