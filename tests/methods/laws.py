@@ -9,6 +9,7 @@ import numpy as np
 from bayesprune.core.types import Evidence, Info, MeanField, Scaled, SparseState, SpikeSlab
 from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 from bayesprune.prune.needs import needs_of
 
 SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}
@@ -25,6 +26,7 @@ def kind_of(method: Any) -> type:
 LAWS = {
     LogNormalScale: lambda loc, scale: LogNormalScale(4.0 * (jnp.abs(loc) - 0.5), scale),
     GaussianScale: GaussianScale,
+    TruncatedLogNormalScale: lambda loc, scale: TruncatedLogNormalScale(20.0 * (jnp.abs(loc) - 1.0), scale),
 }
 
 

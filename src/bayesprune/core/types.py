@@ -49,7 +49,7 @@ class Scaled(MeanField):
     """A mean field whose weights share random scales: w = s w_hat, one s for all weights of a unit; ``unit`` is E s.
 
     ``law``: what the posterior says of the scales, one of the records of `bayesprune.posteriors` with arrays that broadcast to
-    ``loc``: `LogNormalScale`, `GaussianScale`. Each has the ``mean`` and the ``variance`` of s.
+    ``loc``: `LogNormalScale`, `GaussianScale`, `TruncatedLogNormalScale`. Each has the ``mean`` and the ``variance`` of s.
     """
 
     law: Any = None

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesprune.formulas import gaussian, log_normal, log_uniform
+from bayesprune.formulas import gaussian, log_normal, log_uniform, truncated_log_normal
 from bayesprune.model.improper import DrawnNormal, LogUniform
 from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergence, mixture_divergence
+from bayesprune.model.truncated_normal import TruncatedNormal
 
 
 class Elementwise(NamedTuple):
@@ -92,6 +93,13 @@ def _log_uniform(posterior: DrawnNormal, prior: LogUniform) -> jax.Array:
     return log_uniform.kl_divergence(posterior.loc, posterior.scale)
 
 
+def _uniform(posterior: TruncatedNormal, prior: dist.Uniform) -> jax.Array:
+    nats = truncated_log_normal.kl_uniform(posterior.loc, posterior.scale, posterior.low, posterior.high)
+    # Where the prior is wider than the posterior's support; a narrower one is refused by nobody, and its divergence infinite.
+    wider = jnp.log((prior.high - prior.low) / (posterior.high - posterior.low))
+    return jnp.where((posterior.low >= prior.low) & (posterior.high <= prior.high), nats + wider, jnp.inf)
+
+
 _CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
     (dist.Normal, dist.Normal): _normals,
     (dist.LogNormal, dist.LogNormal): _normals,  # a divergence does not change with the coordinates
@@ -99,6 +107,7 @@ _CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
     (dist.LogNormal, dist.InverseGamma): _inverse_gamma,
     (dist.LogNormal, dist.HalfCauchy): _half_cauchy,
     (DrawnNormal, LogUniform): _log_uniform,
+    (TruncatedNormal, dist.Uniform): _uniform,
     (GatedNormal, GatedNormal): dirac_divergence,
     (dist.Normal, TwoNormals): mixture_divergence,
 }

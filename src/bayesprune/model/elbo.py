@@ -3,7 +3,8 @@
   ELBO = E_q[ log p(y | w) ] - KL( q(w) || p(w) ),  KL summed over the alive weights.
 
 Closed forms: Gaussian against Gaussian, the two spike and slabs, (5.1) and (6.2), and log-normal scales against Gamma,
-inverse Gamma and half-Cauchy, (3.2) and (3.3); Gaussian scales against 1/|z|, (13.5).
+inverse Gamma and half-Cauchy, (3.2) and (3.3); Gaussian scales against 1/|z|,
+(13.5); truncated normals against the uniform, (18.1).
 
 A NumPyro `ELBO` object like any other: `numpyro.infer.SVI(model, guide, optim, MeanFieldELBO())` takes it.
 """

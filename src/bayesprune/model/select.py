@@ -40,6 +40,16 @@ def not_last(path: ParamPath, shape: tuple[int, ...]) -> bool:
     return not path.is_last
 
 
+def hidden_kernels(path: ParamPath, shape: tuple[int, ...]) -> bool:
+    """`kernels` of every layer but the last.
+
+    Example:
+        >>> hidden_kernels(ParamPath("a.kernel"), (3, 4)), hidden_kernels(ParamPath("z.kernel", is_last=True), (4, 2))
+        (True, False)
+    """
+    return kernels(path, shape) and not path.is_last
+
+
 def kernels(path: str, shape: tuple[int, ...]) -> bool:
     """Arrays of two or more dimensions: kernels; not biases, those of attention's heads included, and no tokens.
 

@@ -8,6 +8,7 @@ from bayesprune.priors.group_horseshoe import GroupHorseshoe
 from bayesprune.priors.group_normal_jeffreys import GroupNormalJeffreys
 from bayesprune.priors.horseshoe import Horseshoe
 from bayesprune.priors.scale_mixture import ScaleMixture
+from bayesprune.priors.unit_noise import UnitNoise
 
 __all__ = [
     "DiracSlab",
@@ -18,4 +19,5 @@ __all__ = [
     "GroupNormalJeffreys",
     "Horseshoe",
     "ScaleMixture",
+    "UnitNoise",
 ]

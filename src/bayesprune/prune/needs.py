@@ -13,6 +13,7 @@ from bayesprune.prune.scores import check_evidence
 _PRIORS = {
     "LogNormalScale": "priors.Horseshoe or priors.GroupHorseshoe",
     "GaussianScale": "priors.GroupNormalJeffreys",
+    "TruncatedLogNormalScale": "priors.UnitNoise",
 }
 
 
@@ -48,7 +49,8 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
     if needs.spread and not _has_spread(posterior):
         raise ValueError(
             f"{name} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to prune by: fit "
-            "with posterior='mean_field', or prune by methods.Magnitude, or by methods.SSVI, which is RigL on points."
+            "with posterior='mean_field', or prune by methods.Magnitude, or by methods.SSVI, which is RigL on points; a fit "
+            "with priors.UnitNoise, whose units alone have evidence, by methods.SBP or methods.BMRS."
         )
     if needs.evidence:
         check_evidence(posterior)

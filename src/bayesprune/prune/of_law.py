@@ -24,12 +24,23 @@ def alive(values: Real[Array, "..."], mask: Bool[Array, "..."]) -> Bool[Array, "
     return jnp.any(mask, axis=shared, keepdims=True)
 
 
-def cut(worth: Real[Array, "..."], least: Real[Array, ""] | float, mask: Bool[Array, "..."]) -> Bool[Array, "..."]:
-    """What stays of one array: units of at least ``least``, and the best one; NaN falls, the dead stay dead.
+def cut(worth: Real[Array, "..."], stays: Bool[Array, "..."], mask: Bool[Array, "..."]) -> Bool[Array, "..."]:
+    """What is alive of one array after a cut: units that are to stay, and that of highest worth; the dead stay dead.
 
-    >>> print(cut(jnp.array([[1.0, 2.0, 3.0]]), 2.5, jnp.ones((2, 3), bool)))
+    >>> print(cut(jnp.array([[1.0, 2.0, 3.0]]), jnp.array([[False, False, False]]), jnp.ones((2, 3), bool)))
     [[False False  True]
      [False False  True]]
     """
     best = jnp.max(worth, where=alive(worth, mask), initial=-jnp.inf)
-    return mask & ((worth >= least) | (worth == best))
+    return mask & (stays | (worth == best))
+
+
+def shared(values: Real[Array, "..."], mask: Bool[Array, "..."]) -> Real[Array, "..."]:
+    """Numbers of units, in equal parts over the living weights of each, which so add up to it.
+
+    >>> print(shared(jnp.array([[6.0]]), jnp.array([[True], [True], [False]]))[:2, 0])
+    [3. 3.]
+    """
+    axes = tuple(axis for axis, size in enumerate(values.shape) if size == 1)
+    count = jnp.sum(mask, axis=axes, keepdims=True)
+    return jnp.where(mask, values / jnp.maximum(count, 1), 0.0)

@@ -1,0 +1,111 @@
+"""Multiplicative log-normal noise for each unit: structured Bayesian pruning."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from bayesprune.core.types import MeanField, Scaled
+from bayesprune.model import select
+from bayesprune.model.families import Family
+from bayesprune.model.improper import FlatLine
+from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.noisy_points import NoisyPoints, check_noisy_points
+from bayesprune.model.prior import Moment
+from bayesprune.model.truncated_normal import TruncatedNormal
+from bayesprune.model.unit_axes import of_outputs
+from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
+
+REFERENCE = "neklyudov2017structured"
+HIGH, LARGEST_LOC, LOG_SCALES = 0.0, 5.0, (-9.0, 5.0)
+
+
+@dataclass(frozen=True)
+class UnitNoise:
+    """Weights are points, and each unit's output is multiplied by noise theta_i in (0, 1]; "SBP".
+
+      w_ij = theta_i w_hat_ij,  log theta_i uniform on [low, 0];   q(log theta_i) = N(mu_i, sigma_i²) on [low, 0], with (18.1)
+
+    Args:
+        low: the lower bound of log theta.
+
+    Units are the outputs of a kernel, neurons or channels, in all layers but the last; noise comes before the bias. One theta
+    is drawn for all rows and positions of a step. Start from a trained net: parameters of a fit with ``posterior="map"`` and
+    ``prunable=select.hidden_kernels`` go into ``init_params=``. mu is kept in [low, 5] and log sigma in [-9, 5] (the authors:
+    from -20, where theta is a point).
+
+    The weights have the improper prior p(w) = 1: there is no evidence of a weight (`bmr_prune` refuses), but one of a unit:
+    `methods.SBP` and `methods.BMRS` cut by it. Nothing can be drawn from the prior. ``estimator="local"`` has nothing to do,
+    and ``posterior="map"`` or a family of one's own other than `NoisyPoints` is refused. ``bp.predict`` averages over draws of
+    theta; the authors take E theta, which ``unit`` of a node is.
+
+    Sites: one per weight array (w_hat), and ``"<array>.log_theta"``. By default hidden kernels may be pruned, and nothing else.
+
+    Raises:
+        ValueError: ``low`` is not below 0.
+
+    Example:
+        >>> UnitNoise().low
+        -20.0
+
+    Source: Neklyudov, Molchanov, Ashukha & Vetrov (2017), section 3.
+    """
+
+    low: float = -20.0
+
+    prunable: ClassVar[Predicate] = staticmethod(select.hidden_kernels)
+
+    def __post_init__(self) -> None:
+        if not -math.inf < self.low < HIGH:
+            raise ValueError(f"low must be finite and below 0, got {self.low}: it bounds log theta, and theta is at most 1.")
+
+    @property
+    def family(self) -> NoisyPoints:
+        """Points, from N(0, 2/fan-in)."""
+        return NoisyPoints()
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        weights: dict[str, Any] = {}
+        for spec in layout:
+            if spec.bayesian:
+                weights[str(spec.path)] = numpyro.sample(str(spec.path), FlatLine().expand(spec.shape))
+                if _has_noise(spec):
+                    noise = dist.Uniform(self.low, HIGH).expand(of_outputs(spec))
+                    weights[str(spec.path)] *= jnp.exp(numpyro.sample(f"{spec.path}.log_theta", noise))
+        return weights
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model`: weights by points, noise by a truncated normal of log theta."""
+        check_noisy_points(family, "UnitNoise")
+        for spec in layout:
+            if not spec.bayesian:
+                continue
+            family.weight(spec)
+            if _has_noise(spec):
+                name, shape = f"{spec.path}.log_theta", of_outputs(spec)
+                loc = numpyro.param(f"{name}_loc", jnp.zeros(shape))
+                start = jnp.full(shape, family.init_scale)  # type: ignore[attr-defined]
+                scale = numpyro.param(f"{name}_scale", start, constraint=constraints.softplus_positive)
+                numpyro.sample(name, TruncatedNormal(*self._within(loc, scale), self.low, HIGH))
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """No prior scale, unit E theta, and the law of theta."""
+        if not _has_noise(spec):
+            return node
+        name = f"{spec.path}.log_theta"
+        law = TruncatedLogNormalScale(*self._within(moment.value(f"{name}_loc"), moment.value(f"{name}_scale")), self.low, HIGH)
+        return Scaled(node.loc, node.scale, None, law.mean(), law)
+
+    def _within(self, loc: Any, scale: Any) -> tuple[Any, Any]:
+        least, largest = map(math.exp, LOG_SCALES)
+        return jnp.clip(loc, self.low, LARGEST_LOC), jnp.clip(scale, least, largest)
+
+
+def _has_noise(spec: ParamSpec) -> bool:
+    """Whether the array is the kernel of a layer whose outputs are units."""
+    return bool(spec.inputs and spec.outputs) and not spec.path.is_last

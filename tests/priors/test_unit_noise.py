@@ -1,0 +1,94 @@
+"""Noise of units over points: its sites, what its nodes say, what is refused, and a fit that drops units."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from numpyro.handlers import seed, substitute, trace
+from tests.infer import programs
+
+import bayesprune as bp
+from bayesprune.core.types import Scaled
+from bayesprune.formulas import truncated_log_normal
+from bayesprune.model.families import MeanFieldFamily
+from bayesprune.model.layout import ParamPath, ParamSpec
+from bayesprune.model.noisy_points import NoisyPoints
+from bayesprune.model.prior import Moments
+
+CONV = ParamSpec(ParamPath("c.kernel"), (3, 3, 2, 5), jnp.float32, True, True, (2,), (3,), 18, 5)
+BIAS = ParamSpec(ParamPath("c.bias"), (5,), jnp.float32, True, False, (), (0,), 1, 5)
+LAST = ParamSpec(ParamPath("z.kernel", True), (5, 2), jnp.float32, True, False, (0,), (1,), 5, 2)
+LAYOUT, PRIOR = (CONV, BIAS, LAST), bp.priors.UnitNoise()
+
+
+def sites_of(fn, key):
+    return trace(seed(fn, key)).get_trace()
+
+
+def test_noise_multiplies_the_channels_of_hidden_kernels_alone(rng_key) -> None:
+    guide = sites_of(lambda: PRIOR.guide(LAYOUT, PRIOR.family), rng_key)
+    values = {n: s["value"] for n, s in guide.items() if s["type"] == "sample"}
+    assert set(values) == {"c.kernel", "c.kernel.log_theta", "c.bias", "z.kernel"}
+    values["c.kernel.log_theta"] = jnp.linspace(-3.0, 0.0, 5).reshape(1, 1, 1, 5)
+    weights = seed(substitute(lambda: PRIOR.model(LAYOUT), data=values), rng_key)()
+    np.testing.assert_allclose(weights["c.kernel"], np.exp(np.linspace(-3, 0, 5)) * values["c.kernel"], rtol=1e-6)
+    np.testing.assert_array_equal(weights["c.bias"], values["c.bias"])
+    np.testing.assert_array_equal(weights["z.kernel"], values["z.kernel"])
+
+
+def test_the_loss_without_data_is_18_1(rng_key) -> None:
+    """Points under a flat prior cost nothing; noise costs (18.1), mu and sigma kept in their bounds."""
+    guide = sites_of(lambda: PRIOR.guide(LAYOUT, PRIOR.family), rng_key)
+    params = {n: s["value"] for n, s in guide.items() if s["type"] == "param"}
+    params["c.kernel.log_theta_loc"] = jnp.array([9.0, 0.0, -4.0, -19.0, -30.0]).reshape(1, 1, 1, 5)
+    params["c.kernel.log_theta_scale"] = jnp.array([1.0, 0.1, 3.0, 1.0, 1.0]).reshape(1, 1, 1, 5)
+    loss = bp.MeanFieldELBO().loss(rng_key, params, lambda: PRIOR.model(LAYOUT), lambda: PRIOR.guide(LAYOUT, PRIOR.family))
+    exact = truncated_log_normal.kl_uniform(np.array([5.0, 0, -4, -19, -20]), np.array([1.0, 0.1, 3, 1, 1]), -20.0, 0.0)
+    np.testing.assert_allclose(loss, exact.sum(), rtol=1e-5)
+    node = PRIOR.node(PRIOR.family.posterior(params, LAYOUT)["c.kernel"], CONV, Moments(PRIOR.family, params))
+    assert isinstance(node, Scaled) and node.prior_scale is None and not np.any(node.scale)
+    np.testing.assert_allclose(node.unit, node.law.mean())
+    assert PRIOR.node(PRIOR.family.posterior(params, LAYOUT)["z.kernel"], LAST, Moments(PRIOR.family, params)).unit == 1.0
+
+
+@pytest.mark.parametrize("family", ["map", MeanFieldFamily()], ids=["map", "mean_field"])
+def test_other_families_are_refused(family, rng_key) -> None:
+    bnn = programs.small_bnn(prior=PRIOR, posterior=family)
+    with pytest.raises(ValueError, match=r"priors.UnitNoise has points for weights.*leave posterior= at 'mean_field'"):
+        bp.fit_svi(rng_key, bnn, programs.classes(), num_steps=1, progress=False)
+
+
+def test_refusals(rng_key) -> None:
+    with pytest.raises(ValueError, match="low must be finite and below 0"):
+        bp.priors.UnitNoise(low=1.0)
+    with pytest.raises(ValueError, match="init_spread must be 0"):
+        NoisyPoints(init_spread=0.1)
+    with pytest.raises(ValueError, match="FlatLine is an improper prior"):
+        seed(PRIOR.model, rng_key)(LAYOUT)
+
+
+@pytest.mark.slow
+def test_units_that_are_not_needed_are_cut(rng_key) -> None:
+    """From a trained net, as the authors have it: fit, cut by each rule, predict; evidence of weights is refused."""
+    data = programs.classes(rows=200)
+    points = programs.small_bnn(prior=bp.priors.Gaussian(), posterior="map", prunable=bp.select.hidden_kernels)
+    start = bp.fit_svi(rng_key, points, data, num_steps=300, progress=False)
+    bnn = programs.small_bnn(prior=PRIOR)
+    fit = bp.fit_svi(
+        rng_key, bnn, data, num_steps=3000, batch_size=50, progress=False, init_params=start.params, optimizer=optax.adam(1e-2)
+    )
+    assert set(bnn.read(fit.params)) == {"Dense_0.kernel", "Dense_1.kernel"}
+    for method in (bp.methods.SBP(), bp.methods.BMRS("uniform", p1=4)):
+        cut = bp.prune_once(fit.params, method, program=bnn)
+        for alive in cut.mask.values():
+            np.testing.assert_array_equal(np.asarray(alive).any(0), np.asarray(alive).all(0))
+        assert 0.1 < cut.info.density < 1.0
+        probs = bp.predict(rng_key, bnn, cut.params, data.x, mask=cut.mask, num_samples=20)
+        assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.9
+    with pytest.raises(ValueError, match=r"priors.UnitNoise, whose units alone have evidence"):
+        bp.bmr_prune(fit.params, program=bnn)
+    again = bp.fit_svi(
+        rng_key, bnn, data, num_steps=40, progress=False, estimator="local", sparsifier=bp.methods.SBP(), every=20,
+        init_params=fit.params,
+    )  # fmt: skip
+    assert again.history["prune/density"][-1] < 1.0 and np.isfinite(again.losses).all()
