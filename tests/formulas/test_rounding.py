@@ -12,9 +12,10 @@ def test_cost_16_5_is_the_divergence_of_the_rounded_posterior(float64) -> None:
     step, scale = 0.3, 0.17
 
     def divergence(offset):
-        term = lambda w: (
-            stats.norm.pdf(w, offset, scale) * (stats.norm.logpdf(w, offset, scale) - stats.norm.logpdf(w, 0.0, scale))
-        )
+        def term(w):
+            gain = stats.norm.logpdf(w, offset, scale) - stats.norm.logpdf(w, 0.0, scale)
+            return stats.norm.pdf(w, offset, scale) * gain
+
         return integrate.quad(term, -10 * scale, 10 * scale)[0]
 
     offsets, weight = np.polynomial.legendre.leggauss(4)

@@ -14,7 +14,7 @@ from bayesprune.report.inputs import ArrayLike, truth_values
 
 
 def bits_per_weight(
-    posterior: Mapping[str, MeanField], mask: Mapping[str, ArrayLike] | None = None, nats: float = 0.5
+    posterior: Mapping[str, Any], mask: Mapping[str, ArrayLike] | None = None, nats: float = 0.5
 ) -> dict[str, Any]:
     """How many bits each living weight needs, by the paper and by what rounding costs.
 
@@ -83,9 +83,7 @@ def _of_array(size: np.ndarray, variance: np.ndarray, nats: float, site: str) ->
     if not size.size:
         return {"paper": math.nan, "ours": math.nan, "step": math.nan, "num_alive": 0}
     if not np.all(variance > 0):
-        raise ValueError(
-            f"site {site!r} has living weights without spread, for which no number of bits is enough: fit a spread."
-        )
+        raise ValueError(f"site {site!r} has living weights without spread, and no number of bits is enough for a point.")
     largest = float(size.max())
     step = float(rounding.shared_step(nats, jnp.sqrt(variance)))
     paper = 1.0 + float(rounding.exponent_bits(largest)) + float(rounding.mantissa_bits(variance).mean())
