@@ -14,6 +14,7 @@ from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
+from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.svi import fit_svi
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
@@ -54,6 +55,7 @@ __all__ = [
     "Moment",
     "Program",
     "Pruned",
+    "Reduction",
     "Replicates",
     "SparseState",
     "SpikeSlab",
@@ -79,6 +81,7 @@ __all__ = [
     "prune_once",
     "prune_to_tolerance",
     "recalibrate",
+    "reduce_scales",
     "report",
     "schedules",
     "scores",

@@ -1,0 +1,96 @@
+"""Scales learned after the fact: the bound against quadrature, units of known importance, and refusals."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.handlers import seed, trace
+from scipy import special, stats
+
+import bayesprune as bp
+from bayesprune.core.types import Scaled
+from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from tests.infer import programs
+
+KERNEL, BIAS = "Dense_0.kernel", "Dense_0.bias"
+
+
+@dataclass(frozen=True)
+class OneScale:
+    """All weights share one scale, s ~ C+(0, 1): simple enough for a quadrature."""
+
+    def model(self, layout):
+        s = numpyro.sample("s", dist.HalfCauchy(1.0))
+        return {str(spec.path): s * numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape)) for spec in layout}
+
+    def guide(self, layout, family):
+        family.positive("s")
+        for spec in layout:
+            family.weight(spec)
+
+    def node(self, node, spec, moment):
+        return Scaled(node.loc, node.scale, 1.0, moment("s", 1.0), LogNormalScale(*moment.log("s")))
+
+
+def fitted(prior=None):
+    """A net whose first layer has three units that matter, and five that do not; a second layer of no interest."""
+    bnn = programs.small_bnn(prior=prior or bp.priors.Gaussian(0.5))
+    sites = trace(seed(bnn.guide, jax.random.key(0))).get_trace()
+    params = {n: s["value"] for n, s in sites.items() if s["type"] == "param"}
+    signal = jnp.where(jnp.arange(8) < 3, 0.8, 0.0)
+    noise = 0.05 * jax.random.normal(jax.random.key(1), (4, 8))
+    known = {f"{KERNEL}_auto_loc": signal + noise, f"{KERNEL}_auto_scale": jnp.full((4, 8), 0.1)}
+    known |= {f"{BIAS}_auto_loc": signal, f"{BIAS}_auto_scale": jnp.full(8, 0.1)}
+    return bnn, params | known
+
+
+def true_gain(nodes) -> float:
+    """log of E_p(s)[ exp sum dF(s) ] by the trapezoidal rule over log s, with dF from the densities themselves."""
+    loc, scale = (np.concatenate([np.ravel(getattr(n, f)) for n in nodes.values()]).astype(float) for f in ("loc", "scale"))
+    scale = np.minimum(scale, 1.0)
+    t = np.linspace(-9, 4, 4001)
+    s2 = np.exp(2 * t)[:, None]
+    # E_q[N(w; 0, s²)/N(w; 0, 1)]: a Gaussian integral of precision 1/scale² + 1/s² - 1.
+    precision = 1 / scale**2 + 1 / s2 - 1
+    gains = -0.5 * np.log(s2 * scale**2 * precision) - 0.5 * (loc**2 / scale**2) * (1 - 1 / (scale**2 * precision))
+    density = stats.halfcauchy.logpdf(np.exp(t)) + t
+    return float(special.logsumexp(gains.sum(1) + density) + np.log(t[1] - t[0]))
+
+
+@pytest.mark.slow
+def test_2_7_the_bound_is_below_the_evidence_and_near_it() -> None:
+    """(2.7): of one scale a log-normal is nearly the posterior: .1 nats, and five standard errors of the 150 draws."""
+    bnn, params = fitted()
+    reduction = bp.reduce_scales(jax.random.key(2), bnn, params, OneScale(), num_steps=1500)
+    exact, error = true_gain(bnn.read(params)), reduction.bounds[-150:].std() / np.sqrt(150)
+    assert exact - 0.1 - 5 * error < reduction.evidence_gained < exact + 5 * error and error < 0.1
+    assert reduction.bounds.shape == (1500,)
+
+
+@pytest.mark.slow
+def test_units_that_do_not_matter_shrink_and_are_cut() -> None:
+    """The horseshoe over a Gaussian fit: Shrinkage cuts the five, keeps the three, and evidence was gained."""
+    bnn, params = fitted()
+    reduction = bp.reduce_scales(jax.random.key(3), bnn, params, bp.priors.Horseshoe(), num_steps=1000)
+    pruned = bp.prune_once(reduction.posterior, bp.methods.Shrinkage())
+    np.testing.assert_array_equal(pruned.mask[KERNEL], np.broadcast_to(np.arange(8) < 3, (4, 8)))
+    np.testing.assert_array_equal(pruned.mask[BIAS], np.arange(8) < 3)
+    assert reduction.evidence_gained > 10
+    node, full = reduction.posterior[KERNEL], bnn.read(params)[KERNEL]
+    assert np.all(np.abs(node.loc) <= np.abs(full.loc) + 1e-6) and np.all(
+        np.asarray(node.scale) <= np.asarray(full.scale) + 1e-6
+    )
+    assert float(node.unit) == 0.5
+
+
+def test_refusals() -> None:
+    bnn, params = fitted()
+    with pytest.raises(TypeError, match=r"must give its weights scales, as priors.Horseshoe\(\) does"):
+        bp.reduce_scales(jax.random.key(0), bnn, params, bp.priors.Gaussian(), num_steps=2)
+    mixture = programs.small_bnn(prior=bp.priors.ScaleMixture())
+    with pytest.raises(ValueError, match="no fixed Gaussian prior"):
+        bp.reduce_scales(jax.random.key(0), mixture, params, bp.priors.Horseshoe(), num_steps=2)
