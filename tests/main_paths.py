@@ -96,6 +96,18 @@ def units(key) -> None:
     finish(key, bnn, done)
 
 
+def scales(prior, *methods) -> Callable[..., None]:
+    """Units by the law of their scales, on the way and once."""
+
+    def run(key) -> None:
+        bnn = net(prior)
+        for method in methods:
+            done = fit(key, bnn, sparsifier=method, every=2, estimator="local")
+            finish(key, bnn, bp.prune_once(done.params, method, program=bnn))
+
+    return run
+
+
 class Normed(nnx.Module):
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.first, self.norm, self.last = nnx.Linear(4, 5, rngs=rngs), nnx.LayerNorm(5, rngs=rngs), nnx.Linear(5, 3, rngs=rngs)
@@ -196,6 +208,10 @@ PATHS: dict[str, Callable[[jax.Array], None]] = {
     "ssvi active": ssvi("active"),
     "magnitude": magnitude,
     "units": units,
+    "horseshoe": scales(bp.priors.Horseshoe(), bp.methods.Shrinkage()),
+    "group horseshoe": scales(bp.priors.GroupHorseshoe(), bp.methods.WidestGap()),
+    "group normal-jeffreys": scales(bp.priors.GroupNormalJeffreys(), bp.methods.WidestGap()),
+    "unit noise": scales(bp.priors.UnitNoise(), bp.methods.SBP(), bp.methods.BMRS(), bp.methods.BMRS("uniform")),
     "other modules": other_modules,
     "program": program,
     "replicates": replicates,

@@ -42,5 +42,5 @@ def shared(values: Real[Array, "..."], mask: Bool[Array, "..."]) -> Real[Array, 
     [3. 3.]
     """
     axes = tuple(axis for axis, size in enumerate(values.shape) if size == 1)
-    count = jnp.sum(mask, axis=axes, keepdims=True)
-    return jnp.where(mask, values / jnp.maximum(count, 1), 0.0)
+    count = jnp.sum(mask, axis=axes, keepdims=True, dtype=values.dtype)
+    return jnp.where(mask, values / jnp.maximum(count, 1.0), 0.0)
