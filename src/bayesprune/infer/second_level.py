@@ -72,7 +72,7 @@ def reduce_scales(
     Example:
         >>> import bayesprune as bp, jax
         >>> bnn = bp.BNN(bp.nets.MLP((4,), 2), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
-        >>> data = bp.data.Dataset(jax.numpy.ones((8, 3)), jax.numpy.ones((8, 2)))
+        >>> data = bp.Dataset(jax.numpy.ones((8, 3)), jax.numpy.ones((8, 2)))
         >>> fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=2)
         >>> reduction = bp.reduce_scales(jax.random.key(1), bnn, fit.params, bp.priors.Horseshoe(), num_steps=5)
         >>> sorted(reduction.posterior)
