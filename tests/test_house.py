@@ -213,6 +213,7 @@ def test_importing_touches_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [

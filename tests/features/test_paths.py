@@ -55,6 +55,7 @@ def test_a_last_layer_that_is_never_pruned_may_be_missing():
     np.testing.assert_allclose(short.log_raw, whole.log_raw, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_all_kinds_of_posterior_read_alike():
     mask = {"a": np.random.default_rng(0).random((4, 3)) < 0.5, "b": np.array([[True], [False], [True]])}
     logits = {site: jnp.where(alive, 40.0, -200.0) for site, alive in mask.items()}

@@ -142,6 +142,7 @@ def test_gain_and_slopes_2_2_at_shrinkage_zero() -> None:
     assert (np.sign(got[~held]) == np.sign(exact[~held])).all() and (np.abs(got[~held]) > 1e37).all()
 
 
+@pytest.mark.slow
 def test_slopes_of_2_2_are_differences_of_the_integral(float64: None) -> None:
     """At priors that do not vanish: every slope of (2.2) against differences of the quadrature's."""
     gradient = jax.jit(jax.grad(gaussian.log_evidence_gain, argnums=tuple(range(6))))
@@ -162,6 +163,7 @@ def test_slopes_of_the_reduced_posterior_2_3_at_shrinkage_zero() -> None:
     np.testing.assert_allclose(np.stack(got, axis=1), np.broadcast_to(wanted, (len(SMALL), 3, 2)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_shrinkage_to_almost_nothing_is_removal(float64: None) -> None:
     loc, scale = jnp.asarray([0.0, 0.4, -1.0]), jnp.asarray([0.3, 0.1, 0.5])
     limit = gaussian.log_evidence_gain_of_shrinkage(loc, scale, 1e-8)

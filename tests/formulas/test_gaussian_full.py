@@ -72,6 +72,7 @@ def test_reduced_posterior_2_3_is_exact(kind: str, seed: int, double: bool, tole
     np.testing.assert_array_equal(got[1], got[1].T)
 
 
+@pytest.mark.slow
 def test_independent_weights_are_the_diagonal_case(float64: None) -> None:
     loc, scale = jnp.asarray([0.3, -1.0]), jnp.asarray([0.2, 0.6])
     prior, reduced = (jnp.asarray([0.1, 0.0]), jnp.asarray([1.0, 1.5])), (jnp.asarray([0.0, -0.5]), jnp.asarray([0.4, 1.0]))

@@ -22,6 +22,7 @@ def exact(log_alpha: float) -> float:
 GRID = np.linspace(-8.0, 8.0, 33)
 
 
+@pytest.mark.slow
 def test_the_fit_13_5_errs_by_what_is_said(float64) -> None:
     """(13.5): at most .0094 nats off, the largest error at log alpha = -3.5, slopes .014."""
     true = np.array([exact(a) for a in GRID])

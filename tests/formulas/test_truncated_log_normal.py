@@ -81,6 +81,7 @@ def test_ratio_and_evidence_disagree_both_ways(float64) -> None:
     assert none > 30 and gained > 5
 
 
+@pytest.mark.slow
 def test_single_precision_is_as_good_as_its_page_says() -> None:
     """Every value and slope finite; divergences to 5e-5 nats, ratios up to 50 to 1e-3 beside those in double precision."""
     with jax.enable_x64(True):
@@ -95,6 +96,7 @@ def test_single_precision_is_as_good_as_its_page_says() -> None:
     assert np.isfinite(slopes).all() and np.isfinite(divergence).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [(5.0, 1.0), (0.0, np.exp(-5.0)), (-10.0, 0.05), (-10.0, 5.0), (-25.0, 0.5), (5.0, 0.02)])
 def test_quantiles_are_scipys_with_slopes(law, float64) -> None:
     """Values, and the slopes in loc and scale by central differences of SciPy's."""

@@ -79,6 +79,7 @@ def test_statistics_are_numpys_over_the_pruned_network(name, rng_key) -> None:
     assert np.all(var[:3] < hidden.var(axis=0)[:3]) and np.all(var[:3] > 0.3 * hidden.var(axis=0)[:3])
 
 
+@pytest.mark.slow
 def test_the_statistics_alone_change_and_prediction_uses_them(rng_key) -> None:
     bnn, fit, _ = fitted("linen")
     before = jax.tree.map(np.array, fit.params)

@@ -39,6 +39,7 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
             np.testing.assert_allclose(fits.params[name][r], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
     for num_steps in (1, 7, 501):
         bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)

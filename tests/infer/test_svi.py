@@ -162,7 +162,7 @@ def test_a_loss_that_is_not_finite_ends_the_fit_and_keeps_the_last_finite_parame
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(caught.value.params))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["weight", "local"])
 def test_both_estimators_learn(estimator, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes(rows=300)
@@ -183,7 +183,7 @@ def test_map_fits_and_is_pruned_by_magnitude(rng_key) -> None:
     assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.85
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("sites", ["all", "loc"])
 def test_parameters_to_start_from_stay_the_callers(rng_key, sites) -> None:
     """The loop takes its own arrays' memory over, never that of what it was given."""

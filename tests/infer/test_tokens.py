@@ -26,6 +26,7 @@ REAL = of_tokens(bp.likelihoods.Normal(0.5), 2)
 BITS = of_tokens(bp.likelihoods.Bernoulli(), 1)
 
 
+@pytest.mark.slow
 def test_the_joint_density_sums_over_tokens() -> None:
     rng = np.random.default_rng(1)
     standard = {"kernel": rng.normal(size=(FEATURES, 2)), "bias": rng.normal(size=2)}

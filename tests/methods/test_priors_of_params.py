@@ -64,6 +64,7 @@ def foreign(prior_sd=0.1):
     return bp.Program(model, AutoNormal(model, init_scale=0.09))
 
 
+@pytest.mark.slow
 def test_foreign_guides_need_a_prior_and_their_noise_is_no_weight() -> None:
     program = foreign()
     svi = SVI(program.model, program.guide, numpyro.optim.Adam(1e-6), Trace_ELBO())

@@ -67,6 +67,7 @@ def test_it_drops_the_lowest_scores_and_wakes_the_largest_gradients(rng_key) -> 
     np.testing.assert_array_equal(np.flatnonzero(new), np.sort(np.concatenate([staying, waking])))
 
 
+@pytest.mark.slow
 def test_the_share_replaced_falls_with_a_cosine_and_ends(rng_key) -> None:
     """r_t = (0.3/2)(1 + cos(pi t/T_end)), T_end = 75 % of eight updates; no gradient is in the mask that falls."""
     rng = np.random.default_rng(1)

@@ -122,7 +122,7 @@ def test_particles_average(rng_key) -> None:
     assert 2.2 < one.var() / four.var() < 5.8
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("elbo", [MeanFieldELBO(noise=fixed), bp.LocalELBO()], ids=["weight", "local"])
 def test_dead_weights_have_no_divergence_no_effect_and_finite_gradients(elbo, rng_key) -> None:
     mask = {"w": jnp.array([True, False, True])}

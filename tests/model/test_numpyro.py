@@ -26,7 +26,7 @@ def small() -> bp.BNN:
     return bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "elbo", [Trace_ELBO(), TraceMeanField_ELBO(), MeanFieldELBO(), bp.LocalELBO()], ids=lambda e: type(e).__name__
 )

@@ -37,6 +37,7 @@ def test_at_correlation_zero_it_is_the_mean_field() -> None:
     np.testing.assert_allclose(loss(bnn, both | params), loss(plain, params), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_marginals_and_correlation_3_7_are_those_of_draws() -> None:
     """(3.7) by 20,000 draws of one array's guide: mean, sd and correlation with log tau, within five standard errors."""
     bnn, params = started(StructuredFamily(init_scale=0.5), rho=0.8)

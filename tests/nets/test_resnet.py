@@ -157,7 +157,7 @@ def test_group_norm_against_numpy(channels, groups) -> None:
     )
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["group", "frn"])
 def test_rows_do_not_see_one_another(norm) -> None:
     net = tiny(norm, stage_sizes=(1,))

@@ -107,6 +107,7 @@ def test_law_unit_and_prior_are_those_of_draws(prior) -> None:
     assert type(bias) is MeanField and bias.prior_scale == 1.0
 
 
+@pytest.mark.slow
 @first_fast
 @by_prior
 def test_the_divergence_16_1_is_of_scales_and_of_weights_apart(prior, rng_key) -> None:

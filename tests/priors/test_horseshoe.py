@@ -75,7 +75,7 @@ def test_the_guide_has_the_sites_of_the_model(family, form, rng_key) -> None:
     assert {n: s["fn"].shape() for n, s in model.items()} == {n: jnp.shape(s["value"]) for n, s in guide.items()}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_unit_and_law_are_those_of_draws(form) -> None:
     """unit = E gamma and the law of log(nu tau) against 20,000 draws of the guide, five standard errors."""

@@ -58,7 +58,7 @@ def test_a_fit_knows_its_rows_where_a_minibatch_does_not(rng_key) -> None:
     assert seen[-1] != 7
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gate", "estimator"), [("hard", "weight"), ("hard", "local"), ("inverse_cdf", "weight"), ("relaxed", "weight")]
 )

@@ -25,6 +25,7 @@ def sites_of(fn, key):
     return trace(seed(fn, key)).get_trace()
 
 
+@pytest.mark.slow
 def test_noise_multiplies_the_channels_of_hidden_kernels_alone(rng_key) -> None:
     guide = sites_of(lambda: PRIOR.guide(LAYOUT, PRIOR.family), rng_key)
     values = {n: s["value"] for n, s in guide.items() if s["type"] == "sample"}

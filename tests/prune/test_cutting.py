@@ -41,7 +41,7 @@ def test_every_score_goes_with_every_scope(score, scope) -> None:
     assert sum(a.sum() for a in none.values()) == (12 if scope == "unit" else 0), "what is in no unit stays"
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["global", "layer"])
 def test_the_named_methods_are_cases_of_it(scope) -> None:
     for name, method in (("magnitude", bp.methods.Magnitude), ("snr", bp.methods.SNR)):

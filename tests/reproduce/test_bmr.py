@@ -52,6 +52,7 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
     assert "| 1 of 2 |" in rows["lenet5", "bmr"]
 
 
+@pytest.mark.slow
 def test_figures_of_made_up_cells(tmp_path) -> None:
     for cell in FOUND:
         folder = tmp_path / "bmr" / cells.key(cell).replace(" ", ",")

@@ -42,6 +42,7 @@ def test_a_constant_column_is_never_selected_by_knockoffs():
     assert fitted.statistics_[2] == 0 and fitted.statistics_.shape == (7,)
 
 
+@pytest.mark.slow
 def test_another_rule_forgets_the_details_of_the_last():
     x, y = linear_rows()
     fitted = selector(rule="knockoff", level=0.4).fit(x, y)

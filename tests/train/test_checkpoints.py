@@ -237,6 +237,7 @@ def test_settings_are_compared_by_value_and_by_name() -> None:
         check_same_settings({"flag": True}, {"flag": 1}, "runs/a")
 
 
+@pytest.mark.slow
 def test_a_second_fit_in_a_folder_learns_of_the_first(tmp_path: Path, rng_key: jax.Array) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
 

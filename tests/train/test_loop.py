@@ -48,6 +48,7 @@ class Keys(Watch):
         return state._replace(memory=(jax.random.key_data(rng_key),)), super().step(rng_key, evidence, state)[1]
 
 
+@pytest.mark.slow
 def test_a_sparsifier_has_keys_of_its_own(rng_key) -> None:
     data, _ = programs.line()
     program = programs.linear_program()

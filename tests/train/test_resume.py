@@ -155,6 +155,7 @@ def test_a_hand_written_programs_numbers_are_told_by_its_step(tmp_path, rng_key)
         bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=4, checkpoint=str(tmp_path))
 
 
+@pytest.mark.slow
 def test_there_is_no_way_back(begun, rng_key) -> None:
     with pytest.raises(ValueError, match=r"num_steps=3, but .* holds the fit at step 4"):
         bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"num_steps": 3}))

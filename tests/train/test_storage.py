@@ -106,7 +106,7 @@ def test_nothing_that_lasts_is_longer_than_the_weights_that_are_alive(optimizer,
     assert sum(sizes) == arrays_per_site * (sum(counts.values()) + sum(whole))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("storage", "optimizer"), [("masked", "adam"), ("active", "two")])
 def test_exchanged_weights_begin_clean_and_the_others_go_on(optimizer, storage, rng_key) -> None:
     loop, carry, sparse, data = opened(storage, OPTIMIZERS[optimizer], rng_key)

@@ -24,7 +24,7 @@ class LeNet5(nn.Module):
     Example:
         >>> import jax
         >>> net = LeNet5(num_outputs=10)
-        >>> variables = net.init(jax.random.key(0), jax.numpy.zeros((1, 28, 28, 1)))
+        >>> variables = jax.eval_shape(net.init, jax.random.key(0), jax.numpy.zeros((1, 28, 28, 1)))
         >>> sum(x.size for x in jax.tree.leaves(variables))
         61706
 
