@@ -40,7 +40,9 @@ def reproduce(
     if study not in STUDIES:
         raise unknown_name("study", study, STUDIES)
     module = importlib.import_module(f"bayesprune.reproduce.{study}")
-    planned = module.grid(nets, methods, seeds, dataset=dataset, epochs=epochs, evals=evals, draws=draws)
+    planned = importlib.import_module(f"{module.__name__}_cells").grid(
+        nets, methods, seeds, dataset=dataset, epochs=epochs, evals=evals, draws=draws
+    )
     with alone_in(out):
         for number, cell in enumerate(planned, start=1):
             begin = time.perf_counter()

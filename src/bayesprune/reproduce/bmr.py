@@ -7,9 +7,6 @@ checkpoint. The test set is looked at after training and along the way, and deci
 """
 
 import io
-import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +17,12 @@ import optax
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
-from bayesprune.core.checks import unknown_name
 from bayesprune.report.connected import connected
+from bayesprune.reproduce.bmr_cells import CELLS, EPOCH, FIRST_LAYER, RATES, Cell
 from bayesprune.reproduce.bmr_published import PUBLISHED
 
-EPOCH, BATCH = 500, 128
-RATES = {"map": 1e-3, "flat": 5e-3, "tiered": 5e-3, "bmr": 1e-2}
-NETS = ("mlp", "lenet5", "vit", "mixer")
-DATASETS = ("fashion_mnist", "cifar10")
+BATCH = 128
 QUANTILES = 101  # of the weights of each array, for the paper's figure 3
-FIRST_LAYER = "first_layer.npy"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One fit. ``evals``: epochs between two evaluations on the way; ``draws``: posterior draws of each."""
-
-    net: str
-    method: str
-    seed: int
-    epochs: int = 50
-    dataset: str = "fashion_mnist"
-    evals: int = 5
-    draws: int = 10
-
-
-KEPT = ("map", "flat", "bmr")
-CELLS = (
-    *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
-    *(Cell("mlp", method, 0) for method in KEPT),
-)
-
-
-def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:
-    """Every combination. Raises `ValueError` for an unknown net, method or data set."""
-    nets, methods = tuple(nets), tuple(methods)
-    named = {"net": (nets, NETS), "method": (methods, RATES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
-    for kind, (chosen, known) in named.items():
-        for name in chosen:
-            if name not in known:
-                raise unknown_name(kind, name, known)
-    return tuple(Cell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))
 
 
 def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune import cells
 from bayesprune.report import plots, plots_grid
-from bayesprune.reproduce.bmr import EPOCH, FIRST_LAYER, Cell
+from bayesprune.reproduce.bmr_cells import EPOCH, FIRST_LAYER, Cell
 
 MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "nll": "NLL (nats)"}
 

@@ -1,0 +1,45 @@
+"""The cells of the BMR paper's comparison: what one fit is, and which there are."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from bayesprune.core.checks import unknown_name
+
+EPOCH = 500  # steps
+RATES = {"map": 1e-3, "flat": 5e-3, "tiered": 5e-3, "bmr": 1e-2}
+NETS = ("mlp", "lenet5", "vit", "mixer")
+DATASETS = ("fashion_mnist", "cifar10")
+FIRST_LAYER = "first_layer.npy"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit. ``evals``: epochs between two evaluations on the way; ``draws``: posterior draws of each."""
+
+    net: str
+    method: str
+    seed: int
+    epochs: int = 50
+    dataset: str = "fashion_mnist"
+    evals: int = 5
+    draws: int = 10
+
+
+KEPT = ("map", "flat", "bmr")
+CELLS = (
+    *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
+    *(Cell("mlp", method, 0) for method in KEPT),
+)
+
+
+def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:
+    """Every combination. Raises `ValueError` for an unknown net, method or data set."""
+    nets, methods = tuple(nets), tuple(methods)
+    named = {"net": (nets, NETS), "method": (methods, RATES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
+    for kind, (chosen, known) in named.items():
+        for name in chosen:
+            if name not in known:
+                raise unknown_name(kind, name, known)
+    return tuple(Cell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))
