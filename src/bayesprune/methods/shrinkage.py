@@ -29,7 +29,8 @@ class Shrinkage:
         delta: what counts as no scale, in units of the network's weights; used by "below".
 
     The best unit of every array stays; the dead stay dead. "factor" and "below" read the law of the units' scales, which fits
-    with `priors.Horseshoe` have: give ``program=bnn`` to `prune_once`. Without a density: how much goes is the posterior's say.
+    with `priors.Horseshoe` have: give ``program=bnn`` to `prune_once`. Weights with scales of their own (``local=``)
+    go one by one, by the product of theirs and the unit's. Without a density: how much goes is the posterior's say.
 
     Raises:
         ValueError: ``criterion`` is unknown, ``threshold`` is outside (0, 1], ``delta`` is not positive.
