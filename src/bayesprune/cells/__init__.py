@@ -1,10 +1,10 @@
 """One harness for all studies: cells of settings, a function that runs one, and a line of JSON for each that is finished."""
 
-from bayesprune.cells.command import main
+from bayesprune.cells.command import finish_all, main
 from bayesprune.cells.markdown import count, flat, mean_and_error, mean_and_range, mean_and_spread, table
 from bayesprune.cells.records import Record, append, read
 from bayesprune.cells.settings import change, key, select, settings, with_seeds
-from bayesprune.cells.study import Found, Study, finish, found, tables
+from bayesprune.cells.study import Found, Study, found, tables
 
 __all__ = [
     "Found",
@@ -13,7 +13,7 @@ __all__ = [
     "append",
     "change",
     "count",
-    "finish",
+    "finish_all",
     "flat",
     "found",
     "key",

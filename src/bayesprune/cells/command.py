@@ -64,12 +64,17 @@ def chosen(study: Study, arguments: argparse.Namespace) -> list[Cell]:
 
 
 def run(study: Study, cells: Sequence[Cell], out: Path) -> None:
-    """Run what is not there yet, one after the other, and show the tables."""
+    """Run what is not there yet, and show the tables."""
+    finish_all(study, cells, out, RUNS)
+    print(f"\nRecords: {out / study.name}.jsonl\n\n{tables(study, out)}")
+
+
+def finish_all(study: Study, cells: Sequence[Cell], out: Path, scratch: Path) -> None:
+    """Run what is not there yet, one after the other, and say so."""
     for number, cell in enumerate(cells, start=1):
         begin = time.perf_counter()
-        done = f"{time.perf_counter() - begin:.0f} s" if finish(study, cell, out, RUNS) else "there already"
+        done = f"{time.perf_counter() - begin:.0f} s" if finish(study, cell, out, scratch) else "there already"
         print(f"{time.strftime('%H:%M:%S')} {number} of {len(cells)}: {key(cell)}: {done}", flush=True)
-    print(f"\nRecords: {out / study.name}.jsonl\n\n{tables(study, out)}")
 
 
 def draw(study: Study, out: Path) -> None:

@@ -1,7 +1,6 @@
 """`bayesprune reproduce`: the comparisons of the papers, cell by cell."""
 
 import importlib
-import time
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -44,11 +43,7 @@ def reproduce(
         nets, methods, seeds, dataset=dataset, epochs=epochs, evals=evals, draws=draws
     )
     with alone_in(out):
-        for number, cell in enumerate(planned, start=1):
-            begin = time.perf_counter()
-            done = cells.finish(module.STUDY, cell, out, out)
-            seconds = f"{time.perf_counter() - begin:.0f} s" if done else "there already"
-            print(f"{number} of {len(planned)}: {cells.key(cell)}: {seconds}", flush=True)
+        cells.finish_all(module.STUDY, planned, out, out)
         found = cells.found(module.STUDY, out, planned)
         module.draw(found, out / study)
     print(f"\n{module.comparison(found, planned)}\n\nRecords: {out / study}.jsonl\nFigures: {out / study}")

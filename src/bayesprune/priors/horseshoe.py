@@ -15,6 +15,7 @@ from bayesprune.model import half_cauchy
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
+from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 
 REFERENCE = "piironen2017sparsity"
@@ -80,7 +81,7 @@ class Horseshoe:
             taus = {name: half_cauchy.sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
             precision = numpyro.sample(f"{layer}.precision", dist.Gamma(*slab)) if (slab := self._slab(specs[0])) else None
             for spec in specs:
-                scale = nu * jnp.reshape(taus[_tau(spec)], _sides(spec)) if taus else nu
+                scale = nu * jnp.reshape(taus[_tau(spec)], of_outputs(spec)) if taus else nu
                 if layer in self.local:
                     scale = scale * half_cauchy.sample(f"{spec.path}.lambda", spec.shape, self.form)
                 gamma = scale if precision is None else regularised.scale(scale, precision)
@@ -98,7 +99,7 @@ class Horseshoe:
                 if layer in self.local:
                     half_cauchy.guide(family, f"{spec.path}.lambda", spec.shape, self.form)
                 if taus:
-                    family.coupled(spec, jnp.reshape(taus[_tau(spec)], _sides(spec)))
+                    family.coupled(spec, jnp.reshape(taus[_tau(spec)], of_outputs(spec)))
                 else:
                     family.weight(spec)
 
@@ -113,7 +114,7 @@ class Horseshoe:
             unit = regularised.expected_scale(log_nu + local, jnp.hypot(nu_std, local_std), None)
             return replace(node, prior_scale=self.prior_scale, unit=unit)
         log_tau, tau_std = (
-            jnp.reshape(value, _sides(spec)) for value in half_cauchy.log_moments(moment, _tau(spec), self.form)
+            jnp.reshape(value, of_outputs(spec)) for value in half_cauchy.log_moments(moment, _tau(spec), self.form)
         )
         law = LogNormalScale(log_tau + local, jnp.hypot(tau_std, local_std), log_nu, nu_std)
         slab = moment.log(f"{spec.path.layer}.precision") if self._slab(spec) else None
@@ -146,13 +147,8 @@ class Horseshoe:
         return layers
 
 
-def _sides(spec: ParamSpec) -> tuple[int, ...]:
-    """The shape in which a number for each unit broadcasts to the array."""
-    return tuple(size if axis in spec.outputs else 1 for axis, size in enumerate(spec.shape))
-
-
 def _count(spec: ParamSpec) -> int:
-    return math.prod(_sides(spec))
+    return math.prod(of_outputs(spec))
 
 
 def _tau(spec: ParamSpec) -> str:
