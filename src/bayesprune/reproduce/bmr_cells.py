@@ -27,7 +27,7 @@ class Cell:
     draws: int = 10
 
 
-KEPT = ("map", "flat", "bmr")
+KEPT = ("map", "flat", "tiered", "bmr")
 CELLS = (
     *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
     *(Cell("mlp", method, 0) for method in KEPT),
