@@ -15,6 +15,7 @@ from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
 from bayesprune.infer.second_level import Reduction, reduce_scales
+from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
@@ -29,7 +30,7 @@ from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 from bayesprune.report.connected import connected
-from bayesprune.train import kernels
+from bayesprune.train import kernels, optimizers
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import InterruptedFit
 from bayesprune.train.result import FitResult, Moment
@@ -66,6 +67,7 @@ __all__ = [
     "evaluate",
     "features",
     "fit_replicates",
+    "fit_sgmcmc",
     "fit_svi",
     "kernels",
     "likelihoods",
@@ -73,6 +75,7 @@ __all__ = [
     "methods",
     "metrics",
     "nets",
+    "optimizers",
     "plots",
     "predict",
     "predict_draws",

@@ -1,12 +1,14 @@
 """The laws that every sparsifier obeys, as functions of one; tests run them over all methods that are found."""
 
+import math
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import Evidence, Info, MeanField, Scaled, SparseState, SpikeSlab
+from bayesprune.core.types import Evidence, Groups, Info, MeanField, Needs, Scaled, SparseState, SpikeSlab
 from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
@@ -28,6 +30,39 @@ LAWS = {
     GaussianScale: GaussianScale,
     TruncatedLogNormalScale: lambda loc, scale: TruncatedLogNormalScale(20.0 * (jnp.abs(loc) - 1.0), scale),
 }
+
+
+def _alone() -> Groups:
+    """Every weight a group of its own."""
+    first, members = 0, {}
+    for site, shape in SHAPES.items():
+        members[site] = np.arange(first, first := first + math.prod(shape)).reshape(shape)
+    return Groups(members, first)
+
+
+GROUPS = _alone()
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A method that reads groups, shown those in which every weight is alone, so that the laws on single weights hold."""
+
+    method: Any
+
+    @property
+    def needs(self) -> Needs:
+        return self.method.needs
+
+    def init(self, rng_key: jax.Array, posterior: Any) -> SparseState:
+        return self.method.init(rng_key, posterior)
+
+    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        return self.method.step(rng_key, evidence._replace(groups=GROUPS), state)
+
+
+def method_of(cls: type) -> Any:
+    """A method of its default knobs, shown groups where it reads such."""
+    return Grouped(cls()) if needs_of(cls()).groups else cls()
 
 
 def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:

@@ -12,7 +12,7 @@ from bayesprune.core import masks
 from bayesprune.core.types import Evidence, Info, Sparsifier
 from tests.methods import laws
 
-METHODS = [pytest.param(cls(), id=name) for name, cls in methods.find().items()]
+METHODS = [pytest.param(laws.method_of(cls), id=name) for name, cls in methods.find().items()]
 # Methods that promise an exact number of survivors.
 COUNTED = [pytest.param(cls, id=name) for name, cls in methods.find().items() if "density" in cls.__dataclass_fields__]
 every_method = pytest.mark.parametrize("method", METHODS)

@@ -155,3 +155,27 @@ class Halving:
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
         i = jnp.asarray(step) % self.num_batches + 1
         return self.num_batches * jnp.exp2(-jnp.asarray(i, float)) / (1.0 - 0.5**self.num_batches)
+
+
+@dataclass(frozen=True)
+class CyclicalCosine:
+    """From ``peak`` towards 0 by half a cosine, anew in each cycle: (peak/2) (1 + cos(pi (step mod period)/period)).
+
+    ``period``: steps of a cycle. A `ValueError` unless both are positive.
+
+    >>> cycles = CyclicalCosine(peak=0.2, period=10)
+    >>> print(cycles(0), cycles(5), cycles(10))
+    0.2 0.1 0.2
+
+    Source: Zhang et al. 2020, equation (1), without its first step's ceiling; Ke & Fan 2022.
+    """
+
+    peak: float
+    period: int
+
+    def __post_init__(self) -> None:
+        check_positive(self.peak, "peak")
+        check_integer(self.period, "period")
+
+    def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+        return 0.5 * self.peak * (1.0 + jnp.cos(jnp.pi * (jnp.asarray(step) % self.period) / self.period))

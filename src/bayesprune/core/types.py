@@ -89,8 +89,10 @@ class Needs(NamedTuple):
     posterior of points has none. ``gradient``: how the gradient in `Evidence` is to be taken. ``renewal``: it reactivates
     weights, and has a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, that says how those start.
     ``first_counts``: its first mask says how many weights are alive from then on; ``constant_counts``: in each array apart.
-    ``groups``: the name of the `Groups` in `Evidence`, "unit" or "per_output" (each array's outputs); "" for none.
+    ``groups``: the name of the `Groups` in `Evidence`, as `model.groups.groups` knows them; "" for none.
     ``law``: kind, or kinds as ``A | B``, of the law of the unit's scales, where it reads that of `Scaled` nodes; else None.
+    ``decay``: it sets the decay of single weights, and has a third method, ``precision(state) -> site -> array``, what each
+    weight's prior precision is to be beyond the model's, in the coordinates of loc; the kernel takes it by ``with_decay``.
     """
 
     node: type = MeanField | SpikeSlab  # type: ignore[assignment]
@@ -102,6 +104,7 @@ class Needs(NamedTuple):
     constant_counts: bool = False
     groups: str = ""
     law: Any = None
+    decay: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import check_bnn, predict, predict_draws
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
+from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
 
 
@@ -64,8 +65,9 @@ def scored(
     if isinstance(bnn.likelihood, Normal):
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         outputs = draws.shape[-1]
-        by_token = draws.reshape(num_samples, -1, outputs)
-        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(params)), None
+        by_token = draws.reshape(len(draws), -1, outputs)
+        of = spread_out(params, num_samples) if draws_of(params) else params
+        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(of)), None
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
         return metrics.classification_summary(mean, y), mean

@@ -10,7 +10,7 @@ import numpy as np
 from numpyro.handlers import trace
 
 from bayesprune.core.numbers import real_numbers
-from bayesprune.infer.predict import blocks_of, check_inputs, draw, rows_of
+from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
 
 
@@ -22,6 +22,7 @@ def log_density(
     None where the likelihood has no density of each row: it samples no "obs", or one for all rows together.
     """
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
+    params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
     pairs = list(zip(blocks_of(x), blocks_of(y), strict=True))
     if _shape(bnn, rng_key, params, mask, *pairs[0]) != pairs[0][0].shape[:2]:
@@ -29,9 +30,9 @@ def log_density(
     return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], len(x))
 
 
-def _draw(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    """log p(y | x, w) of one network drawn from the guide, chunk by chunk: (chunks, rows)."""
-    network, observe = draw(bnn, rng_key, params, mask, bnn.network, bnn.likelihood.observe)
+def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+    """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows)."""
+    network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
 
     def chunk(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
         site = trace(observe).get_trace(network(pair[0]), pair[1]).get("obs")
@@ -44,16 +45,16 @@ def _draw(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: jax.Array, y:
 
 
 def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: np.ndarray, y: np.ndarray) -> tuple[int, ...]:
-    return jax.eval_shape(functools.partial(_draw, bnn), rng_key, params, mask, x, y).shape
+    return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 
 @functools.lru_cache(maxsize=32)
 def _mean(bnn: BNN) -> Callable[..., jax.Array]:
     def mean(rng_key, params, mask, x, y, num_samples):  # type: ignore[no-untyped-def]
         def add(index, total):  # type: ignore[no-untyped-def]
-            return jnp.logaddexp(total, _draw(bnn, jax.random.fold_in(rng_key, index), params, mask, x, y))
+            return jnp.logaddexp(total, _draw(bnn, rng_key, index, params, mask, x, y))
 
-        first = _draw(bnn, jax.random.fold_in(rng_key, 0), params, mask, x, y)
+        first = _draw(bnn, rng_key, 0, params, mask, x, y)
         return jax.lax.fori_loop(1, num_samples, add, first) - jnp.log(num_samples)
 
     return jax.jit(mean)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
+from bayesprune.posteriors import samples
 
 # A chunk of rows goes through the network at once; a block of chunks is on the device at once. Larger chunks leave the cache:
 # for LeNet-5 on a CPU, 1,000 rows at once take more than twice the time of eight times 125.
@@ -37,7 +38,8 @@ def predict(
         params: NumPyro parameters, as in ``fit.params`` or ``pruned.params``.
         x: inputs, shape (rows, *input_shape).
         mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
-        num_samples: networks drawn.
+        num_samples: networks drawn. Of stored samples (`fit_sgmcmc`): how many are used, evenly over the chains; never more
+            than there are.
 
     Returns:
         Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y. Of a network with
@@ -58,6 +60,7 @@ def predict(
         True
     """
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    params, num_samples = networks(params, num_samples)
     blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in blocks_of(x)]
     return rows_of(blocks, len(x))
 
@@ -73,10 +76,11 @@ def predict_draws(
 ) -> np.ndarray:
     """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
-    Arguments and errors are those of `predict`. One output per row keeps its axis: (num_samples, rows, 1). Of outputs for every
-    token: (num_samples, rows, tokens, outputs).
+    Arguments and errors are those of `predict`; of stored samples there may be fewer. One output per row keeps its axis:
+    (num_samples, rows, 1). Of outputs for every token: (num_samples, rows, tokens, outputs).
     """
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    params, num_samples = networks(params, num_samples)
     blocks = list(blocks_of(x))
     draws = []
     for index in range(num_samples):
@@ -142,19 +146,36 @@ def rows_of(blocks: list[Any], num_rows: int) -> np.ndarray:
     return np.concatenate(flat)[:num_rows]
 
 
+class Networks(NamedTuple):
+    """Stored networks, name -> values along the first axis, in place of parameters that networks are drawn from."""
+
+    values: dict[str, Any]
+
+
+def networks(params: dict[str, Any], num_samples: int) -> tuple[Any, int]:
+    """What is drawn from, and how often: of stored samples, each that is asked for once, and no more than there are."""
+    if not samples.draws_of(params):
+        return params, num_samples
+    chosen = samples.spread_out(params, num_samples)
+    return Networks(chosen), int(jax.tree.leaves(chosen)[0].shape[0])
+
+
 def draw(
-    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], *parts: Callable[..., Any]
+    bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], *parts: Callable[..., Any]
 ) -> list[Callable[..., Any]]:
-    """Parts of the model (`BNN.network`, its likelihood) with one draw of the guide, and all of ``params``, filled in."""
-    guide_key, model_key = jax.random.split(rng_key)
+    """Parts of the model (`BNN.network`, its likelihood) with draw number ``index``, and all of ``params``, filled in."""
+    guide_key, model_key = jax.random.split(jax.random.fold_in(rng_key, index))
+    if isinstance(params, Networks):
+        values = jax.tree.map(lambda leaf: leaf[index], params.values)
+        return [substitute(seed(masked(part, mask), model_key), data=values) for part in parts]
     sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
     values = {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
     return [substitute(seed(masked(part, mask), model_key), data=params | values) for part in parts]
 
 
-def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], block: jax.Array) -> jax.Array:
-    """E[y | x, w] for one network drawn from the guide, chunk by chunk: (chunks, rows, ...)."""
-    (network,) = draw(bnn, rng_key, params, mask, bnn.network)
+def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: jax.Array) -> jax.Array:
+    """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
+    (network,) = draw(bnn, rng_key, index, params, mask, bnn.network)
     return jax.lax.map(lambda x: bnn.likelihood.mean(network(x)), block)
 
 
@@ -162,9 +183,9 @@ def draw_outputs(bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dic
 def _mean(bnn: BNN) -> Callable[..., jax.Array]:
     def mean(rng_key, params, mask, block, num_samples):  # type: ignore[no-untyped-def]
         def add(index, total):  # type: ignore[no-untyped-def]
-            return total + draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+            return total + draw_outputs(bnn, rng_key, index, params, mask, block)
 
-        shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, params, mask, block))
+        shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, 0, params, mask, block))
         return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples
 
     return jax.jit(by_one_thread(mean))
@@ -173,6 +194,6 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
 @functools.lru_cache(maxsize=32)
 def _draw(bnn: BNN) -> Callable[..., jax.Array]:
     def draw(rng_key, params, mask, block, index):  # type: ignore[no-untyped-def]
-        return draw_outputs(bnn, jax.random.fold_in(rng_key, index), params, mask, block)
+        return draw_outputs(bnn, rng_key, index, params, mask, block)
 
     return jax.jit(by_one_thread(draw))

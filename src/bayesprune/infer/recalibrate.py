@@ -14,6 +14,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, check_sites, draw
 from bayesprune.model.bnn import BNN, STATE
+from bayesprune.posteriors.samples import draws_of
 from bayesprune.train import batches as batching
 
 
@@ -62,6 +63,11 @@ def recalibrate(
     rng_key = check_key(rng_key)
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
+    if draws_of(params):
+        raise ValueError(
+            "params are stored samples, each with running statistics of its own from when it was taken: predict with them as "
+            "they are."
+        )
     if STATE not in params:
         raise ValueError(
             f"params hold no running statistics ({STATE!r}): the network keeps none, so that there is nothing to recalibrate; "
@@ -92,16 +98,16 @@ def _updates(
     reading, take = batching.start(order_key, x.shape[0]), jax.jit(batching.take, static_argnums=1)
     for number in range(num_batches):
         reading, rows = take(reading, batch_size)
-        yield functools.partial(_run(bnn), params, mask, jax.random.fold_in(run_key, number), x, rows)
+        yield functools.partial(_run(bnn), params, mask, run_key, number, x, rows)
 
 
 @functools.lru_cache(maxsize=32)
 def _run(bnn: BNN) -> Callable[..., Any]:
     def update(
-        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, x: jax.Array, rows: jax.Array, state: Any
+        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: int, x: jax.Array, rows: jax.Array, state: Any
     ) -> Any:
         # A copy: the network updates the dict that it is given in place.
-        (network,) = draw(bnn, rng_key, params | {STATE: dict(state)}, mask, bnn.network)
+        (network,) = draw(bnn, rng_key, number, params | {STATE: dict(state)}, mask, bnn.network)
         return trace(network).get_trace(x[rows], train=True)[STATE]["value"]
 
     return jax.jit(by_one_thread(update))

@@ -182,6 +182,6 @@ def _compiled(recipe: Recipe, example: Example) -> tuple[Callable[..., Any], Cal
 @functools.lru_cache(maxsize=32)
 def _predictor(bnn: BNN) -> Callable[..., jax.Array]:
     def draw(key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: jax.Array, index: jax.Array) -> jax.Array:
-        return draw_outputs(bnn, jax.random.fold_in(key, index), params, mask, x[None])[0]
+        return draw_outputs(bnn, key, index, params, mask, x[None])[0]
 
     return jax.jit(by_one_thread(jax.vmap(draw, in_axes=(0, 0, 0, 0, None))))

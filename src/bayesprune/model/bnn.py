@@ -1,5 +1,6 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -21,8 +22,10 @@ from bayesprune.model.groups import groups
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Moments, meaning
+from bayesprune.model.samples import READER
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
+from bayesprune.posteriors.samples import draws_of
 from bayesprune.structure import Graph, Units, read, units
 
 STATE = "net$state"
@@ -95,14 +98,24 @@ class BNN:
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
 
-        parts = (net, prior, likelihood, self.input_shape, self.family)
+        parts = (net, prior, likelihood, self.input_shape)
         self._key = (type(self), *map(same.key, parts), self.layout)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BNN) and self._key == other._key
+        return isinstance(other, BNN) and self._whole_key == other._whole_key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self._whole_key)
+
+    @property
+    def _whole_key(self) -> tuple[Any, ...]:
+        return (*self._key, same.key(self.family))
+
+    def under(self, family: Family) -> "BNN":
+        """The same network, prior and likelihood with another guide family; nothing is traced again."""
+        other = copy.copy(self)
+        other.family = family
+        return other
 
     def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
@@ -158,8 +171,9 @@ class BNN:
 
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
-        nodes = self.family.posterior(params, self.layout)
-        moment = Moments(self.family, params)
+        family = READER if draws_of(params) else self.family
+        nodes = family.posterior(params, self.layout)
+        moment = Moments(family, params)
         specs = {str(spec.path): spec for spec in self.layout}
         return {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
 

@@ -1,7 +1,8 @@
-"""Which prunable weights of a network belong together: its units, or the weights of each output of an array."""
+"""Which prunable weights of a network belong together: its units, or the weights of each output or input of an array."""
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,12 @@ from bayesprune.model.layout import ParamSpec
 
 @functools.lru_cache(maxsize=32)
 def groups(bnn: Any, name: str) -> Groups:
-    """The groups of a name, "unit" or "per_output", over the weights of ``bnn`` that may be pruned."""
-    known = {"unit": _units, "per_output": _outputs}
+    """The groups of a name over the weights of ``bnn`` that may be pruned.
+
+    "unit": what makes a unit. "per_output": the outputs of each array, numbered from 0 in every one. "per_input": weights of an
+    array that read one input; "per_slice": of arrays with positions those from one input to one output, else as "per_input".
+    """
+    known = {"unit": _units, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
     if name not in known:
         raise unknown_name("group", name, known)
     return known[name](bnn)
@@ -32,11 +37,33 @@ def _units(bnn: Any) -> Groups:
 
 def _outputs(bnn: Any) -> Groups:
     """The outputs of each array, by the axes that the graph says; an array that it does not follow is one output."""
-    return Groups({str(s.path): _along(s) for s in bnn.layout if s.prunable}, 0)
+    return Groups({str(s.path): _along(s, s.outputs) for s in bnn.layout if s.prunable}, 0)
 
 
-def _along(spec: ParamSpec) -> np.ndarray:
-    sides = [size if axis in spec.outputs else 1 for axis, size in enumerate(spec.shape)]
+def _inputs(bnn: Any) -> Groups:
+    return _in_a_row(bnn, lambda spec: spec.inputs)
+
+
+def _slices(bnn: Any) -> Groups:
+    has_positions = lambda spec: len(spec.inputs) + len(spec.outputs) < len(spec.shape)  # noqa: E731
+    return _in_a_row(bnn, lambda spec: (*spec.inputs, *spec.outputs) if has_positions(spec) else spec.inputs)
+
+
+def _in_a_row(bnn: Any, axes_of: Callable[[ParamSpec], tuple[int, ...]]) -> Groups:
+    """Groups along some axes of each array, numbered through all arrays; an array that reads nothing is in none."""
+    members, count = {}, 0
+    for spec in bnn.layout:
+        if not spec.prunable:
+            continue
+        axes = axes_of(spec) if spec.inputs else ()
+        ids = _along(spec, axes) + count if axes else np.full((1,) * len(spec.shape), -1, np.int32)
+        members[str(spec.path)] = ids
+        count += ids.size if axes else 0
+    return Groups(members, count)
+
+
+def _along(spec: ParamSpec, axes: tuple[int, ...]) -> np.ndarray:
+    sides = [size if axis in axes else 1 for axis, size in enumerate(spec.shape)]
     return np.arange(math.prod(sides), dtype=np.int32).reshape(sides)
 
 

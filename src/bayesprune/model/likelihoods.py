@@ -121,9 +121,16 @@ class Normal:
         if self.scale is None:
             family.positive("noise_precision")
 
-    def read_noise_scale(self, params: dict[str, Any]) -> float:
-        """The noise's standard deviation: ``scale``, or the posterior median of the learned one."""
-        return self.scale if self.scale is not None else float(np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"])))
+    def read_noise_scale(self, params: dict[str, Any]) -> Any:
+        """The noise's standard deviation: ``scale``, or the posterior median of the learned one.
+
+        Of networks, "noise_precision" (num_samples,): that of each, (num_samples, 1, 1).
+        """
+        if self.scale is not None:
+            return self.scale
+        if "noise_precision" in params:
+            return np.asarray(params["noise_precision"])[:, None, None] ** -0.5
+        return float(np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"])))
 
     def mean(self, outputs: Any) -> Any:
         return _squeeze(outputs)

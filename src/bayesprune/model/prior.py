@@ -22,11 +22,20 @@ class Moment(Protocol):
     def value(self, name: str) -> Any: ...
 
 
+@runtime_checkable
+class Reader(Protocol):
+    """What reads positive sites from parameters: a guide family, or `model.samples.StoredSamples`."""
+
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any: ...
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]: ...
+
+
 @dataclass(frozen=True)
 class Moments:
-    """The positive sites as a guide family reads them from parameters."""
+    """The positive sites as a guide family, or who else knows them, reads them from parameters."""
 
-    family: Family
+    family: Reader
     params: dict[str, Any]
 
     def __call__(self, name: str, power: float) -> Any:

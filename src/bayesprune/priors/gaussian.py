@@ -1,7 +1,7 @@
 """The fixed-scale Gaussian prior: Bayes by Backprop in its plainest form."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpyro
 import numpyro.distributions as dist
@@ -21,6 +21,8 @@ class Gaussian:
 
     Args:
         scale: standard deviation of every weight, in the weights' own units.
+        centred: the site is the weight itself, w ~ N(0, scale²): the same posterior in other coordinates, in which steps of an
+            optimiser or a sampler are the weight's own.
 
     Sites: one per weight array (w_hat). The posterior is written in w_hat's coordinates, where the prior is N(0, 1).
 
@@ -28,16 +30,25 @@ class Gaussian:
     """
 
     scale: float = 1.0
-
-    prior_scale: ClassVar[float] = 1.0
+    centred: bool = False
 
     def __post_init__(self) -> None:
         check_positive(self.scale, "scale")
 
+    @property
+    def prior_scale(self) -> float:
+        """The prior's standard deviation in the site's coordinates."""
+        return self.scale if self.centred else 1.0
+
+    @property
+    def unit(self) -> float:
+        """What one unit of the site is in the network."""
+        return 1.0 if self.centred else self.scale
+
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        standard = lambda spec: numpyro.sample(str(spec.path), dist.Normal(0.0, 1.0).expand(spec.shape))  # noqa: E731
-        return {str(spec.path): self.scale * standard(spec) for spec in layout if spec.bayesian}
+        site = lambda spec: numpyro.sample(str(spec.path), dist.Normal(0.0, self.prior_scale).expand(spec.shape))  # noqa: E731
+        return {str(spec.path): self.unit * site(spec) for spec in layout if spec.bayesian}
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
@@ -46,5 +57,5 @@ class Gaussian:
                 family.weight(spec)
 
     def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
-        """Prior N(0, 1), in units of ``scale``."""
-        return replace(node, prior_scale=self.prior_scale, unit=self.scale)
+        """Prior N(0, prior_scale²), in units of ``unit``."""
+        return replace(node, prior_scale=self.prior_scale, unit=self.unit)

@@ -21,12 +21,13 @@ from bayesprune.train.watch import Watch
 
 
 class Periods(NamedTuple):
-    """When things happen, in steps; 0 = never."""
+    """When things happen, in steps; 0 = never. ``stops``: single steps beside those, after which callbacks are called."""
 
     num_steps: int
     every: int
     eval_every: int
     checkpoint_every: int
+    stops: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, num_steps: int, epoch: int, **wanted: tuple[bool, int | None]) -> "Periods":
@@ -39,7 +40,7 @@ class Periods(NamedTuple):
     def next_stop(self, step: int) -> int:
         """The next step after ``step`` at which something other than training happens."""
         periods = [p for p in (self.every, self.eval_every, self.checkpoint_every) if p]
-        return min([self.num_steps, *((step // p + 1) * p for p in periods)])
+        return min([self.num_steps, *((step // p + 1) * p for p in periods), *(s for s in self.stops if s > step)])
 
     def due(self, name: str, step: int) -> bool:
         period = getattr(self, name)
@@ -108,7 +109,8 @@ class Training:
         old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
         sparse, info = self.loop.prune(standing.carry, self.data, standing.sparse, self.known, planned)
         record.add_info(step, info)
-        return standing._replace(carry=self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse=sparse)
+        carry = self.loop.weigh(self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse)
+        return standing._replace(carry=carry, sparse=sparse)
 
     def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
         carry, sparse = standing.carry, standing.sparse

@@ -19,7 +19,7 @@ from bayesprune.train import batches as batching
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.remat import products_only
-from bayesprune.train.renewal import renew
+from bayesprune.train.renewal import renew, weigh
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.storage import MASKED, Storage
 
@@ -205,6 +205,7 @@ class Compiled(NamedTuple):
     whole: Callable[..., tuple[dict[str, Any], dict[str, Any]]]
     prune: Callable[..., tuple[SparseState, Info]]
     renew: Callable[..., Carry]
+    weigh: Callable[..., Carry]
     constrain: Callable[[dict[str, Any]], dict[str, Any]]
     unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
     storage: Storage
@@ -223,6 +224,7 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         renew=jax.jit(by_one_thread(functools.partial(renew, recipe, loop.sites)))
         if needs_of(recipe.sparsifier).renewal
         else lambda carry, old, new, known: carry,
+        weigh=jax.jit(functools.partial(weigh, recipe)) if needs_of(recipe.sparsifier).decay else lambda carry, sparse: carry,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,

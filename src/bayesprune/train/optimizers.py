@@ -1,11 +1,13 @@
 """Optimisers by name; rate and decay of SGD are meant for the network's own weights, whatever the posterior is written in."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import optax
 
 from bayesprune.core.checks import check_not_negative, check_positive, unknown_name
+from bayesprune.train.kernels.sghmc_spl import SGHMCSPL
 
 MOMENTUM = 0.9
 ADAPTIVE = {"adabelief": optax.scale_by_belief, "adam": optax.scale_by_adam}
@@ -65,3 +67,40 @@ def _kind(name: str) -> str:
     if name.endswith(("_auto_loc", "_dense_loc", "_map_loc")):
         return "loc"
     return "spread" if name.endswith(("_scale", "_log_loc", "_logit")) else "plain"
+
+
+class SPLMoves(NamedTuple):
+    """``rng_key``: of all noise; step k has the k-th key that is folded in. ``inner``: the kernel's state."""
+
+    rng_key: jax.Array
+    inner: Any
+
+
+def sghmc_spl(rng_key: jax.Array, **knobs: Any) -> optax.GradientTransformation:
+    """`kernels.SGHMCSPL` for any optax loop: the updates tau m of (7.1) to (7.3), with the noise's key in the state.
+
+    ``knobs``: those of the kernel, num_rows among them, and num_steps where there are cycles. Gradients are of the loss per
+    row. `ValueError` for an update without parameters.
+
+    >>> import jax.numpy as jnp
+    >>> moves = sghmc_spl(jax.random.key(0), num_rows=100, num_cycles=0)
+    >>> updates, state = moves.update({"w": jnp.ones(2)}, moves.init({"w": jnp.zeros(2)}), {"w": jnp.zeros(2)})
+    >>> updates["w"].shape
+    (2,)
+    """
+    kernel = SGHMCSPL(**knobs)
+
+    def update(gradient: Any, state: SPLMoves, params: Any = None) -> tuple[Any, SPLMoves]:
+        if params is None:
+            raise ValueError("sghmc_spl needs the parameters: call update(gradient, state, params).")
+        key = jax.random.fold_in(state.rng_key, state.inner.step)
+        flat, structure = jax.tree.flatten(params)
+        named = lambda leaves: {f"{number:06d}": leaf for number, leaf in enumerate(leaves)}  # noqa: E731
+        new, inner = kernel.step(key, named(jax.tree.leaves(gradient)), named(flat), state.inner)
+        changes = [new[name] - leaf for name, leaf in named(flat).items()]
+        return jax.tree.unflatten(structure, changes), SPLMoves(state.rng_key, inner)
+
+    def init(params: Any) -> SPLMoves:
+        return SPLMoves(rng_key, kernel.init({f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(params))}))
+
+    return optax.GradientTransformation(init, update)

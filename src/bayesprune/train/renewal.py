@@ -44,6 +44,22 @@ def _moved(kernel: Kernel, state: Any, params: dict[str, Any], moves: dict[str, 
     return kernel.with_moments(state, moved)
 
 
+def weigh(recipe: Any, carry: Any, sparse: Any) -> Any:
+    """The state of a fit whose kernel has taken over each weight's decay from what the sparsifier's state says of it."""
+    precision = recipe.sparsifier.precision(sparse)
+    by_name = {name: precision[site] for name, site in stems(carry.params, precision).items()}
+    return carry._replace(opt_state=recipe.kernel.with_decay(carry.opt_state, by_name))
+
+
+def check_decay(kernel: Kernel, sparsifier: Any) -> None:
+    """Refuse a kernel without decays for single weights where the sparsifier sets them."""
+    if not hasattr(kernel, "with_decay"):
+        raise ValueError(
+            f"{type(sparsifier).__name__} sets the decay of single weights, and {type(kernel).__name__} has none: sample by "
+            "bp.fit_sgmcmc(..., kernel=bp.kernels.SGHMCSPL())."
+        )
+
+
 def check_moments(kernel: Kernel, params: dict[str, Any]) -> None:
     """Refuse a kernel with arrays of numbers that belong to no parameter: they cannot follow an exchange of weights."""
     state, moments = jax.eval_shape(lambda p: (state := kernel.init(p), kernel.moments(state)), params)

@@ -41,7 +41,10 @@ def run(
 ) -> FitResult:
     """Train as ``recipe`` and ``periods`` have it, under the eyes of ``watch``; arguments as `fit_svi` has checked them."""
     num_steps, example = periods.num_steps, Example.of(data)
-    decisive = {"data": data, "every": periods.every, "eval_every": periods.eval_every} | given._asdict() | watch.decisive()
+    stops = {"stops": periods.stops} if periods.stops else {}
+    decisive = (
+        stops | {"data": data, "every": periods.every, "eval_every": periods.eval_every} | given._asdict() | watch.decisive()
+    )
     checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
     loop, carry, sparse, known = start(recipe, rng_key, data, *given)
     checkpoints = checkpoints.of_traces(

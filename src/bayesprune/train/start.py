@@ -16,7 +16,7 @@ from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.needs import check_needs, needs_of
 from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
-from bayesprune.train.renewal import check_moments
+from bayesprune.train.renewal import check_decay, check_moments
 from bayesprune.train.result import KeepAll
 from bayesprune.train.sites import Example, Sites
 from bayesprune.train.storage import make_storage
@@ -132,6 +132,8 @@ def start_storage(
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
     if needs_of(recipe.sparsifier).renewal:
         check_moments(recipe.kernel, carry.params)
+    if needs_of(recipe.sparsifier).decay:
+        check_decay(recipe.kernel, recipe.sparsifier)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse

@@ -1,0 +1,245 @@
+"""SGHMC-SPL: the simulations E1 to E3 with known inputs, and LeNet-5 beside a dense ensemble.
+
+    python benchmarks/reproduce_sghmc.py run                                # what is not in runs/sghmc.jsonl yet
+    python benchmarks/reproduce_sghmc.py run --only data=e1 --seeds 0 1     # one simulation, two seeds
+    python benchmarks/reproduce_sghmc.py table                              # from the results kept here
+
+Simulations: the authors' settings (decays, thresholds, 50 epochs of warm-up, six cycles, Temp = n^(-1/2), batches of 1,024;
+loss: the mean square, so that the noise counts as half of what it is), groups are the inputs of every layer, weights start
+as PyTorch's do. "switch" is the released rule, "em" (7.4) and (7.5) with the same threshold of cutting, "em_alone" cuts
+where p < 1/2 and has no threshold set by hand. 30 networks of the last three cycles predict; the inputs and zeros are those
+of the last step.
+
+LeNet-5 (tanh, the BMR paper's): 50 epochs of 500 steps of 128 rows, all training images. "switch", "em": C² = .5, four
+cycles, ten warm-up epochs, slab N(0, 1) in the units of He's start, ratio 20, thresholds .02 (soft) and .005 (hard) on
+slices and inputs, chosen on Fashion-MNIST's training loss; 20 networks of the last two cycles. "ensemble": five MAP fits of
+a fifth of the steps each, AdaBelief 1e-3, so that both cost as much. The test set decides nothing.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import numpy as np
+import optax
+
+import bayesprune as bp
+from bayesprune import cells
+from bayesprune.model.families import MapFamily
+
+HARD, SPIKE, WARM_UP, CYCLES = 1e-3, 1e-2, 50, 6
+TORCH = MapFamily(init_loc="he", unit=math.sqrt(6.0))  # U(-1/sqrt(fan-in), 1/sqrt(fan-in)) has this spread
+
+
+class Setting(NamedTuple):
+    """Of a simulation: hidden layers, wd1, the soft threshold, C² at a cycle's start, epochs; and what the authors have."""
+
+    hidden: tuple[int, ...]
+    slab: float
+    soft: float
+    squared_step: float
+    epochs: int
+    inputs: int
+    published: str
+
+
+SIMULATIONS = {
+    "e1": Setting((5, 3), 2e-4, 1e-2, 0.01, 3000, 5, "x1..x5, 98.97 %, MSE 1.11 to 1.18; 19 min"),
+    "e2": Setting((6, 4, 3), 5e-4, 1e-2, 0.01, 6000, 5, "x1..x5, 99.31 %, MSE 2.49"),
+    "e3": Setting((6, 4, 3), 5e-4, 2e-2, 0.1, 3000, 4, "x1..x4, 98.8 %, 95 to 96 %; 14 min"),
+}
+STEPS, BATCH, MEMBERS = 25_000, 128, 5
+
+
+@dataclass(frozen=True)
+class Cell:
+    data: str
+    rule: str = "switch"
+    seed: int = 0
+
+
+CELLS = (
+    *(Cell(data, "switch", seed) for data in ("e1", "e3") for seed in range(10)),
+    *(Cell("e2", "switch", seed) for seed in range(3)),
+    *(Cell(data, rule) for data in ("e1", "e3") for rule in ("em", "em_alone")),
+    *(Cell("fashion_mnist", rule, seed) for seed in range(3) for rule in ("switch", "ensemble")),
+    *(Cell("fashion_mnist", "em"), Cell("mnist", "switch"), Cell("mnist", "ensemble")),
+)
+
+
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """One chain, or one ensemble."""
+    if cell.data in SIMULATIONS:
+        return _simulate(cell, folder)
+    pad = 32
+    train, test = bp.data.load(cell.data, pad=pad)
+    return (_ensemble if cell.rule == "ensemble" else _chain)(cell, folder, train, test)
+
+
+def rule(name: str, **settings: Any) -> bp.methods.SGHMCSPL:
+    """The method of a cell's rule."""
+    if name == "em_alone":
+        settings["hard"] = None
+    return bp.methods.SGHMCSPL("switch" if name == "switch" else "em", **settings)
+
+
+def _simulate(cell: Cell, folder: Path) -> cells.Record:
+    setting = SIMULATIONS[cell.data]
+    simulated = bp.data.simulate(f"simulation_{cell.data}", seed=cell.seed)
+    rows = len(simulated.train.y)
+    noise = bp.likelihoods.Normal(math.sqrt(0.5))  # the loss is the mean square
+    bnn = bp.BNN(
+        bp.nets.MLP(setting.hidden, 1, activation=nn.relu),
+        prior=bp.priors.Gaussian(1.0 / math.sqrt(rows * setting.slab), centred=True),
+        likelihood=bp.likelihoods.Bernoulli() if cell.data == "e3" else noise,
+        input_shape=simulated.train.x.shape[1:],
+        prunable=bp.select.kernels,
+        posterior=TORCH,
+    )
+    num_steps, begin = setting.epochs * math.ceil(rows / 1024), time.perf_counter()
+    fit = bp.fit_sgmcmc(
+        jax.random.key(cell.seed),
+        bnn,
+        simulated.train,
+        num_steps=num_steps,
+        batch_size=1024,
+        kernel=bp.kernels.SGHMCSPL(step_size=setting.squared_step, num_cycles=CYCLES),
+        sparsifier=rule(cell.rule, ratio=SPIKE / setting.slab, soft=setting.soft, hard=HARD, warm_up=WARM_UP),
+        num_samples=30,
+        burn_in=num_steps // 2,
+        checkpoint=folder / "checkpoints",
+        checkpoint_every=5000,
+        progress=False,
+    )
+    seconds = time.perf_counter() - begin
+    chosen = np.flatnonzero(np.asarray(fit.mask["Dense_0.kernel"]).any(1))
+    figures = bp.evaluate(jax.random.key(1), bnn, fit.params, simulated.test)
+    score = 100 * figures["accuracy"] if "accuracy" in figures else figures["rmse"] ** 2
+    return {
+        "inputs": chosen.tolist(),
+        "exact": bool(np.array_equal(chosen, np.arange(setting.inputs))),
+        "zeros": 100 * (1 - float(fit.history["prune/density"][-1])),
+        "score": score,
+        "training_seconds": seconds,
+        "tau": _tau(fit),
+    }
+
+
+def _tau(fit: Any) -> float:
+    """The mean of tau = sigmoid(rho) over the weights at the last step."""
+    rho = np.concatenate([np.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(fit.state.optim_state[1][1].rho)])
+    return float(np.mean(1 / (1 + np.exp(-rho))))
+
+
+def _lenet(train: bp.Dataset, **settings: Any) -> bp.BNN:
+    return bp.BNN(
+        bp.nets.LeNet5(num_outputs=10),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=train.x.shape[1:],
+        **settings,
+    )
+
+
+def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+    bnn = _lenet(
+        train,
+        prior=bp.priors.Gaussian(1.0, centred=True),
+        prunable=bp.select.hidden_kernels,
+        posterior=MapFamily(init_loc="he"),
+    )
+    begin = time.perf_counter()
+    fit = bp.fit_sgmcmc(
+        jax.random.key(cell.seed),
+        bnn,
+        train,
+        num_steps=STEPS,
+        batch_size=BATCH,
+        kernel=bp.kernels.SGHMCSPL(step_size=0.5, num_cycles=4),
+        sparsifier=rule(cell.rule, ratio=20.0, soft=0.02, hard=0.005, scope="per_slice", warm_up=10),
+        every=500,
+        num_samples=20,
+        burn_in=STEPS // 2,
+        eval_data=test,
+        eval_every=2500,
+        checkpoint=folder / "checkpoints",
+        checkpoint_every=2500,
+        progress=False,
+    )
+    seconds = time.perf_counter() - begin
+    figures = bp.evaluate(jax.random.key(1), bnn, fit.params, test)
+    used = sum(int(np.sum(alive)) for alive in bp.connected(bnn, fit.mask).values())
+    return {
+        **figures,
+        "pruned": 1 - float(fit.history["prune/density"][-1]),
+        "pruned_in_all": 1 - sum(int(m.sum()) for m in fit.mask.values()) / sum(m.size for m in fit.mask.values()),
+        "in_use": used / sum(m.size for m in fit.mask.values()),
+        "training_seconds": seconds,
+        "tau": _tau(fit),
+    }
+
+
+def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+    bnn = _lenet(train, prior=bp.priors.Gaussian(1.0), posterior=MapFamily(init_loc="he"))
+    probs, begin = np.zeros((len(test.y), 10)), time.perf_counter()
+    for member in range(MEMBERS):
+        fit = bp.fit_svi(
+            jax.random.fold_in(jax.random.key(cell.seed), member),
+            bnn,
+            train,
+            num_steps=STEPS // MEMBERS,
+            batch_size=BATCH,
+            optimizer=optax.adabelief(1e-3),
+            checkpoint=folder / f"member_{member}",
+            progress=False,
+        )
+        probs += bp.predict(jax.random.key(1), bnn, fit.params, test.x, num_samples=1) / MEMBERS
+    seconds = time.perf_counter() - begin
+    return {**bp.metrics.classification_summary(probs, np.asarray(test.y)), "pruned": 0.0, "training_seconds": seconds}
+
+
+def simulations(found: cells.Found) -> str:
+    """Inputs, zeros and test scores by simulation and rule."""
+    head = ["data", "rule", "seeds", "exact inputs", "zeros %", "MSE, or accuracy %", "minutes", "tau", "authors"]
+    rows = []
+    for data, name in dict.fromkeys((cell.data, cell.rule) for cell in CELLS if cell.data in SIMULATIONS):
+        planned = [cell for cell in CELLS if (cell.data, cell.rule) == (data, name)]
+        have = [found[cell] for cell in planned if cell in found]
+        values = lambda key, of=have, scale=1.0: cells.mean_and_range([record[key] / scale for record in of])  # noqa: E731
+        rows.append(
+            [
+                data,
+                name,
+                cells.count(have, planned),
+                f"{sum(record['exact'] for record in have)} of {len(have)}",
+                values("zeros"),
+                values("score"),
+                values("training_seconds", scale=60.0),
+                values("tau"),
+                SIMULATIONS[data].published,
+            ]
+        )
+    return cells.table(head, rows, "lllrllll" + "l")
+
+
+def images(found: cells.Found) -> str:
+    """Accuracy, calibration and sparsity of LeNet-5 by data set and rule."""
+    names = ("accuracy", "nll", "ece", "ece_quantile", "calibration_marginal")
+    rows = []
+    for data, name in dict.fromkeys((cell.data, cell.rule) for cell in CELLS if cell.data not in SIMULATIONS):
+        planned = [cell for cell in CELLS if (cell.data, cell.rule) == (data, name)]
+        have = [found[cell] for cell in planned if cell in found]
+        values = [cells.mean_and_spread([record[key] for record in have]) for key in names]
+        shares = ", ".join(f"{record['pruned']:.3f}" for record in have) or "-"
+        minutes = cells.mean_and_spread([record["training_seconds"] / 60 for record in have])
+        rows.append([data, name, cells.count(have, planned), *values, shares, minutes])
+    return cells.table(["data", "rule", "seeds", *names, "pruned, by seed", "minutes"], rows, "lll" + "l" * 7)
+
+
+STUDY = cells.Study("sghmc", CELLS, run, {"simulations": simulations, "images": images})
+
+if __name__ == "__main__":
+    cells.main(STUDY)

@@ -1,0 +1,74 @@
+"""The update of SGHMC-SPL, array by array: a variational step that keeps one sample in place of loc and scale."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Knobs(NamedTuple):
+    """``temperature``: of (7.1) and (7.2). ``num_rows``: n. ``momentum``: beta_1. ``push``: beta_2. ``rate``: eta, of rho."""
+
+    temperature: float
+    num_rows: int
+    momentum: float = 0.1
+    push: float = 1.0
+    rate: float = 0.1
+
+
+class Moved(NamedTuple):
+    """What one array has beside the sample itself: rho, the momentum m, the last noise e."""
+
+    rho: Any
+    momentum: Any
+    noise: Any
+
+
+def spread(rho: Any) -> jax.Array:
+    """tau = sigmoid(rho), the standard deviation of q in units of Temp C^(3/2)."""
+    return jax.nn.sigmoid(rho)
+
+
+def step(
+    weight: Any, gradient: Any, decay: Any, state: Moved, noise: Any, squared_step: Any, knobs: Knobs
+) -> tuple[Any, Moved]:
+    """The change of one array of weights, tau m, and its new state; (7.1) and (7.2).
+
+    rho <- rho - eta [Temp² C³ d tau + Temp C^(3/2) e g - 1/(tau n)]
+    e   <- ``noise``
+    m   <- beta_1 m - beta_2 C² (g + d w) + sqrt(2 + 2 beta_1²) C^(3/2) Temp e
+
+    Args:
+        weight: w, of any shape; so are the others.
+        gradient: g, of the loss per row, in nats.
+        decay: d, per row.
+        noise: standard normal numbers.
+        squared_step: C².
+
+    >>> knobs = Knobs(temperature=0.0, num_rows=10)
+    >>> change, _ = step(1.0, 0.5, 0.0, Moved(0.0, 0.0, 0.0), 0.0, 0.01, knobs)
+    >>> print(round(float(change), 6))  # rho has gone from 0 to 0.02: tau = 0.505
+    -0.002525
+
+    Source: Ke & Fan 2022, and the authors' code.
+    """
+    root = jnp.power(squared_step, 0.75)  # C^(3/2)
+    tau = spread(state.rho)
+    slope = (knobs.temperature * root) ** 2 * decay * tau + knobs.temperature * root * state.noise * gradient
+    rho = state.rho - knobs.rate * (slope - 1.0 / (tau * knobs.num_rows))
+    kick = jnp.sqrt(2.0 + 2.0 * knobs.momentum**2) * root * knobs.temperature * noise
+    momentum = knobs.momentum * state.momentum - knobs.push * squared_step * (gradient + decay * weight) + kick
+    return spread(rho) * momentum, Moved(rho, momentum, noise)
+
+
+def variance(curvature: Any, squared_step: Any, tau: Any, knobs: Knobs) -> Any:
+    """Stationary variance of w where g = ``curvature`` w and tau stands still; (7.6).
+
+    With b = beta_1, k = beta_2 C² tau h, s² = (2 + 2 b²) C³ Temp² tau²:  Var w = s² (1 + b) / ((1 - b) k (2 (1 + b) - k)).
+
+    >>> print(round(float(variance(1.0, 0.01, 0.5, Knobs(0.1, 100))), 6))
+    0.000562
+    """
+    b, k = knobs.momentum, knobs.push * squared_step * tau * curvature
+    kicks = (2.0 + 2.0 * b**2) * jnp.power(squared_step, 1.5) * jnp.square(knobs.temperature * tau)
+    return kicks * (1.0 + b) / ((1.0 - b) * k * (2.0 * (1.0 + b) - k))

@@ -1,0 +1,195 @@
+"""`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, pruning on the way if asked to."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.infer import door
+from bayesprune.infer.evaluate import evaluate
+from bayesprune.model.bnn import BNN
+from bayesprune.model.samples import current_sample, values_of
+from bayesprune.posteriors.samples import DRAWS
+from bayesprune.train.course import Periods
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernels.sghmc import SGHMC
+from bayesprune.train.loop import as_it_is
+from bayesprune.train.recipe import make_recipe
+from bayesprune.train.result import FitResult, KeepAll, Moment
+from bayesprune.train.run import Given, run
+from bayesprune.train.sites import Example
+from bayesprune.train.snapshots import Snapshots, stacked, steps_of
+from bayesprune.train.stopping import NeverStop
+from bayesprune.train.watch import Watch
+
+
+def fit_sgmcmc(
+    rng_key: Any,
+    bnn: BNN | Any,
+    data: Any,
+    *,
+    num_steps: int,
+    kernel: Kernel | Any = SGHMC(),
+    num_samples: int = 20,
+    sample_every: int | None = None,
+    burn_in: int = 0,
+    num_chains: int = 1,
+    batch_size: int | None = None,
+    sparsifier: Any = KeepAll(),
+    every: int | None = None,
+    mask: dict[str, Any] | Any = None,
+    init_params: dict[str, Any] | Any = None,
+    eval_data: Any = None,
+    eval_every: int | None = None,
+    callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
+    checkpoint: Any = None,
+    checkpoint_every: int | None = None,
+    progress: bool | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+    remat: bool = False,
+    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
+) -> FitResult:
+    """Draw networks from the posterior by a stochastic gradient sampler, and keep some of them.
+
+    The kernel moves every weight, every scale of the prior (as its logarithm, with that change's density) and every parameter
+    that is no weight by the gradient of  U = -log p(y, w),  its likelihood estimated by a minibatch. All is that of `fit_svi`
+    otherwise: the compiled loop, masks and sparsifiers, callbacks, checkpoints and resumption to the same bits.
+
+    Args:
+        rng_key: a JAX random key.
+        bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else.
+        data: a data set with fields x (rows, ...) and y (rows, ...).
+        num_steps: steps of each chain.
+        kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`.
+        num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
+        burn_in: steps in which none is kept: cycles that end by then have none. With a sparsifier the first networks are dense.
+        sample_every: steps between two of a cycle; None: an epoch, or less where the last halves of the cycles hold fewer.
+        num_chains: chains, one after another through one compiled program, each from its own start.
+        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
+        sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
+            None). It reads points: `SGHMCSPL`, `Magnitude`.
+        mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
+        eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
+        callbacks, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie in the folder of
+            the checkpoints, each in a file without its dead weights.
+
+    Returns:
+        A `FitResult`. ``params``: ``"<site>$draws"``, (chains, draws, ...), which `predict`, `evaluate`, `bmr_prune` (by the
+        draws' means and standard deviations) and `report.save_fit` take. ``mask``: dead in every sample; a weight that was cut
+        on the way is zero in the samples since. ``losses``: U, nats, (steps,), or (chains, steps). ``state``, ``history``: of
+        the last chain.
+
+    Raises:
+        ValueError, TypeError: bad data or settings, by name; a prior without a density; more samples than a cycle has room for.
+        InterruptedFit, DivergedError, OSError: as of `fit_svi`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_sgmcmc(jax.random.key(0), bnn, train, num_steps=8, batch_size=64, num_samples=2, sample_every=2)
+        >>> fit.params["Dense_0.kernel$draws"].shape
+        (1, 2, 64, 16)
+
+    Source: Welling & Teh (2011); Chen, Fox & Guestrin (2014); Zhang et al. (2020) for the cycles.
+    """
+    rng_key = check_key(rng_key)
+    for name, value in (("num_steps", num_steps), ("num_samples", num_samples), ("num_chains", num_chains)):
+        check_integer(value, name)
+    _check_bnn(bnn)
+    door.check_parts(bnn, sparsifier, NeverStop())
+    data = door.check_program_data(bnn, data, "data")
+    batch = door.check_batch(batch_size, data.x.shape[0])
+    kernel = _told(kernel, data.x.shape[0], num_steps)
+    moving = bnn.under(current_sample(bnn.family))
+    epoch = -(-data.x.shape[0] // batch)
+    stops = _plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
+    periods = Periods.of(
+        num_steps,
+        epoch=epoch,
+        every=(not isinstance(sparsifier, KeepAll), every),
+        eval_every=(eval_data is not None, eval_every),
+        checkpoint_every=(checkpoint is not None, checkpoint_every),
+    )._replace(stops=stops)
+    door.check_acts(periods.every, num_steps)
+    eval_data = door.check_eval_data(bnn, eval_data, NeverStop())
+    data = door.spread(data, batch, mesh := door.automatic(mesh))
+    recipe = make_recipe(
+        moving, Example.of(data), batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
+        estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
+    )  # fmt: skip
+    given = Given(init_params, mask, "masked")
+    fits, chains = [], []
+    for chain, folder in enumerate(_folders(checkpoint, num_chains)):
+        snapshots = Snapshots(stops, folder)
+        watch = Watch(evaluate, eval_data, 1, NeverStop(), (snapshots, *door.as_callbacks(callbacks)))
+        key = rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
+        fits.append(run(recipe, key, data, given, periods, watch, folder, progress))
+        chains.append(snapshots.all())
+    return _result(bnn, moving, fits, chains)
+
+
+def _check_bnn(bnn: Any) -> None:
+    if not isinstance(bnn, BNN):
+        raise TypeError(
+            f"bnn must be a bp.BNN, got {type(bnn).__name__}: sample a NumPyro program of your own by numpyro.infer.MCMC."
+        )
+
+
+def _told(kernel: Any, num_rows: int, num_steps: int) -> Kernel:
+    """The kernel with what it does not know yet: the rows of the data, and the steps of the run."""
+    if isinstance(kernel, type) or not isinstance(kernel, Kernel) or not hasattr(kernel, "num_cycles"):
+        raise TypeError(
+            f"kernel must be a sampler such as bp.kernels.SGHMC(), got {getattr(kernel, '__name__', type(kernel).__name__)}: "
+            "an optimizer belongs to bp.fit_svi(..., optimizer=...)."
+        )
+    facts = {"num_rows": num_rows, "num_steps": num_steps}
+    unknown = {name: value for name, value in facts.items() if getattr(kernel, name, None) == 0}
+    return dataclasses.replace(kernel, **unknown)  # type: ignore[type-var]
+
+
+def _plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
+    """The steps after which networks are kept."""
+    check_integer(burn_in, "burn_in", minimum=0)
+    if burn_in >= num_steps:
+        raise ValueError(f"burn_in must be below num_steps={num_steps}, got {burn_in}: nothing would be kept.")
+    period = num_steps // max(kernel.num_cycles, 1)
+    ends = tuple(end for end in range(period, num_steps + 1, period) if end > burn_in)
+    if num_samples % len(ends):
+        raise ValueError(
+            f"num_samples must be a multiple of the {len(ends)} cycles that keep samples, got {num_samples}: all keep as many."
+        )
+    each, room = num_samples // len(ends), min(period, ends[0] - burn_in)
+    if every is None:
+        every = max(1, min(epoch, room // 2 // each))
+    check_integer(every, "sample_every")
+    if (each - 1) * every >= room:
+        raise ValueError(
+            f"{each} samples every {every} steps do not fit into the {room} steps of a cycle after burn_in: give more steps, "
+            "fewer samples, or a smaller sample_every."
+        )
+    return steps_of(ends, each, every)
+
+
+def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
+    if checkpoint is None:
+        return [None] * num_chains
+    return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]
+
+
+def _result(bnn: BNN, moving: BNN, fits: list[FitResult], chains: list[Any]) -> FitResult:
+    """One result of all chains: their samples, and what is dead in every one of them."""
+    one_network = functools.partial(values_of, moving.guide)
+    draws = [jax.vmap(one_network)(stacked([params for params, _ in kept])) for kept in chains]
+    params = {f"{name}{DRAWS}": value for name, value in stacked(draws).items()}
+    masks = [mask for kept in chains for _, mask in kept]
+    alive = {site: jnp.any(jnp.stack([jnp.asarray(mask[site]) for mask in masks]), 0) for site in masks[0]}
+    losses = fits[0].losses if len(fits) == 1 else np.stack([fit.losses for fit in fits])
+    return fits[-1]._replace(params=params | bnn.describe(params), mask=alive, losses=losses)

@@ -1,0 +1,83 @@
+"""Stored samples: whole networks, as a sampler left them, in place of a density."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.types import MeanField
+from bayesprune.posteriors.family import Named
+
+DRAWS = "$draws"
+# Chains, and the draws of each: the axes before a site's own.
+AXES = (0, 1)
+
+
+@dataclass(frozen=True)
+class Samples(Named):
+    """``"<name>$draws"``, (chains, draws, *shape), of every site of the model: weights, scales, and what is no site at all.
+
+    As a node they are a mean field of the same means and standard deviations, so that evidence and scores can be read.
+
+    >>> params = {"w$draws": jnp.array([[[1.0, 0.0], [3.0, 0.0]]])}
+    >>> node = FAMILY.make(FAMILY.values(params, "w"))
+    >>> print(node.loc, node.scale)
+    [2. 0.] [1. 0.]
+    """
+
+    stem: str = ""
+    hidden: str = ""
+    fields: tuple[str, ...] = ("draws",)
+
+    def name(self, site: str, field: str, hidden: bool = False) -> str:
+        """The name of the parameter, of a weight that may be pruned or not."""
+        return f"{site}${field}"
+
+    def sites(self, params: Mapping[str, Any]) -> list[str]:
+        """The sites with arrays of draws, those of numbers left out."""
+        return [site for site, value in draws_of(params).items() if not isinstance(value, dict) and jnp.ndim(value) > len(AXES)]
+
+    def make(self, values: dict[str, Any]) -> MeanField:
+        """The node: mean and standard deviation over all draws; the parameters alone know of no prior."""
+        draws = values["draws"]
+        return MeanField(jnp.mean(draws, AXES), jnp.std(draws, AXES), prior_scale=None)
+
+    def draw(self, rng_key: jax.Array, node: MeanField) -> jax.Array:
+        """The network's weights under the mean field of the draws' moments."""
+        return (node.loc + node.scale * jax.random.normal(rng_key, jnp.shape(node.loc))) * node.unit
+
+    def moments(self, node: MeanField) -> tuple[jax.Array, jax.Array]:
+        """Mean and variance of the network's weights."""
+        return node.loc * node.unit, jnp.square(node.scale * node.unit)
+
+
+FAMILY = Samples()
+
+
+def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> draws, of what parameters hold; empty for those of a density."""
+    return {name.removesuffix(DRAWS): value for name, value in params.items() if name.endswith(DRAWS)}
+
+
+def count(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many chains, and draws of each."""
+    chains, draws = jax.tree.leaves(draws_of(params))[0].shape[:2]
+    return int(chains), int(draws)
+
+
+def spread_out(params: Mapping[str, Any], num_samples: int) -> dict[str, Any]:
+    """At most ``num_samples`` of the draws, evenly over all chains, along one axis; names without their ending.
+
+    >>> print(spread_out({"w$draws": jnp.arange(8.0).reshape(2, 4)}, 4)["w"])
+    [1. 3. 5. 7.]
+    """
+    chains, draws = count(params)
+    number = min(num_samples, chains * draws)
+    which = ((jnp.arange(number) + 0.5) * (chains * draws) / number).astype(int)
+    return {name: jax.tree.map(lambda leaf: _flat(leaf)[which], value) for name, value in draws_of(params).items()}
+
+
+def _flat(leaf: Any) -> Any:
+    return jnp.reshape(leaf, (-1, *jnp.shape(leaf)[2:]))

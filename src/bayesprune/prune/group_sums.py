@@ -1,0 +1,56 @@
+"""Sums, means and ranges over the alive members of groups."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.types import Groups, PyTree
+
+
+class GroupSums:
+    """Sums over the alive members of ``groups``; ``mask``: site -> booleans. All results are by group, (groups,).
+
+    >>> sums = GroupSums(Groups({"w": np.array([[0], [1]])}, 2), {"w": jnp.array([[True, True], [True, False]])})
+    >>> values = {"w": jnp.array([[1.0, 4.0], [5.0, 7.0]])}
+    >>> print(sums.size, sums.mean(values), sums.range(values))
+    [2. 1.] [2.5 5. ] [3. 0.]
+    """
+
+    def __init__(self, groups: Groups, mask: PyTree) -> None:
+        self.groups, self.mask = groups, mask
+        self.size = self._total({site: jnp.ones(alive.shape) for site, alive in mask.items()})
+
+    def mean(self, values: PyTree) -> jax.Array:
+        return self._total(values) / jnp.maximum(self.size, 1.0)
+
+    def range(self, values: PyTree) -> jax.Array:
+        """Largest minus smallest of each group; 0 of an empty one."""
+        high, low = jnp.full(self.groups.count, -jnp.inf), jnp.full(self.groups.count, jnp.inf)
+        for site, value in values.items():
+            ids, counts = self._ids(site)
+            high = high.at[ids].max(jnp.where(counts, value, -jnp.inf))
+            low = low.at[ids].min(jnp.where(counts, value, jnp.inf))
+        return jnp.where(self.size > 0, high - low, 0.0)
+
+    def at(self, of_groups: jax.Array, site: str, otherwise: Any) -> jax.Array:
+        """The number of each weight's group; ``otherwise`` for a weight of none."""
+        members = np.broadcast_to(self.groups.members[site], self.mask[site].shape)
+        return jnp.where(members < 0, otherwise, of_groups[np.maximum(members, 0)])
+
+    def members(self, site: str) -> np.ndarray:
+        """Which groups have a weight in an array."""
+        ids = np.unique(self.groups.members[site])
+        return ids[ids >= 0]
+
+    def _total(self, values: PyTree) -> jax.Array:
+        total = jnp.zeros(self.groups.count)
+        for site, value in values.items():
+            ids, counts = self._ids(site)
+            total = total.at[ids].add(jnp.where(counts, value, 0.0))
+        return total
+
+    def _ids(self, site: str) -> tuple[np.ndarray, jax.Array]:
+        members = np.broadcast_to(self.groups.members[site], self.mask[site].shape)
+        return np.maximum(members, 0), self.mask[site] & (members >= 0)

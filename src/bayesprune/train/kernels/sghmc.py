@@ -1,0 +1,80 @@
+"""Stochastic gradient Hamiltonian Monte Carlo."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.checks import check_share
+from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.noise import normal_like
+
+REFERENCE = "chen2014stochastic"
+
+
+class Momentum(NamedTuple):
+    """``step``: how many there were. ``momentum``: v, a tree like the parameters."""
+
+    step: jax.Array
+    momentum: Params
+
+
+@dataclass(frozen=True)
+class SGHMC:
+    """Langevin dynamics with momentum and gradients of minibatches; (7.9).
+
+      v <- (1 - alpha) v - eps grad U(w) + sqrt(2 alpha eps T) e,  e ~ N(0, I);   w <- w + v,  U = -log p(y, w)
+
+    Args:
+        step_size: eps, a number, or a function of the step; in units of `SGLD`'s.
+        friction: alpha, in (0, 1]; 1 is `SGLD`.
+        temperature: T, of p(w | y)^(1/T).
+        num_cycles: 0 keeps ``step_size``; otherwise it falls by a cosine, anew in each cycle: cyclical SGHMC.
+        num_steps: of the whole run, of which cycles are parts; `fit_sgmcmc` says it.
+
+    Where U is quadratic of curvature h, the variance is T/h 1/(1 - eps h/(2 (2 - alpha))). The noise of minibatches is not
+    subtracted (their beta = 0). v starts at 0.
+
+    Raises:
+        ValueError: ``friction`` outside (0, 1]; the others as of `SGLD`.
+
+    Example:
+        >>> SGHMC(step_size=1e-5, num_cycles=4).friction
+        0.1
+
+    Source: Chen, Fox & Guestrin (2014), equation (15); Zhang et al. (2020) for the cycles.
+    """
+
+    step_size: StepSize = 1e-6
+    friction: float = 0.1
+    temperature: float = 1.0
+    num_cycles: int = 0
+    num_steps: int = 0
+
+    per_row: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_pace(self.step_size, self.num_cycles, self.temperature)
+        check_share(self.friction, "friction", "it is the part of the momentum that a step takes away")
+
+    def init(self, params: Params) -> Momentum:
+        """At rest."""
+        return Momentum(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params))
+
+    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Momentum) -> tuple[Params, Momentum]:
+        """One step."""
+        eps = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        kick = jnp.sqrt(2.0 * self.friction * eps * self.temperature)
+        noise = normal_like(rng_key, params)
+        momentum = jax.tree.map(lambda v, g, e: (1.0 - self.friction) * v - eps * g + kick * e, state.momentum, gradient, noise)
+        return jax.tree.map(jnp.add, params, momentum), Momentum(state.step + 1, momentum)
+
+    def moments(self, state: Momentum) -> Moments:
+        """The momentum."""
+        return {"momentum": state.momentum}
+
+    def with_moments(self, state: Momentum, moments: Moments) -> Momentum:
+        """The state with that momentum."""
+        return state._replace(momentum=dict(moments["momentum"]))

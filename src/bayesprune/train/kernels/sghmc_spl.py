@@ -1,0 +1,120 @@
+"""SGHMC-SPL: variational natural gradients written as a preconditioned SGHMC, with a decay for each weight."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from bayesprune.core.checks import check_integer, check_not_negative, check_positive
+from bayesprune.formulas import sghmc_spl as formula
+from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.noise import normal_like
+
+REFERENCE = "ke2022optimization"
+
+
+class SPLState(NamedTuple):
+    """``step``: how many there were; trees like the parameters: ``rho``, ``momentum``, the last ``noise``, and ``decay``, the
+    precision of each weight beyond what the model's prior has, per row."""
+
+    step: jax.Array
+    rho: Params
+    momentum: Params
+    noise: Params
+    decay: Params
+
+
+@dataclass(frozen=True)
+class SGHMCSPL:
+    """One sample of a mean-field posterior, moved by (7.1) to (7.3).
+
+      rho <- rho - eta [Temp² C³ d tau + Temp C^(3/2) e g - 1/(tau n)],  tau = sigmoid(rho)    (e: the noise of the step before)
+      m   <- beta_1 m - beta_2 C² (g + d w) + sqrt(2 + 2 beta_1²) C^(3/2) Temp e,  e ~ N(0, I);   w <- w + tau m
+
+    Args:
+        step_size: C² at the start of a cycle, a number, or a function of the step.
+        temperature: Temp; None is n^(-1/2), as in the authors' simulations (CIFAR: 1/n).
+        num_cycles: cycles of the cosine by which C² falls, anew in each; 0 keeps ``step_size``.
+        momentum, push, rate: beta_1, beta_2 and eta.
+        decay: d at the start, of every parameter; `methods.SGHMCSPL` sets it, weight by weight.
+        num_rows, num_steps: n, and the steps of the whole run; `fit_sgmcmc` says both.
+
+    g is the gradient of the loss per row with the model's prior in it, so that d is what a weight's precision has beyond that,
+    divided by n. (The authors have the prior in d: then Temp C^(3/2) e g lacks a part whose expectation is Temp² C³ d tau, and
+    the two are equal in expectation.) rho, m and the first e start at 0; the authors draw m from N(0, .001²), e from N(0, 1).
+
+    Temp does not mean one temperature: where g = h w the variance is (7.6), about Temp² C tau (1 + beta_1²)/((1 - beta_1) h),
+    which at Temp = n^(-1/2) is the posterior's 1/(n h) times C tau (1 + beta_1²)/(1 - beta_1), .056 at C = .1. tau barely
+    moves: 1/(tau n) is small.
+
+    Raises:
+        ValueError: a number out of its range; ``num_rows`` is not known yet.
+
+    Example:
+        >>> SGHMCSPL(step_size=0.1, num_cycles=6).momentum
+        0.1
+
+    Source: Ke & Fan (2022), and the authors' code for what their text leaves open.
+    """
+
+    step_size: StepSize = 0.01
+    temperature: float | None = None
+    num_cycles: int = 4
+    momentum: float = 0.1
+    push: float = 1.0
+    rate: float = 0.1
+    decay: float = 0.0
+    num_rows: int = 0
+    num_steps: int = 0
+
+    per_row: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_pace(self.step_size, self.num_cycles, self.temperature)
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}: at 1 nothing would ever slow down.")
+        check_positive(self.push, "push")
+        check_not_negative(self.rate, "rate")
+        check_not_negative(self.decay, "decay")
+        check_integer(self.num_rows, "num_rows", minimum=0)
+
+    def init(self, params: Params) -> SPLState:
+        """At rest, every decay the same."""
+        zeros = lambda: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
+        decay = jax.tree.map(lambda w: jnp.full_like(w, self.decay), params)
+        return SPLState(jnp.zeros((), jnp.int32), zeros(), zeros(), zeros(), decay)
+
+    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: SPLState) -> tuple[Params, SPLState]:
+        """One step."""
+        squared_step = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        noise, knobs = normal_like(rng_key, params), self._knobs()
+        new, rho, momentum = {}, {}, {}
+        for name, weight in params.items():
+            before = formula.Moved(state.rho[name], state.momentum[name], state.noise[name])
+            change, after = formula.step(weight, gradient[name], state.decay[name], before, noise[name], squared_step, knobs)
+            new[name], rho[name], momentum[name] = weight + change, after.rho, after.momentum
+        return new, SPLState(state.step + 1, rho, momentum, noise, state.decay)
+
+    def moments(self, state: SPLState) -> Moments:
+        """All that belongs to single weights."""
+        return {name: getattr(state, name) for name in ("rho", "momentum", "noise", "decay")}
+
+    def with_moments(self, state: SPLState, moments: Moments) -> SPLState:
+        """The state with those in their place."""
+        return state._replace(**{name: dict(arrays) for name, arrays in moments.items()})
+
+    def with_decay(self, state: SPLState, precision: Params) -> SPLState:
+        """The state after a spike and slab has spoken: ``precision`` beyond the prior's, nats per squared weight, by name."""
+        decay = {name: precision[name] / self.num_rows if name in precision else d for name, d in state.decay.items()}
+        return state._replace(decay=decay)
+
+    def _knobs(self) -> formula.Knobs:
+        if not self.num_rows:
+            raise ValueError(
+                "num_rows of kernels.SGHMCSPL is not known: bp.fit_sgmcmc says it; elsewhere give the rows of the data."
+            )
+        temperature = 1.0 / math.sqrt(self.num_rows) if self.temperature is None else self.temperature
+        return formula.Knobs(temperature, self.num_rows, self.momentum, self.push, self.rate)

@@ -1,0 +1,234 @@
+"""`fit_sgmcmc`: the posterior it samples, what it keeps, how it goes on, and what takes its samples."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import optax
+import pytest
+import scipy.stats
+from numpyro.infer import MCMC, NUTS
+
+import bayesprune as bp
+from bayesprune.model.families import MapFamily
+from bayesprune.model.samples import current_sample
+from bayesprune.posteriors.samples import draws_of
+from tests.infer import programs
+
+FAST = {"num_steps": 24, "batch_size": 20, "num_samples": 4, "sample_every": 2, "progress": False}
+KERNEL = bp.kernels.SGHMC(step_size=1e-3)
+
+
+class Normed(nn.Module):
+    """A convolution and a batch norm."""
+
+    @nn.compact
+    def __call__(self, x, train=False):
+        x = nn.BatchNorm(use_running_average=not train)(nn.Conv(3, (3, 3))(x))
+        return nn.Dense(2)(nn.relu(x).mean((1, 2)))
+
+
+def linear(prior=None, **settings) -> bp.BNN:
+    """Linear regression as a network without hidden layers."""
+    likelihood = settings.pop("likelihood", bp.likelihoods.Normal(programs.NOISE))
+    prior = bp.priors.Gaussian(1.0) if prior is None else prior
+    return bp.BNN(bp.nets.MLP((), 1), prior=prior, likelihood=likelihood, input_shape=(3,), **settings)
+
+
+@pytest.fixture
+def fit(rng_key):
+    data = programs.classes()
+    return bp.fit_sgmcmc(rng_key, programs.small_bnn(), data, kernel=KERNEL, **FAST)
+
+
+def test_what_is_kept(fit, rng_key) -> None:
+    """Every site of the model, chains and draws first; losses by step; nothing of a guide."""
+    bnn = programs.small_bnn()
+    draws = draws_of(fit.params)
+    assert draws["Dense_0.kernel"].shape == (1, 4, 4, 8)
+    latent = numpyro.handlers.trace(numpyro.handlers.seed(bnn.model, rng_key)).get_trace(programs.classes().x)
+    assert set(draws) == {n for n, site in latent.items() if site["type"] == "sample" and n != "obs"}
+    assert fit.losses.shape == (24,)
+    assert np.isfinite(fit.losses).all()
+    assert fit.mask == {}
+    node = bnn.posterior(fit.params)["Dense_0.kernel"]
+    np.testing.assert_allclose(node.loc, np.asarray(draws["Dense_0.kernel"])[0].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(node.scale, np.asarray(draws["Dense_0.kernel"])[0].std(0), rtol=1e-5)
+
+
+def test_every_sample_predicts_once(fit, rng_key) -> None:
+    """The mean over all samples, whatever the key; fewer are spread evenly; each draw is the network run by hand."""
+    data, bnn = programs.classes(), programs.small_bnn()
+    draws = bp.predict_draws(rng_key, bnn, fit.params, data.x, num_samples=100)
+    assert draws.shape == (4, 60, 3)
+    np.testing.assert_allclose(bp.predict(jax.random.key(9), bnn, fit.params, data.x), draws.mean(0), rtol=1e-5)
+    two = bp.predict_draws(rng_key, bnn, fit.params, data.x, num_samples=2)
+    np.testing.assert_allclose(two, draws[[1, 3]], rtol=1e-5)
+    values = {name: value[0, 2] for name, value in draws_of(fit.params).items()}
+    by_hand = numpyro.handlers.substitute(numpyro.handlers.seed(bnn.network, rng_key), data=values)(data.x)
+    np.testing.assert_allclose(draws[2], jax.nn.softmax(by_hand), rtol=1e-4, atol=1e-6)
+
+
+def test_a_posterior_beside_nuts(rng_key) -> None:
+    """Regression with learned noise: means and spreads of weights and noise as NUTS has them on the same ``bnn.model``.
+
+    800 samples, correlated: means within .2 posterior standard deviations, spreads within 20 %, four times what eight other
+    keys showed (.05 and 5 %).
+    """
+    data, _ = programs.line(rows=40)
+    bnn = linear(likelihood=bp.likelihoods.Normal())
+    kernel = bp.kernels.SGHMC(step_size=3e-3, friction=0.3)
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, num_steps=20_000, kernel=kernel, num_samples=800, sample_every=20, progress=False)
+    mcmc = MCMC(NUTS(bnn.model), num_warmup=300, num_samples=1500, progress_bar=False)
+    mcmc.run(jax.random.key(1), data.x, data.y)
+    for name, theirs in mcmc.get_samples().items():
+        ours, theirs = np.asarray(fit.params[f"{name}$draws"])[0], np.asarray(theirs)
+        np.testing.assert_allclose(ours.mean(0), theirs.mean(0), atol=0.2 * theirs.std(0).max())
+        np.testing.assert_allclose(ours.std(0), theirs.std(0), rtol=0.2)
+
+
+def test_positive_sites_have_the_density_of_their_logarithm(rng_key) -> None:
+    """A Gamma variable alone: its guide's loss is -log p(c) - log c, so that exp(log c) is Gamma again."""
+    family = current_sample(MapFamily())
+    value = jnp.asarray(0.3)
+
+    def guide():
+        return family.positive("c")
+
+    found = numpyro.infer.Trace_ELBO().loss(
+        rng_key, {"c_log_loc": jnp.log(value)}, lambda: numpyro.sample("c", numpyro.distributions.Gamma(2.0, 3.0)), guide
+    )
+    assert float(found) == pytest.approx(-scipy.stats.gamma.logpdf(0.3, 2, scale=1 / 3) - np.log(0.3), rel=1e-5)
+
+
+def test_a_killed_run_gives_the_same_bits(rng_key, tmp_path) -> None:
+    """Killed between samples and after some: the others are read from the folder."""
+    data, bnn = programs.classes(), programs.small_bnn(prior=bp.priors.Gaussian())
+    settings = FAST | {"kernel": bp.kernels.SGHMCSPL(num_cycles=2, step_size=0.1), "checkpoint_every": 3}
+    settings["sparsifier"] = bp.methods.SGHMCSPL(warm_up=1, hard=0.2)
+    whole = bp.fit_sgmcmc(rng_key, bnn, data, **settings)
+
+    def kill(moment):
+        if moment.step == 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", callbacks=[kill], **settings)
+    again = bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings)
+    assert programs.same_bits(whole.params, again.params)
+    assert programs.same_bits(whole.mask, again.mask)
+    np.testing.assert_array_equal(whole.losses, again.losses)
+    with pytest.raises(ValueError, match="started with other settings"):
+        bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings | {"num_samples": 2})
+    for file in (tmp_path / "run").glob("sample_*"):
+        file.unlink()
+    with pytest.raises(OSError, match="sample_"):
+        bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings)
+
+
+def test_chains_are_fits_of_their_own(rng_key, tmp_path) -> None:
+    data, bnn = programs.classes(), programs.small_bnn()
+    both = bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, num_chains=2, checkpoint=tmp_path, **FAST)
+    second = bp.fit_sgmcmc(jax.random.fold_in(rng_key, 1), bnn, data, kernel=KERNEL, **FAST)
+    assert both.losses.shape == (2, 24)
+    assert programs.same_bits({"w": both.params["Dense_1.kernel$draws"][1]}, {"w": second.params["Dense_1.kernel$draws"][0]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain_0", "chain_1"]
+
+
+def test_a_weight_is_dead_where_it_is_so_in_every_sample(rng_key) -> None:
+    data, bnn = programs.classes(), programs.small_bnn()
+    settings = FAST | {"sparsifier": bp.methods.Magnitude(bp.schedules.Geometric(0.2, 0.5)), "every": 6}
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(1e-3, num_cycles=2), **settings)
+    for site, alive in fit.mask.items():
+        zero = np.asarray(fit.params[f"{site}$draws"] == 0)
+        np.testing.assert_array_equal(zero.all((0, 1)), ~np.asarray(alive))
+    shares = [np.mean([np.asarray(fit.params[f"{s}$draws"][0, n] != 0).mean() for s in fit.mask]) for n in range(4)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[-1]
+    masked = bp.predict(rng_key, bnn, fit.params, data.x, mask=fit.mask)
+    np.testing.assert_array_equal(masked, bp.predict(rng_key, bnn, fit.params, data.x))
+
+
+def test_samples_are_pruned_by_their_moments(rng_key) -> None:
+    """`bmr_prune` by the means and standard deviations, under the prior's scale; the dead are zero in every sample."""
+    data = programs.classes()
+    bnn = programs.small_bnn(prior=bp.priors.Gaussian(0.5))
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, **FAST)
+    cut = bp.bmr_prune(fit.params)
+    assert 0 < float(cut.info.density) < 1
+    node = bnn.posterior(fit.params)["Dense_0.kernel"]
+    by_hand = bp.bmr_prune({"w": bp.MeanField(node.loc, node.scale, 1.0, 0.5)})
+    np.testing.assert_array_equal(cut.mask["Dense_0.kernel"], by_hand.mask["w"])
+    dead = ~np.asarray(cut.mask["Dense_0.kernel"])
+    assert not np.asarray(cut.params["Dense_0.kernel$draws"])[..., dead].any()
+    probs = bp.predict(rng_key, bnn, cut.params, data.x, mask=cut.mask)
+    np.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
+
+
+def test_samples_are_saved_and_loaded(fit, rng_key, tmp_path) -> None:
+    data, bnn = programs.classes(), programs.small_bnn()
+    bp.report.save_fit(tmp_path / "fit.safetensors", bnn, fit)
+    saved = bp.report.load_posterior(tmp_path / "fit.safetensors")
+    np.testing.assert_array_equal(bp.predict(rng_key, bnn, saved.params, data.x), bp.predict(rng_key, bnn, fit.params, data.x))
+
+
+def test_learned_noise_is_that_of_each_network(rng_key) -> None:
+    data, _ = programs.line()
+    bnn = linear(likelihood=bp.likelihoods.Normal())
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(1e-4), **FAST)
+    found = bp.evaluate(rng_key, bnn, fit.params, data)
+    draws = bp.predict_draws(rng_key, bnn, fit.params, data.x)[..., 0]
+    noise = np.asarray(fit.params["noise_precision$draws"])[0] ** -0.5
+    density = scipy.stats.norm.pdf(np.asarray(data.y), draws, noise[:, None]).mean(0)
+    assert found["nll"] == pytest.approx(-np.log(density).mean(), rel=1e-4)
+
+
+def test_running_statistics_are_kept_with_each_network(rng_key) -> None:
+    """Parameters without a posterior and batch statistics belong to a sample as its weights do."""
+    x = np.random.default_rng(0).normal(size=(16, 8, 8, 1)).astype(np.float32)
+    data = bp.Dataset(x, (x.mean((1, 2, 3)) > 0).astype(np.int32))
+    bnn = bp.BNN(
+        Normed(),
+        prior=bp.priors.Gaussian(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=(8, 8, 1),
+        bayesian=bp.select.kernels,
+    )
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, num_steps=4, num_samples=2, sample_every=1, progress=False)
+    state = jax.tree.leaves(draws_of(fit.params)["net$state"])
+    assert all(leaf.shape[:2] == (1, 2) for leaf in state)
+    assert any(bool(jnp.any(leaf[0, 0] != leaf[0, 1])) for leaf in state)
+    assert np.isfinite(bp.predict(rng_key, bnn, fit.params, x)).all()
+    with pytest.raises(ValueError, match="stored samples, each with running statistics"):
+        bp.recalibrate(rng_key, bnn, fit.params, data)
+
+
+def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
+    net, marks = programs.count_traces(bp.nets.MLP((5,), 3))
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    settings = FAST | {"sparsifier": bp.methods.Magnitude(0.5), "every": 5, "kernel": KERNEL}
+    bp.fit_sgmcmc(rng_key, bnn, programs.classes(), **settings)
+    before = len(marks)
+    bp.fit_sgmcmc(jax.random.key(8), bnn, programs.classes(), num_chains=2, **settings)
+    assert len(marks) == before
+
+
+def test_refusals(rng_key) -> None:
+    data, bnn = programs.classes(), programs.small_bnn()
+    with pytest.raises(TypeError, match=r"numpyro\.infer\.MCMC"):
+        bp.fit_sgmcmc(rng_key, programs.linear_program(), data, **FAST)
+    with pytest.raises(TypeError, match=r"belongs to bp\.fit_svi"):
+        bp.fit_sgmcmc(rng_key, bnn, data, kernel=optax.sgd(0.1), **FAST)
+    with pytest.raises(ValueError, match="do not fit into the 24 steps"):
+        bp.fit_sgmcmc(rng_key, bnn, data, **FAST | {"sample_every": 12})
+    with pytest.raises(ValueError, match="multiple of the 3 cycles"):
+        bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=3), **FAST)
+    with pytest.raises(ValueError, match="burn_in must be below"):
+        bp.fit_sgmcmc(rng_key, bnn, data, burn_in=24, **FAST)
+    with pytest.raises(ValueError, match="DiracSlab"):
+        bp.fit_sgmcmc(rng_key, programs.small_bnn(prior=bp.priors.DiracSlab()), data, **FAST)
+    with pytest.raises(ValueError, match="needs a posterior with spread"):
+        bp.fit_sgmcmc(rng_key, bnn, data, sparsifier=bp.methods.BMR(), **FAST)
+    with pytest.raises(ValueError, match=r"bp\.fit_sgmcmc\(..., kernel=bp\.kernels\.SGHMCSPL"):
+        bp.fit_svi(rng_key, bnn, data, num_steps=4, sparsifier=bp.methods.SGHMCSPL(), every=2, progress=False)

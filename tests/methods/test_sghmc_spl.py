@@ -1,0 +1,158 @@
+"""SGHMC-SPL as a method: against a loop over groups, its groups in networks, and a fit that finds the inputs that matter."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import bayesprune as bp
+from bayesprune.core.types import Evidence, Groups
+from bayesprune.model.families import MapFamily
+from tests.infer import programs
+
+SIZES = {"a": (4, 3), "b": (3, 2)}
+GROUPS = Groups({"a": np.arange(4)[:, None], "b": 4 + np.arange(3)[:, None]}, 7)
+
+
+def seen(key, prior_scale=0.5, unit=1.0, spread=1.0):
+    keys = jax.random.split(key, 2)
+    weights = {
+        "a": jax.random.normal(keys[0], (4, 3)) * jnp.array([[spread], [0.3], [0.05], [0.001]]),
+        "b": jax.random.normal(keys[1], (3, 2)) * jnp.array([[1.0], [0.02], [0.02]]),
+    }
+    nodes = {s: bp.MeanField(w, jnp.zeros_like(w), prior_scale, unit) for s, w in weights.items()}
+    return Evidence(nodes, {}, groups=GROUPS)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.2])
+def test_a_round_of_em_is_that_of_a_loop_over_groups(rng_key, unit) -> None:
+    """(7.4) and (7.5), by densities of SciPy; small groups of an array go but for its best."""
+    method, evidence = bp.methods.SGHMCSPL(ratio=30.0, hard=1e-3, warm_up=0, share=0.3), seen(rng_key, unit=unit)
+    state, info = method.step(rng_key, evidence, method.init(rng_key, evidence.posterior))
+    slab, spike, included = 4.0, 120.0, []
+    for site, node in evidence.posterior.items():
+        sizes = np.mean((np.asarray(node.loc) * unit) ** 2, 1)
+        for row, w in enumerate(np.asarray(node.loc, np.float64)):
+            joint = [scipy.stats.norm.pdf(w, scale=p**-0.5).prod() * s for p, s in ((slab, 0.3), (spike, 0.7))]
+            p = joint[0] / sum(joint)
+            included.append(p)
+            found = np.asarray(method.precision(state)[site][row])
+            np.testing.assert_allclose(found, (1 - p) * (spike - slab), rtol=1e-3, atol=1e-3)
+            stays = sizes[row] >= 1e-3 or sizes[row] == sizes.max()
+            assert np.asarray(state.mask[site][row]).tolist() == [stays] * len(w)
+    assert float(state.memory.share) == pytest.approx(np.clip(np.mean(included), 1 / 8, 7 / 8), rel=1e-4)
+    assert int(info.num_alive) < 18
+
+
+def test_the_switch_is_hard(rng_key) -> None:
+    method, evidence = bp.methods.SGHMCSPL("switch", ratio=10.0, soft=0.01, hard=0.0, warm_up=0), seen(rng_key)
+    state, _ = method.step(rng_key, evidence, method.init(rng_key, evidence.posterior))
+    for site, node in evidence.posterior.items():
+        small = np.mean(np.square(node.loc), 1) < 0.01
+        np.testing.assert_allclose(method.precision(state)[site], np.where(small, 9 * 4.0, 0.0)[:, None] * np.ones(SIZES[site]))
+        assert np.asarray(state.mask[site]).all()
+
+
+def test_without_a_threshold_the_spike_s_groups_go(rng_key) -> None:
+    method, evidence = bp.methods.SGHMCSPL(ratio=30.0, hard=None, warm_up=0), seen(rng_key)
+    state, _ = method.step(rng_key, evidence, method.init(rng_key, evidence.posterior))
+    assert np.asarray(state.mask["a"]).any(1).tolist() == [True, True, False, False]
+
+
+def test_ranges(rng_key) -> None:
+    """Weights of one sign and size have a range of zero; the best group stays in any case."""
+    nodes = {"a": bp.MeanField(jnp.array([[0.5, 0.5], [0.4, -0.4]]), jnp.zeros((2, 2)))}
+    evidence = Evidence(nodes, {}, groups=Groups({"a": np.array([[0], [1]])}, 2))
+    method = bp.methods.SGHMCSPL("switch", size="range", hard=0.1, warm_up=0)
+    state, _ = method.step(rng_key, evidence, method.init(rng_key, nodes))
+    assert np.asarray(state.mask["a"]).any(1).tolist() == [False, True]
+
+
+def test_it_waits(rng_key) -> None:
+    method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)
+    state = method.init(rng_key, evidence.posterior)
+    for acts in (False, False, True):
+        state, _ = method.step(rng_key, evidence, state)
+        assert (not np.asarray(state.mask["b"]).all()) == acts
+        assert bool(np.asarray(method.precision(state)["a"]).any()) == acts
+
+
+class Convolutions(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.Conv(2, (2, 2))(x))
+        x = nn.relu(nn.Conv(3, (2, 2))(x))
+        return nn.Dense(2)(x.reshape((x.shape[0], -1)))
+
+
+@pytest.mark.parametrize(("name", "count"), [("per_input", 1 + 2 + 48), ("per_slice", 2 + 6 + 48)])
+def test_groups_of_a_network(name, count) -> None:
+    bnn = bp.BNN(
+        Convolutions(),
+        prior=bp.priors.Gaussian(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=(4, 4, 1),
+        prunable=bp.select.everything,
+    )
+    groups = bnn.groups(name)
+    assert groups.count == count
+    whole = {str(s.path): np.broadcast_to(groups.members[str(s.path)], s.shape) for s in bnn.layout}
+    kernel = whole["Conv_1.kernel"]
+    assert len(np.unique(kernel)) == (2 if name == "per_input" else 6)
+    assert all(len(np.unique(kernel[..., i, :] if name == "per_input" else kernel[..., i, 0])) == 1 for i in range(2))
+    assert (whole["Conv_1.bias"] == -1).all()
+    numbers = np.concatenate([ids.reshape(-1) for ids in whole.values()])
+    assert set(numbers[numbers >= 0]) == set(range(count))
+
+
+def regression(rows: int, seed: int = 0) -> bp.Dataset:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 20)).astype(np.float32)
+    return bp.Dataset(x, (2 * x[:, 0] - 1.5 * x[:, 1] + rng.normal(size=rows)).astype(np.float32))
+
+
+@pytest.mark.parametrize("rule", ["em", "switch"])
+def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
+    """Two of twenty, linear, 2,000 rows; no failure is allowed for at this key."""
+    data = regression(2000)
+    bnn = bp.BNN(
+        bp.nets.MLP((4,), 1, activation=nn.relu),
+        prior=bp.priors.Gaussian(1.0, centred=True),
+        likelihood=bp.likelihoods.Normal(1.0),
+        input_shape=(20,),
+        prunable=bp.select.kernels,
+        posterior=MapFamily(init_loc="he"),
+    )
+    fit = bp.fit_sgmcmc(
+        rng_key, bnn, data, num_steps=3000, batch_size=200, kernel=bp.kernels.SGHMCSPL(step_size=0.2, num_cycles=3),
+        sparsifier=bp.methods.SGHMCSPL(rule, ratio=50.0, soft=0.1, hard=5e-2, warm_up=20), num_samples=5, burn_in=2000,
+        progress=False,
+    )  # fmt: skip
+    assert np.flatnonzero(np.asarray(fit.mask["Dense_0.kernel"]).any(1)).tolist() == [0, 1]
+    test = regression(500, seed=1)
+    assert bp.evaluate(rng_key, bnn, fit.params, test)["rmse"] < 1.15
+    assert bp.connected(bnn, fit.mask)["Dense_0.kernel"].sum() <= 8
+
+
+def test_refusals() -> None:
+    method = bp.methods.SGHMCSPL
+    for settings, words in (
+        ({"rule": "hard"}, "unknown rule"),
+        ({"ratio": 1.0}, "ratio must be above 1"),
+        ({"share": 1.0}, r"share must lie in \(0, 1\)"),
+        ({"rule": "switch", "hard": None}, "has none: give a threshold"),
+        ({"scope": "layer"}, "unknown scope"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            method(**settings)
+
+
+def test_a_prior_that_is_no_gaussian_is_refused(rng_key) -> None:
+    bnn = programs.small_bnn(prior=bp.priors.ScaleMixture())
+    with pytest.raises(ValueError, match="no fixed Gaussian prior"):
+        bp.fit_sgmcmc(
+            rng_key, bnn, programs.classes(), num_steps=8, num_samples=4, progress=False,
+            kernel=bp.kernels.SGHMCSPL(), sparsifier=bp.methods.SGHMCSPL(), every=2,
+        )  # fmt: skip
