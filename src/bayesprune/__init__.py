@@ -24,6 +24,7 @@ from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
 from bayesprune.model.program import Program
+from bayesprune.model.samples import stored_samples
 from bayesprune.prune import scores
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance
@@ -89,6 +90,7 @@ __all__ = [
     "schedules",
     "scores",
     "select",
+    "stored_samples",
 ]
 
 

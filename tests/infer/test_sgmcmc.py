@@ -232,3 +232,42 @@ def test_refusals(rng_key) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, sparsifier=bp.methods.BMR(), **FAST)
     with pytest.raises(ValueError, match=r"bp\.fit_sgmcmc\(..., kernel=bp\.kernels\.SGHMCSPL"):
         bp.fit_svi(rng_key, bnn, data, num_steps=4, sparsifier=bp.methods.SGHMCSPL(), every=2, progress=False)
+
+
+def test_samples_of_numpyro_are_read_alike(rng_key) -> None:
+    """NUTS on ``bnn.model``: predictions are those of NumPyro's own `Predictive`; chains are kept apart."""
+    data, _ = programs.line(rows=20)
+    bnn = linear(likelihood=bp.likelihoods.Normal())
+    mcmc = MCMC(NUTS(bnn.model), num_warmup=20, num_samples=10, num_chains=2, chain_method="sequential", progress_bar=False)
+    mcmc.run(rng_key, data.x, data.y)
+    params = bp.stored_samples(bnn, mcmc.get_samples(group_by_chain=True))
+    flat = bp.stored_samples(bnn, mcmc.get_samples(), chains=2)
+    assert programs.same_bits(params, flat)
+    assert params["Dense_0.kernel$draws"].shape == (2, 10, 3, 1)
+    by_hand = np.asarray(data.x) @ np.asarray(mcmc.get_samples()["Dense_0.kernel"])[:, :, 0].T
+    by_hand += np.asarray(mcmc.get_samples()["Dense_0.bias"])[:, 0]
+    np.testing.assert_allclose(bp.predict_draws(rng_key, bnn, params, data.x)[..., 0], by_hand.T, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match=r"missing \['Dense_0.bias'\]"):
+        bp.stored_samples(bnn, {n: v for n, v in mcmc.get_samples().items() if n != "Dense_0.bias"})
+    with pytest.raises(ValueError, match="the site's is"):
+        bp.stored_samples(bnn, mcmc.get_samples() | {"Dense_0.bias": jnp.zeros((20, 2))})
+
+
+def test_arviz_reads_samples(rng_key) -> None:
+    """R-hat and effective sample sizes of predictions; chains that were moved apart are seen."""
+    arviz = pytest.importorskip("arviz")
+    data, _ = programs.line(rows=20)
+    bnn = linear()
+    kernel = bp.kernels.SGLD(step_size=3e-3)
+    settings = {"num_steps": 600, "num_samples": 100, "sample_every": 5, "num_chains": 2, "progress": False}
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=kernel, **settings)
+    outputs = bp.predict_draws(rng_key, bnn, fit.params, data.x[:3], num_samples=200)[..., 0]
+    close, apart = (fit.to_arviz({"f": outputs + shift}) for shift in (0.0, np.repeat([0.0, 9.0], 100)[:, None]))
+    assert dict(close.posterior["f"].sizes)["chain"] == 2
+    assert float(arviz.rhat(close)["f"].max()) < 1.2 < float(arviz.rhat(apart)["f"].min())
+    assert float(arviz.ess(close)["f"].min()) > 20
+    assert "Dense_0.kernel" in fit.to_arviz().posterior
+    with pytest.raises(ValueError, match="num_samples=200"):
+        fit.to_arviz({"f": outputs[:30]})
+    with pytest.raises(ValueError, match="params hold no samples"):
+        bp.fit_svi(rng_key, bnn, data, num_steps=1, progress=False).to_arviz()

@@ -127,7 +127,7 @@ def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
     )
     fit = bp.fit_sgmcmc(
         rng_key, bnn, data, num_steps=3000, batch_size=200, kernel=bp.kernels.SGHMCSPL(step_size=0.2, num_cycles=3),
-        sparsifier=bp.methods.SGHMCSPL(rule, ratio=50.0, soft=0.1, hard=5e-2, warm_up=20), num_samples=5, burn_in=2000,
+        sparsifier=bp.methods.SGHMCSPL(rule, ratio=50.0, soft=0.2, hard=0.1, warm_up=20), num_samples=5, burn_in=2000,
         progress=False,
     )  # fmt: skip
     assert np.flatnonzero(np.asarray(fit.mask["Dense_0.kernel"]).any(1)).tolist() == [0, 1]

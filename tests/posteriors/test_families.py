@@ -13,6 +13,7 @@ NODES = {
     "mean_field": MeanField(LOC, SCALE, None, 0.5),
     "spike_slab": SpikeSlab(LOC, SCALE, LOGIT, jnp.array([1.0, 2.0, 0.5])),
     "points": MeanField(LOC, jnp.zeros(3), None, 3.0),
+    "samples": MeanField(LOC, SCALE, None, 2.0),  # the moments; draws stay in the parameters
     "structured": MeanField(LOC, SCALE, None, 2.0),  # the marginals; correlations stay in the parameters
 }
 FAMILIES = {type(family).__module__.rpartition(".")[2]: family for family in posterior_params.families()}
@@ -25,12 +26,14 @@ def test_every_file_with_a_family_is_found() -> None:
 @pytest.mark.parametrize("kind", NODES)
 def test_what_is_written_is_read_back(kind) -> None:
     family, node = FAMILIES[kind], NODES[kind]
-    params = {family.name("net.w", field): jnp.zeros(3) for field in family.fields} | {"other": 1.0}
+    draws = jnp.stack([LOC - SCALE, LOC + SCALE])[None]  # have these moments
+    params = {family.name("net.w", field): draws if field == "draws" else jnp.zeros(3) for field in family.fields}
+    params["other"] = 1.0
     written = posterior_params.write(params, {"net.w": node}) | posterior_params.describe({"net.w": node})
     back = posterior_params.read(written)["net.w"]
     assert type(back) is type(node) and written["other"] == 1.0
-    for field in {*family.fields, "unit"} - {"correlation"}:
-        np.testing.assert_array_equal(getattr(back, field), getattr(node, field))
+    for field in {"loc", *family.fields, "unit"} - {"correlation", "draws"}:
+        np.testing.assert_allclose(getattr(back, field), getattr(node, field), atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", NODES)

@@ -1,5 +1,6 @@
 """Sampling a network's posterior: the guide whose parameters a sampler moves, and how stored draws are read back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,3 +74,60 @@ def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
     latent = {name: site["value"] for name, site in found.items() if site["type"] == "sample"}
     others = {name: value for name, value in params.items() if name not in found and not is_meaning(name)}
     return latent | others
+
+
+def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = None) -> dict[str, Any]:
+    """Samples of ``bnn.model`` from elsewhere, such as NumPyro's `MCMC`, as parameters that `predict` and the others take.
+
+    Args:
+        bnn: the `BNN` whose ``model`` was sampled.
+        samples: site -> draws, ``mcmc.get_samples()``, or ``mcmc.get_samples(group_by_chain=True)`` with chains first.
+        chains: how many there are, where draws lie one after another; None: the draws are one chain, or grouped already.
+
+    Raises:
+        ValueError: a site is missing, unknown or of another shape; parameters or running statistics of the network that no
+            prior covers are not among the samples.
+
+    Example:
+        >>> import bayesprune as bp
+        >>> bnn = bp.BNN(bp.nets.MLP((), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(1.0),
+        ...              input_shape=(2,))
+        >>> draws = {"Dense_0.kernel": jnp.zeros((50, 2, 1)), "Dense_0.bias": jnp.zeros((50, 1))}
+        >>> stored_samples(bnn, draws)["Dense_0.kernel$draws"].shape
+        (1, 50, 2, 1)
+    """
+    row = jnp.zeros((1, *bnn.input_shape))
+    found = jax.eval_shape(lambda: _sites(bnn, row))
+    unknown = samples.keys() - found.keys()
+    missing = found.keys() - samples.keys()
+    if unknown or missing:
+        raise ValueError(
+            f"samples must have the sites of this network's model, and no others: missing {sorted(missing)}, unknown "
+            f"{sorted(unknown)}. What has no prior (see bnn.layout) has to be among them too, with one value for each draw."
+        )
+    params = {}
+    for name, of_site in found.items():
+        grouped = lambda leaf, like, name=name: _grouped(name, leaf, like.shape, chains)  # noqa: E731
+        params[name + DRAWS] = jax.tree.map(grouped, samples[name], of_site)
+    return params | bnn.describe(params)
+
+
+def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
+    """Every site of the network on a row but its outputs: latent, parameter or running statistics."""
+    found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)
+    with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(jnp.zeros((1, *bnn.output_shape)), None)
+    sites = {name: site for name, site in (found | with_noise).items() if name != "obs"}
+    return {name: site["value"] for name, site in sites.items() if site["type"] in ("sample", "param", "mutable")}
+
+
+def _grouped(name: str, leaf: Any, shape: tuple[int, ...], chains: int | None) -> jax.Array:
+    """Draws with chains first."""
+    leaf = jnp.asarray(leaf)
+    if leaf.shape[len(AXES) :] == shape and leaf.ndim == len(shape) + 2 and chains is None:
+        return leaf
+    if leaf.shape[1:] != shape or leaf.shape[0] % (chains or 1):
+        raise ValueError(
+            f"samples[{name!r}] has shape {leaf.shape}, and the site's is {shape}: give (draws, ...) with draws a multiple of "
+            f"chains={chains or 1}, or (chains, draws, ...)."
+        )
+    return leaf.reshape((chains or 1, -1, *shape))

@@ -35,7 +35,8 @@ class Periods(NamedTuple):
         for name, (_, period) in wanted.items():
             if period is not None:
                 check_integer(period, name)
-        return cls(num_steps, **{name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()})
+        chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
+        return cls(num_steps, chosen["every"], chosen["eval_every"], chosen["checkpoint_every"])
 
     def next_stop(self, step: int) -> int:
         """The next step after ``step`` at which something other than training happens."""

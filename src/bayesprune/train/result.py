@@ -1,6 +1,6 @@
 """What a fit gives back, and what it shows on the way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.types import Evidence, Info, SparseState
+from bayesprune.report.arviz import to_arviz
 
 
 class FitResult(NamedTuple):
@@ -27,6 +28,10 @@ class FitResult(NamedTuple):
     losses: np.ndarray
     mask: dict[str, Any]
     history: dict[str, np.ndarray]
+
+    def to_arviz(self, functionals: Mapping[str, Any] | None = None) -> Any:
+        """The samples of `fit_sgmcmc`, or functionals of them, for ArviZ; see `report.to_arviz`."""
+        return to_arviz(self.params, functionals)
 
 
 class Moment(NamedTuple):

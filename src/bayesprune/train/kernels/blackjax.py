@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from bayesprune.train.cycles import StepSize, check_pace, pace
 from bayesprune.train.kernel import Moments, Params
 
+REFERENCE = "cabezas2024blackjax"
+
 
 class Wrapped(NamedTuple):
     """``step``: how many there were. ``inner``: the state of BlackJAX's kernel."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -104,7 +104,8 @@ class SGHMCSPL:
 
     def with_moments(self, state: SPLState, moments: Moments) -> SPLState:
         """The state with those in their place."""
-        return state._replace(**{name: dict(arrays) for name, arrays in moments.items()})
+        new: dict[str, Any] = {name: dict(arrays) for name, arrays in moments.items()}
+        return state._replace(**new)
 
     def with_decay(self, state: SPLState, precision: Params) -> SPLState:
         """The state after a spike and slab has spoken: ``precision`` beyond the prior's, nats per squared weight, by name."""
