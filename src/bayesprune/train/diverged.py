@@ -19,8 +19,8 @@ def diverged(step: int, finite: dict[str, Any], broken: dict[str, Any]) -> Diver
     site = _first_broken(broken)
     return DivergedError(
         f"the loss stopped being finite at step {step}, first seen at {site!r}. The parameters before that are in this error's "
-        "`params`; start again from them (init_params=error.params) with a smaller learning rate, with gradient clipping "
-        "(optax.chain(optax.clip_by_global_norm(1.0), ...)), or look for extreme values in the data.",
+        "`params`; start again from them (init_params=error.params) with a smaller learning rate (a sampler: step_size), with "
+        "gradient clipping (optax.chain(optax.clip_by_global_norm(1.0), ...)), or look for extreme values in the data.",
         step,
         site,
         finite,
