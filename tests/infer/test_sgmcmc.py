@@ -214,6 +214,21 @@ def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
     assert len(marks) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.ScaleMixture(), bp.priors.GaussianSlab(0.01, 1.0, 0.5)])
+def test_priors_with_a_density_are_sampled(rng_key, prior) -> None:
+    """From a MAP fit, given as it is; the samples predict, and are scored by what their nodes know."""
+    data = programs.classes()
+    bnn = programs.small_bnn(prior=prior)
+    if isinstance(prior, bp.priors.ScaleMixture):
+        settings = {"init_params": bp.fit_svi(rng_key, bnn.under(MapFamily()), data, num_steps=5, progress=False)}
+    else:
+        settings = {}
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(1e-4), **FAST, **settings)
+    assert np.isfinite(bp.predict(rng_key, bnn, fit.params, data.x)).all()
+    assert float(bp.prune_once(fit.params, bp.methods.SNR(0.5), program=bnn).info.density) == pytest.approx(0.5, abs=0.01)
+
+
 def test_refusals(rng_key) -> None:
     data, bnn = programs.classes(), programs.small_bnn()
     with pytest.raises(TypeError, match=r"numpyro\.infer\.MCMC"):
@@ -226,8 +241,11 @@ def test_refusals(rng_key) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=3), **FAST)
     with pytest.raises(ValueError, match="burn_in must be below"):
         bp.fit_sgmcmc(rng_key, bnn, data, burn_in=24, **FAST)
-    with pytest.raises(ValueError, match="DiracSlab"):
-        bp.fit_sgmcmc(rng_key, programs.small_bnn(prior=bp.priors.DiracSlab()), data, **FAST)
+    for prior in (bp.priors.DiracSlab(), bp.priors.GroupHorseshoe(), bp.priors.UnitNoise()):
+        with pytest.raises(ValueError, match=f"{type(prior).__name__} cannot be sampled"):
+            bp.fit_sgmcmc(rng_key, programs.small_bnn(prior=prior), data, **FAST)
+    with pytest.raises(TypeError, match="sample by bp"):
+        bp.fit_svi(rng_key, bnn, data, num_steps=2, optimizer=KERNEL, progress=False)
     with pytest.raises(ValueError, match="needs a posterior with spread"):
         bp.fit_sgmcmc(rng_key, bnn, data, sparsifier=bp.methods.BMR(), **FAST)
     with pytest.raises(ValueError, match=r"bp\.fit_sgmcmc\(..., kernel=bp\.kernels\.SGHMCSPL"):

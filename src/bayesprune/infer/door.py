@@ -16,6 +16,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable
 from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 
@@ -113,9 +114,30 @@ def check_optimizer(optimizer: Any) -> None:
         got = f"the function {optimizer.__name__}: call it, {optimizer.__name__}(1e-3)"
     elif not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")) and not isinstance(optimizer, Kernel):
         got = f"{kind.__name__}: give one such as optax.adam(1e-3)"
+    elif is_sampler(optimizer):
+        got = f"the sampler {kind.__name__}: sample by bp.fit_sgmcmc(..., kernel=...)"
     else:
         return
     raise TypeError(f"optimizer must be an optax transformation or a kernel of bp.kernels, got {got}.")
+
+
+def is_sampler(kernel: Any) -> bool:
+    """Whether a kernel draws from a posterior, in cycles or without: a fit would take its noise for an optimum.
+
+    >>> from bayesprune.train.kernels import sghmc
+    >>> is_sampler(sghmc.SGHMC())
+    True
+    """
+    return hasattr(kernel, "num_cycles")
+
+
+def check_sampler(kernel: Any) -> None:
+    """Refuse what is no kernel, or one that descends: an optax transformation, bare or wrapped."""
+    if isinstance(kernel, type) or not isinstance(kernel, Kernel) or isinstance(kernel, Optax):
+        raise TypeError(
+            f"kernel must be a sampler such as bp.kernels.SGHMC(), got {getattr(kernel, '__name__', type(kernel).__name__)}: "
+            "an optimizer belongs to bp.fit_svi(..., optimizer=...)."
+        )
 
 
 def check_acts(every: int, num_steps: int) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.handlers import seed
 
-from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.checks import as_params, check_integer, check_key
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.model.bnn import BNN
@@ -66,7 +67,7 @@ def fit_sgmcmc(
         bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else.
         data: a data set with fields x (rows, ...) and y (rows, ...).
         num_steps: steps of each chain.
-        kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`.
+        kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
         num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
         burn_in: steps in which none is kept: cycles that end by then have none. With a sparsifier the first networks are dense.
         sample_every: steps between two of a cycle; None: an epoch, or less where the last halves of the cycles hold fewer.
@@ -104,11 +105,12 @@ def fit_sgmcmc(
     for name, value in (("num_steps", num_steps), ("num_samples", num_samples), ("num_chains", num_chains)):
         check_integer(value, name)
     _check_bnn(bnn)
+    door.check_sampler(kernel)
     door.check_parts(bnn, sparsifier, NeverStop())
     data = door.check_program_data(bnn, data, "data")
     batch = door.check_batch(batch_size, data.x.shape[0])
     kernel = _told(kernel, data.x.shape[0], num_steps)
-    moving = bnn.under(current_sample(bnn.family))
+    moving = _moving(bnn)
     epoch = -(-data.x.shape[0] // batch)
     stops = _plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
     periods = Periods.of(
@@ -125,7 +127,7 @@ def fit_sgmcmc(
         moving, Example.of(data), batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    given = Given(init_params, mask, "masked")
+    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
     fits, chains = [], []
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
         snapshots = Snapshots(stops, folder)
@@ -143,16 +145,24 @@ def _check_bnn(bnn: Any) -> None:
         )
 
 
-def _told(kernel: Any, num_rows: int, num_steps: int) -> Kernel:
+def _told(kernel: Any, num_rows: int, num_steps: int) -> Any:
     """The kernel with what it does not know yet: the rows of the data, and the steps of the run."""
-    if isinstance(kernel, type) or not isinstance(kernel, Kernel) or not hasattr(kernel, "num_cycles"):
-        raise TypeError(
-            f"kernel must be a sampler such as bp.kernels.SGHMC(), got {getattr(kernel, '__name__', type(kernel).__name__)}: "
-            "an optimizer belongs to bp.fit_svi(..., optimizer=...)."
-        )
     facts = {"num_rows": num_rows, "num_steps": num_steps}
     unknown = {name: value for name, value in facts.items() if getattr(kernel, name, None) == 0}
-    return dataclasses.replace(kernel, **unknown)  # type: ignore[type-var]
+    return dataclasses.replace(kernel, **unknown) if unknown else kernel
+
+
+def _moving(bnn: BNN) -> BNN:
+    """The network with a guide of points that a sampler can move. `ValueError` for a prior without a density at points."""
+    moving = bnn.under(current_sample(bnn.family))
+    try:
+        jax.eval_shape(lambda: seed(moving.guide, jax.random.key(0))())
+    except ValueError as error:
+        raise ValueError(
+            f"priors.{type(bnn.prior).__name__} cannot be sampled, for a sampler needs a density at every point: take "
+            "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
+        ) from error
+    return moving
 
 
 def _plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
@@ -160,7 +170,7 @@ def _plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: in
     check_integer(burn_in, "burn_in", minimum=0)
     if burn_in >= num_steps:
         raise ValueError(f"burn_in must be below num_steps={num_steps}, got {burn_in}: nothing would be kept.")
-    period = num_steps // max(kernel.num_cycles, 1)
+    period = num_steps // max(getattr(kernel, "num_cycles", 0), 1)
     ends = tuple(end for end in range(period, num_steps + 1, period) if end > burn_in)
     if num_samples % len(ends):
         raise ValueError(

@@ -33,10 +33,10 @@ class UnitNoise:
     Args:
         low: the lower bound of log theta.
 
-    Units are the outputs of a kernel, neurons or channels, in all layers but the last; noise comes before the bias. One theta
-    is drawn for all rows and positions of a step. Start from a trained net: parameters of a fit under
-    `Gaussian` with ``posterior="map"`` and ``prunable=select.hidden_kernels`` go into ``init_params=``. mu is kept in [low, 5] and log sigma in [-9, 5] (the authors:
-    from -20, where theta is a point).
+    Units are the outputs of a kernel, neurons or channels, in all layers but the last; noise comes before the bias. One
+    theta is drawn for all rows and positions of a step. Start from a trained net: parameters of a fit under `Gaussian` with
+    ``posterior="map"`` and ``prunable=select.hidden_kernels`` go into ``init_params=``. mu is kept in [low, 5] and log
+    sigma in [-9, 5] (the authors: from -20, where theta is a point).
 
     The weights have the improper prior p(w) = 1: there is no evidence of a weight (`bmr_prune` refuses), but one of a unit:
     `methods.SBP` and `methods.BMRS` cut by it. Nothing can be drawn from the prior. ``estimator="local"`` has nothing to do,
