@@ -70,6 +70,7 @@ def test_every_sample_predicts_once(fit, rng_key) -> None:
     np.testing.assert_allclose(draws[2], jax.nn.softmax(by_hand), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_posterior_beside_nuts(rng_key) -> None:
     """Regression with learned noise: means and spreads of weights and noise as NUTS has them on the same ``bnn.model``.
 
@@ -127,6 +128,7 @@ def test_a_killed_run_gives_the_same_bits(rng_key, tmp_path) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings)
 
 
+@pytest.mark.slow
 def test_chains_are_fits_of_their_own(rng_key, tmp_path) -> None:
     data, bnn = programs.classes(), programs.small_bnn()
     both = bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, num_chains=2, checkpoint=tmp_path, **FAST)
@@ -184,6 +186,7 @@ def test_learned_noise_is_that_of_each_network(rng_key) -> None:
     assert found["nll"] == pytest.approx(-np.log(density).mean(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_running_statistics_are_kept_with_each_network(rng_key) -> None:
     """Parameters without a posterior and batch statistics belong to a sample as its weights do."""
     x = np.random.default_rng(0).normal(size=(16, 8, 8, 1)).astype(np.float32)
@@ -204,6 +207,7 @@ def test_running_statistics_are_kept_with_each_network(rng_key) -> None:
         bp.recalibrate(rng_key, bnn, fit.params, data)
 
 
+@pytest.mark.slow
 def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
     net, marks = programs.count_traces(bp.nets.MLP((5,), 3))
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
@@ -252,6 +256,7 @@ def test_refusals(rng_key) -> None:
         bp.fit_svi(rng_key, bnn, data, num_steps=4, sparsifier=bp.methods.SGHMCSPL(), every=2, progress=False)
 
 
+@pytest.mark.slow
 def test_samples_of_numpyro_are_read_alike(rng_key) -> None:
     """NUTS on ``bnn.model``: predictions are those of NumPyro's own `Predictive`; chains are kept apart."""
     data, _ = programs.line(rows=20)
@@ -271,6 +276,7 @@ def test_samples_of_numpyro_are_read_alike(rng_key) -> None:
         bp.stored_samples(bnn, mcmc.get_samples() | {"Dense_0.bias": jnp.zeros((20, 2))})
 
 
+@pytest.mark.slow
 def test_arviz_reads_samples(rng_key) -> None:
     """R-hat and effective sample sizes of predictions; chains that were moved apart are seen."""
     arviz = pytest.importorskip("arviz")

@@ -113,6 +113,7 @@ def regression(rows: int, seed: int = 0) -> bp.Dataset:
     return bp.Dataset(x, (2 * x[:, 0] - 1.5 * x[:, 1] + rng.normal(size=rows)).astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["em", "switch"])
 def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
     """Two of twenty, linear, 2,000 rows; no failure is allowed for at this key."""
