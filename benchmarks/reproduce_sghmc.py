@@ -58,9 +58,12 @@ STEPS, BATCH, MEMBERS = 25_000, 128, 5
 
 @dataclass(frozen=True)
 class Cell:
+    """One chain, or one ensemble. ``share``: of the steps, for a trial."""
+
     data: str
     rule: str = "switch"
     seed: int = 0
+    share: float = 1.0
 
 
 CELLS = (
@@ -101,7 +104,7 @@ def _simulate(cell: Cell, folder: Path) -> cells.Record:
         prunable=lambda path, shape: path == FIRST,
         posterior="map",
     )
-    num_steps, begin = setting.epochs * math.ceil(rows / 1024), time.perf_counter()
+    num_steps, begin = int(setting.epochs * math.ceil(rows / 1024) * cell.share), time.perf_counter()
     fit = bp.fit_sgmcmc(
         jax.random.key(cell.seed),
         bnn,
@@ -173,13 +176,13 @@ def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cel
         jax.random.key(cell.seed),
         bnn,
         train,
-        num_steps=STEPS,
+        num_steps=int(STEPS * cell.share),
         batch_size=BATCH,
         kernel=bp.kernels.SGHMCSPL(step_size=0.5, num_cycles=4),
         sparsifier=rule(cell.rule, ratio=20.0, soft=0.02, hard=0.005, scope="per_slice", warm_up=10),
         every=500,
         num_samples=20,
-        burn_in=STEPS // 2,
+        burn_in=int(STEPS * cell.share) // 2,
         eval_data=test,
         eval_every=2500,
         checkpoint=folder / "checkpoints",
@@ -207,7 +210,7 @@ def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> 
             jax.random.fold_in(jax.random.key(cell.seed), member),
             bnn,
             train,
-            num_steps=STEPS // MEMBERS,
+            num_steps=int(STEPS * cell.share) // MEMBERS,
             batch_size=BATCH,
             optimizer=optax.adabelief(1e-3),
             checkpoint=folder / f"member_{member}",

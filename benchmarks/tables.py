@@ -21,9 +21,11 @@ MODULES = (
     "reproduce_bmr",
     "reproduce_mnist",
     "reproduce_sbnn",
+    "reproduce_sghmc",
     "reproduce_ssvi",
     "reproduce_svbnn",
     "reproduce_uci",
+    "reproduce_units",
     "ssvi_memory",
 )
 BLOCK = re.compile(r"<!-- table: (\S+)/(\S+) -->\n(.*?)<!-- /table -->", re.DOTALL)

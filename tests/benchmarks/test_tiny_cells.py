@@ -17,8 +17,10 @@ TINY = {
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),
+    "sghmc": (["data=e1", "rule=em", "seed=0"], ["share=0.01"], "score"),
     "ssvi": (["part=removal", "density=0.1", "removal=expected_abs_over_std", "seed=0"], ["epochs=1"], "accuracy"),
     "ssvi_memory": (["batch=32"], ["batch=8", "rounds=1"], "SSVI active/state/params"),
+    "units": (["method=sbp"], ["epochs=1"], "compression"),
     "svbnn": (["simulation=teacher_b", "method=svbnn"], ["steps=20", "replications=2"], "test_rmse"),
 }
 

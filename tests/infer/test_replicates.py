@@ -7,9 +7,9 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.replicates import _compiled
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import KeepAll
+from bayesprune.train.side_by_side import side_by_side
 from bayesprune.train.sites import Example
 
 ROWS, REPLICATES = 40, 3
@@ -43,7 +43,7 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
 def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
     for num_steps in (1, 7, 501):
         bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)
-    assert _compiled.cache_info().currsize >= 1
+    assert side_by_side.cache_info().currsize >= 1
     assert all(run._cache_size() == 1 for _, run, _ in [_latest(bnn, data)])
 
 
@@ -54,7 +54,7 @@ def _latest(bnn, data):
         bnn, example, 16, optimizer=OPTIMIZER, sparsifier=KeepAll(), kl_weight=bp.schedules.Constant(1.0), estimator="weight",
         num_particles=1,
     )  # fmt: skip
-    return _compiled(recipe, example)
+    return side_by_side(recipe, example, shared=False)
 
 
 @pytest.mark.slow

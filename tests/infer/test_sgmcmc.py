@@ -57,6 +57,14 @@ def test_what_is_kept(fit, rng_key) -> None:
     np.testing.assert_allclose(node.scale, np.asarray(draws["Dense_0.kernel"])[0].std(0), rtol=1e-5)
 
 
+def test_cycles_that_do_not_divide_the_steps(rng_key) -> None:
+    """Eleven steps in four cycles of two: each ends once, and the last three steps are of none."""
+    kernel = bp.kernels.SGLD(1e-4, num_cycles=4)
+    settings = FAST | {"num_steps": 11, "kernel": kernel, "sample_every": None}
+    fit = bp.fit_sgmcmc(rng_key, programs.small_bnn(), programs.classes(), **settings)
+    assert fit.params["Dense_0.kernel$draws"].shape[:2] == (1, 4)
+
+
 def test_every_sample_predicts_once(fit, rng_key) -> None:
     """The mean over all samples, whatever the key; fewer are spread evenly; each draw is the network run by hand."""
     data, bnn = programs.classes(), programs.small_bnn()
@@ -126,6 +134,20 @@ def test_a_killed_run_gives_the_same_bits(rng_key, tmp_path) -> None:
         file.unlink()
     with pytest.raises(OSError, match="sample_"):
         bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings)
+
+
+@pytest.mark.parametrize("num_chains", [1, 2])
+def test_chains_side_by_side_are_those_one_after_another(rng_key, num_chains) -> None:
+    """To rounding, the more of it the longer they run: ten steps."""
+    data, bnn = programs.classes(), programs.small_bnn()
+    settings = FAST | {"num_steps": 10, "kernel": KERNEL, "num_chains": num_chains}
+    one, other = (bp.fit_sgmcmc(rng_key, bnn, data, chain_method=how, **settings) for how in ("sequential", "vectorized"))
+    assert one.params.keys() == other.params.keys()
+    for name, value in one.params.items():
+        np.testing.assert_allclose(value, other.params[name], rtol=2e-4, atol=2e-5, err_msg=name)
+    np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
+    with pytest.raises(ValueError, match="chain_method='vectorized' has no sparsifier"):
+        bp.fit_sgmcmc(rng_key, bnn, data, chain_method="vectorized", mask={}, **settings)
 
 
 @pytest.mark.slow
@@ -245,6 +267,8 @@ def test_refusals(rng_key) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=3), **FAST)
     with pytest.raises(ValueError, match="burn_in must be below"):
         bp.fit_sgmcmc(rng_key, bnn, data, burn_in=24, **FAST)
+    with pytest.raises(ValueError, match="4 samples every 2 steps do not fit into the 5 steps"):
+        bp.fit_sgmcmc(rng_key, bnn, data, burn_in=19, **FAST)
     for prior in (bp.priors.DiracSlab(), bp.priors.GroupHorseshoe(), bp.priors.UnitNoise()):
         with pytest.raises(ValueError, match=f"{type(prior).__name__} cannot be sampled"):
             bp.fit_sgmcmc(rng_key, programs.small_bnn(prior=prior), data, **FAST)

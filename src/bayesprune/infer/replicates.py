@@ -21,14 +21,12 @@ from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.params import cut
-from bayesprune.train.batches import Batches
-from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import Kernel
-from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import KeepAll
-from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.side_by_side import advance, check_finite, side_by_side
+from bayesprune.train.sites import Example
 
 
 class Replicates(NamedTuple):
@@ -85,19 +83,16 @@ def fit_replicates(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
-    init, run, constrain = _compiled(recipe, example)
+    fits = side_by_side(recipe, example, shared=False)
     mask = _check_masks(bnn, mask, data.x.shape[0])
-    carry = init(keys, data)
+    carry = fits.init(keys, data)
     losses = []
     with make_progress(num_steps, progress, initial=0) as bar:
-        for first in range(0, num_steps, CHUNK):
-            taken = min(CHUNK, num_steps - first)
-            carry, chunk = run(carry, data, mask, jnp.asarray(taken, jnp.int32))
-            losses.append(np.asarray(chunk[:taken]).T)
-            if not np.isfinite(losses[-1][:, -1]).all():
-                _diverged(first, losses[-1], cut(constrain(carry.params), mask))
-            bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
-    params = cut(constrain(carry.params) | carry.mutable, mask)
+        for step, carry, chunk in advance(fits, carry, data, mask, 0, num_steps):  # noqa: B020
+            losses.append(chunk)
+            check_finite("replication", step, chunk, cut(fits.constrain(carry.params), mask))
+            bar.advance(chunk.shape[1], loss=float(chunk[:, -1].mean()), density=1.0)
+    params = cut(fits.constrain(carry.params) | carry.mutable, mask)
     return Replicates(params | jax.vmap(bnn.describe)(params), np.concatenate(losses, axis=1))
 
 
@@ -140,43 +135,6 @@ def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | 
 def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:
     """What `check_mask` asks of one network, of each replication's."""
     return check_mask(mask or {}, {str(s.path): (replications, *s.shape) for s in bnn.layout if s.bayesian})
-
-
-def _diverged(first: int, losses: np.ndarray, params: dict[str, Any]) -> None:
-    lost = ~np.isfinite(losses)
-    which = np.flatnonzero(lost.any(1))
-    step = first + int(lost.any(0).argmax()) + 1
-    raise DivergedError(
-        f"the loss of replication(s) {which.tolist()} stopped being finite at step {step}: lower the learning rate, or clip "
-        "gradients by optax.clip_by_global_norm.",
-        step=step,
-        site="obs",
-        params=params,
-    )
-
-
-# All replications stand at the same step and the same place of their epoch: what says so has no axis of replications, so
-# that the choice whether to shuffle anew stays one choice (vectorised, every step would shuffle).
-_BATCHES = Batches(0, None, None, 0, 0)  # type: ignore[arg-type]
-_CARRY = Carry(0, 0, 0, None, 0, _BATCHES)  # type: ignore[arg-type]
-
-
-@functools.lru_cache(maxsize=16)
-def _compiled(recipe: Recipe, example: Example) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """The jitted start, run and constraint of many fits; one compilation for any number of steps."""
-    loop = Loop(recipe, sites_of(recipe.program, example))
-    step = jax.vmap(loop.step, in_axes=(_CARRY, 0, 0), out_axes=(_CARRY, 0))
-
-    def run(carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array]:
-        def body(index: jax.Array, state: tuple[Carry, jax.Array]) -> tuple[Carry, jax.Array]:
-            carry, losses = state
-            carry, loss = step(carry, data, mask)
-            return carry, losses.at[index].set(loss)
-
-        return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, data.x.shape[0]))))
-
-    init = jax.vmap(loop.init, out_axes=_CARRY)
-    return jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
 
 
 @functools.lru_cache(maxsize=32)

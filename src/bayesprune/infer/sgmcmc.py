@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed
+from numpyro.infer.svi import SVIState
 
-from bayesprune.core.checks import as_params, check_integer, check_key
+from bayesprune.core.checks import as_params, check_integer, check_key, unknown_name
+from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.model.bnn import BNN
@@ -20,14 +22,19 @@ from bayesprune.posteriors.samples import DRAWS
 from bayesprune.train.course import Periods
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
-from bayesprune.train.loop import as_it_is
+from bayesprune.train.loop import Recipe, as_it_is
+from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import Given, run
+from bayesprune.train.side_by_side import advance, check_finite, side_by_side
 from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import Snapshots, stacked, steps_of
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
+
+METHODS = ("sequential", "vectorized")
+Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
 
 
 def fit_sgmcmc(
@@ -41,6 +48,7 @@ def fit_sgmcmc(
     sample_every: int | None = None,
     burn_in: int = 0,
     num_chains: int = 1,
+    chain_method: str = "sequential",
     batch_size: int | None = None,
     sparsifier: Any = KeepAll(),
     every: int | None = None,
@@ -71,7 +79,9 @@ def fit_sgmcmc(
         num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
         burn_in: steps in which none is kept: cycles that end by then have none. With a sparsifier the first networks are dense.
         sample_every: steps between two of a cycle; None: an epoch, or less where the last halves of the cycles hold fewer.
-        num_chains: chains, one after another through one compiled program, each from its own start.
+        num_chains: chains, each from its own start.
+        chain_method: "sequential", one after another through one compiled program; or "vectorized", all at once in one, for
+            nets that leave a machine idle: without sparsifier, mask, evaluation, callbacks and checkpoints.
         batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
             None). It reads points: `SGHMCSPL`, `Magnitude`.
@@ -106,6 +116,8 @@ def fit_sgmcmc(
         check_integer(value, name)
     _check_bnn(bnn)
     door.check_sampler(kernel)
+    if chain_method not in METHODS:
+        raise unknown_name("chain_method", chain_method, METHODS)
     door.check_parts(bnn, sparsifier, NeverStop())
     data = door.check_program_data(bnn, data, "data")
     batch = door.check_batch(batch_size, data.x.shape[0])
@@ -127,15 +139,20 @@ def fit_sgmcmc(
         moving, Example.of(data), batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
+    if chain_method == "vectorized":
+        given = (mask, init_params, eval_data, checkpoint)
+        plain = isinstance(sparsifier, KeepAll) and not callbacks and all(value is None for value in given)
+        return _result(bnn, moving, *_vectorized(recipe, rng_key, data, num_chains, periods, plain, progress))
+    start = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
     fits, chains = [], []
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
         snapshots = Snapshots(stops, folder)
         watch = Watch(evaluate, eval_data, 1, NeverStop(), (snapshots, *door.as_callbacks(callbacks)))
-        key = rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
-        fits.append(run(recipe, key, data, given, periods, watch, folder, progress))
+        key = _key_of(rng_key, chain, num_chains)
+        fits.append(run(recipe, key, data, start, periods, watch, folder, progress))
         chains.append(snapshots.all())
-    return _result(bnn, moving, fits, chains)
+    losses = fits[0].losses if num_chains == 1 else np.stack([fit.losses for fit in fits])
+    return _result(bnn, moving, fits[-1]._replace(losses=losses), chains)
 
 
 def _check_bnn(bnn: Any) -> None:
@@ -168,10 +185,11 @@ def _moving(bnn: BNN) -> BNN:
 def _plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
     """The steps after which networks are kept."""
     check_integer(burn_in, "burn_in", minimum=0)
-    if burn_in >= num_steps:
-        raise ValueError(f"burn_in must be below num_steps={num_steps}, got {burn_in}: nothing would be kept.")
-    period = num_steps // max(getattr(kernel, "num_cycles", 0), 1)
-    ends = tuple(end for end in range(period, num_steps + 1, period) if end > burn_in)
+    cycles = max(getattr(kernel, "num_cycles", 0), 1)
+    period = num_steps // cycles
+    ends = tuple(period * cycle for cycle in range(1, cycles + 1) if period * cycle > burn_in)
+    if not ends:
+        raise ValueError(f"burn_in must be below {period * cycles}, where the last cycle ends, got {burn_in}: nothing is kept.")
     if num_samples % len(ends):
         raise ValueError(
             f"num_samples must be a multiple of the {len(ends)} cycles that keep samples, got {num_samples}: all keep as many."
@@ -194,12 +212,45 @@ def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
     return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]
 
 
-def _result(bnn: BNN, moving: BNN, fits: list[FitResult], chains: list[Any]) -> FitResult:
-    """One result of all chains: their samples, and what is dead in every one of them."""
+def _key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
+    """A single chain has the key itself."""
+    return rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
+
+
+def _vectorized(
+    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, plain: bool, progress: bool | None
+) -> tuple[FitResult, list[Kept]]:
+    """All chains in one program: the last states as a fit, and what each chain has kept."""
+    if not plain:
+        raise ValueError(
+            "chain_method='vectorized' has no sparsifier, mask, init_params, eval_data, callbacks or checkpoint: leave them "
+            "out, or take chain_method='sequential'."
+        )
+    fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
+    carry = fits.init(jnp.stack([_key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
+    kept, first = [], 0
+    with make_progress(periods.num_steps, progress, initial=0) as bar:
+        for last in sorted({*periods.stops, periods.num_steps}):
+            for step, carry, chunk in advance(fits, carry, data, {}, first, last):  # noqa: B020
+                losses.append(chunk)
+                check_finite("chain", step, chunk, fits.constrain(carry.params))
+                bar.advance(chunk.shape[1], loss=float(chunk[:, -1].mean()), density=1.0)
+            first = last
+            if last in periods.stops:
+                kept.append(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable))
+    chains: list[Kept] = [
+        [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
+    ]
+    state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+    all_losses = np.concatenate(losses, 1)
+    return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains
+
+
+def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitResult:
+    """The result of all chains: their samples, what is dead in every one of them, and the rest as ``last`` has it."""
     one_network = functools.partial(values_of, moving.guide)
     draws = [jax.vmap(one_network)(stacked([params for params, _ in kept])) for kept in chains]
     params = {f"{name}{DRAWS}": value for name, value in stacked(draws).items()}
     masks = [mask for kept in chains for _, mask in kept]
     alive = {site: jnp.any(jnp.stack([jnp.asarray(mask[site]) for mask in masks]), 0) for site in masks[0]}
-    losses = fits[0].losses if len(fits) == 1 else np.stack([fit.losses for fit in fits])
-    return fits[-1]._replace(params=params | bnn.describe(params), mask=alive, losses=losses)
+    return last._replace(params=params | bnn.describe(params), mask=alive)
