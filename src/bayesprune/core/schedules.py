@@ -164,8 +164,8 @@ class CyclicalCosine:
     ``period``: steps of a cycle. A `ValueError` unless both are positive.
 
     >>> cycles = CyclicalCosine(peak=0.2, period=10)
-    >>> print(cycles(0), cycles(5), cycles(10))
-    0.2 0.1 0.2
+    >>> [round(float(cycles(step)), 3) for step in (0, 5, 10)]
+    [0.2, 0.1, 0.2]
 
     Source: Zhang et al. 2020, equation (1), without its first step's ceiling; Ke & Fan 2022.
     """

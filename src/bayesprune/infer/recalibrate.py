@@ -104,7 +104,7 @@ def _updates(
 @functools.lru_cache(maxsize=32)
 def _run(bnn: BNN) -> Callable[..., Any]:
     def update(
-        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: int, x: jax.Array, rows: jax.Array, state: Any
+        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: Any, x: jax.Array, rows: jax.Array, state: Any
     ) -> Any:
         # A copy: the network updates the dict that it is given in place.
         (network,) = draw(bnn, rng_key, number, params | {STATE: dict(state)}, mask, bnn.network)
