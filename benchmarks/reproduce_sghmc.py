@@ -11,10 +11,11 @@ authors' shares of zeros are those of nets whose first layer alone was cut; weig
 has no threshold set by hand. 30 networks of the last three cycles predict; inputs are those of all 30, zeros those of the
 last step, out of all parameters.
 
-LeNet-5 (tanh, the BMR paper's): 50 epochs of 500 steps of 128 rows, all training images. "switch", "em": C² = .5, four
-cycles, ten warm-up epochs, slab N(0, 1) in the units of He's start, ratio 20, thresholds .02 (soft) and .005 (hard) on
-slices and inputs, chosen on Fashion-MNIST's training loss; 20 networks of the last two cycles. "ensemble": five MAP fits of
-a fifth of the steps each, AdaBelief 1e-3, so that both cost as much. The test set decides nothing.
+LeNet-5 (tanh, the BMR paper's): 50 epochs of 500 steps of 128 rows, all training images. "switch": C² = .5, four cycles,
+ten warm-up epochs, slab N(0, 1) about weights that start as He's, a spike 1,000 times as precise, thresholds .01 (soft) and
+.002 (hard) on slices and inputs, the last of seven settings that were tried for 4,000 to 6,000 steps on 50,000 training
+images and judged on the other 10,000: the six before cut next to nothing. 20 networks of the last two cycles. "ensemble":
+five MAP fits of a fifth of the steps each, AdaBelief 1e-3, so that both cost as much. The test set decides nothing.
 """
 
 import math
@@ -67,11 +68,11 @@ class Cell:
 
 
 CELLS = (
-    *(Cell(data, "switch", seed) for data in ("e1", "e3") for seed in range(10)),
-    *(Cell("e2", "switch", seed) for seed in range(3)),
+    *(Cell(data, "switch", seed) for data in ("e1", "e3") for seed in range(3)),
+    Cell("e2"),
     *(Cell(data, rule) for data in ("e1", "e3") for rule in ("em", "em_alone")),
-    *(Cell("fashion_mnist", rule, seed) for seed in range(3) for rule in ("switch", "ensemble")),
-    *(Cell("fashion_mnist", "em"), Cell("mnist", "switch"), Cell("mnist", "ensemble")),
+    *(Cell("fashion_mnist", "switch", seed) for seed in range(3)),
+    Cell("fashion_mnist", "ensemble"),
 )
 
 
@@ -179,7 +180,7 @@ def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cel
         num_steps=int(STEPS * cell.share),
         batch_size=BATCH,
         kernel=bp.kernels.SGHMCSPL(step_size=0.5, num_cycles=4),
-        sparsifier=rule(cell.rule, ratio=20.0, soft=0.02, hard=0.005, scope="per_slice", warm_up=10),
+        sparsifier=rule(cell.rule, ratio=1000.0, soft=0.01, hard=0.002, scope="per_slice", warm_up=10),
         every=500,
         num_samples=20,
         burn_in=int(STEPS * cell.share) // 2,
