@@ -60,6 +60,16 @@ def test_removal_18_4_is_the_ratio_of_densities_at_the_bound(float64) -> None:
         np.testing.assert_allclose(np.log(np.trapezoid(ratio, y)), gain, atol=1e-3)
 
 
+def test_a_unit_that_widens_to_the_prior_is_kept_by_18_4(float64) -> None:
+    """From the middle of the interval up no width has dF >= 0; it tends to 0 from below, past the released code's -.919."""
+    loc, scale = np.meshgrid(np.linspace((LOW + HIGH) / 2, 5.0, 31), np.geomspace(0.01, 1e4, 60))
+    gain = np.asarray(noise.removal_gain(loc, scale, LOW, HIGH))
+    assert (gain < 0).all()
+    assert (gain[-1] > -1e-5).all()
+    assert gain.max(0).min() > -0.919
+    assert (np.asarray(noise.removal_gain(-15.0, np.array([8.0, 20.0]), LOW, HIGH)) > 0).all()
+
+
 def test_uniform_18_5_is_a_share_of_the_mass(float64) -> None:
     """(18.5), and its largest value, .65 nats at 8 bits."""
     loc, scale = np.array([(-10.0, 1.0), (-3.0, 2.0), (-19.0, 3.0), (-10.0, 0.1)]).T
