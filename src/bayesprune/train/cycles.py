@@ -1,6 +1,7 @@
 """Step sizes of samplers: constant, or by a cosine that starts anew in each cycle."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from bayesprune.core.checks import check_integer, check_not_negative, check_positive
@@ -9,28 +10,41 @@ from bayesprune.core.schedules import Constant, CyclicalCosine
 StepSize = float | Callable[[Any], Any]
 
 
-def check_pace(step_size: StepSize, num_cycles: int, temperature: float | None) -> None:
-    """Refuse a step size that is neither a positive number nor a function, a number of cycles or a temperature below zero."""
-    if not callable(step_size):
-        check_positive(step_size, "step_size")
-    check_integer(num_cycles, "num_cycles", minimum=0)
-    if temperature is not None:
-        check_not_negative(temperature, "temperature")
+@dataclass(frozen=True, kw_only=True)
+class Paced:
+    """What samplers have in common. Their ``step_size`` is a field of their own: its unit differs.
 
+    ``temperature``: T. ``num_cycles``: 0 keeps the step size, otherwise it falls by a cosine, anew in each cycle.
+    ``num_steps``: of the whole run, of which cycles are parts; 0: not known yet.
 
-def pace(step_size: StepSize, num_cycles: int, num_steps: int) -> Callable[[Any], Any]:
-    """Step -> step size: a function as it is; a number, constant without cycles, else as `CyclicalCosine` has it.
-
-    >>> [round(float(pace(0.1, cycles, 20)(5)), 3) for cycles in (0, 2)]
-    [0.1, 0.05]
+    Raises `ValueError` for a step size that is neither a positive number nor a function, and numbers below zero.
     """
-    if callable(step_size):
-        return step_size
-    if not num_cycles:
-        return Constant(step_size)
-    if not num_steps:
-        raise ValueError(
-            "num_steps of the kernel is not known, and its cycles depend on it: bp.fit_sgmcmc says it; elsewhere give "
-            "num_steps=, or num_cycles=0 for a constant step size."
-        )
-    return CyclicalCosine(step_size, max(num_steps // num_cycles, 1))
+
+    temperature: float = 1.0
+    num_cycles: int = 0
+    num_steps: int = 0
+
+    def __post_init__(self) -> None:
+        self.check_pace()
+        check_not_negative(self.temperature, "temperature")
+
+    def check_pace(self) -> None:
+        """Refuse a step size and a number of cycles that are none."""
+        step_size: StepSize = self.step_size  # type: ignore[attr-defined]
+        if not callable(step_size):
+            check_positive(step_size, "step_size")
+        check_integer(self.num_cycles, "num_cycles", minimum=0)
+
+    def pace(self, step: Any) -> Any:
+        """The step size of a step: a function's own; a number, constant without cycles, else as `CyclicalCosine` has it."""
+        step_size: StepSize = self.step_size  # type: ignore[attr-defined]
+        if callable(step_size):
+            return step_size(step)
+        if not self.num_cycles:
+            return Constant(step_size)(step)
+        if not self.num_steps:
+            raise ValueError(
+                "num_steps of the kernel is not known, and its cycles depend on it: bp.fit_sgmcmc says it; elsewhere give "
+                "num_steps=, or num_cycles=0 for a constant step size."
+            )
+        return CyclicalCosine(step_size, max(self.num_steps // self.num_cycles, 1))(step)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 
 REFERENCE = "cabezas2024blackjax"
@@ -25,7 +25,7 @@ def _position(position: Params) -> Params:
 
 
 @dataclass(frozen=True)
-class BlackJAX:
+class BlackJAX(Paced):
     """A kernel of `blackjax.sgmcmc` that asks for one gradient at a step: sgld or sgnht, as ``build_kernel`` makes it.
 
     Args:
@@ -50,14 +50,8 @@ class BlackJAX:
     kernel: Callable[..., Any]
     start: Callable[[Params], Any] = _position
     step_size: StepSize = 1e-6
-    temperature: float = 1.0
-    num_cycles: int = 0
-    num_steps: int = 0
 
     per_row: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_pace(self.step_size, self.num_cycles, self.temperature)
 
     def init(self, params: Params) -> Wrapped:
         """BlackJAX's own first state."""
@@ -67,7 +61,7 @@ class BlackJAX:
         """One step."""
         inner = state.inner._replace(position=params) if hasattr(state.inner, "position") else params
         upwards = jax.tree.map(jnp.negative, gradient)  # of the log density, which BlackJAX climbs
-        eps = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        eps = self.pace(state.step)
         inner = self.kernel(rng_key, inner, lambda position, minibatch: upwards, None, eps, self.temperature)
         return getattr(inner, "position", inner), Wrapped(state.step + 1, inner)
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_share
-from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 from bayesprune.train.noise import normal_like
 
@@ -22,7 +22,7 @@ class Momentum(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(Paced):
     """Langevin dynamics with momentum and gradients of minibatches; (7.9).
 
       v <- (1 - alpha) v - eps grad U(w) + sqrt(2 alpha eps T) e,  e ~ N(0, I);   w <- w + v,  U = -log p(y, w)
@@ -49,14 +49,11 @@ class SGHMC:
 
     step_size: StepSize = 1e-6
     friction: float = 0.1
-    temperature: float = 1.0
-    num_cycles: int = 0
-    num_steps: int = 0
 
     per_row: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_pace(self.step_size, self.num_cycles, self.temperature)
+        super().__post_init__()
         check_share(self.friction, "friction", "it is the part of the momentum that a step takes away")
 
     def init(self, params: Params) -> Momentum:
@@ -65,7 +62,7 @@ class SGHMC:
 
     def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Momentum) -> tuple[Params, Momentum]:
         """One step."""
-        eps = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        eps = self.pace(state.step)
         kick = jnp.sqrt(2.0 * self.friction * eps * self.temperature)
         noise = normal_like(rng_key, params)
         momentum = jax.tree.map(lambda v, g, e: (1.0 - self.friction) * v - eps * g + kick * e, state.momentum, gradient, noise)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_integer, check_not_negative, check_positive
 from bayesprune.formulas import sghmc_spl as formula
-from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 from bayesprune.train.noise import normal_like
 
@@ -28,7 +28,7 @@ class SPLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMCSPL:
+class SGHMCSPL(Paced):
     """One sample of a mean-field posterior, moved by (7.1) to (7.3).
 
       rho <- rho - eta [Temp² C³ d tau + Temp C^(3/2) e g - 1/(tau n)],  tau = sigmoid(rho)    (e: the noise of the step before)
@@ -61,19 +61,20 @@ class SGHMCSPL:
     """
 
     step_size: StepSize = 0.01
-    temperature: float | None = None
+    temperature: float | None = None  # type: ignore[assignment]
     num_cycles: int = 4
     momentum: float = 0.1
     push: float = 1.0
     rate: float = 0.1
     decay: float = 0.0
     num_rows: int = 0
-    num_steps: int = 0
 
     per_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_pace(self.step_size, self.num_cycles, self.temperature)
+        self.check_pace()
+        if self.temperature is not None:
+            check_not_negative(self.temperature, "temperature")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}: at 1 nothing would ever slow down.")
         check_positive(self.push, "push")
@@ -89,7 +90,7 @@ class SGHMCSPL:
 
     def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: SPLState) -> tuple[Params, SPLState]:
         """One step."""
-        squared_step = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        squared_step = self.pace(state.step)
         noise, knobs = normal_like(rng_key, params), self._knobs()
         new, rho, momentum = {}, {}, {}
         for name, weight in params.items():

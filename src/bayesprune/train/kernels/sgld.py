@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesprune.train.cycles import StepSize, check_pace, pace
+from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 from bayesprune.train.noise import normal_like
 
@@ -20,7 +20,7 @@ class Count(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGLD:
+class SGLD(Paced):
     """Langevin dynamics with gradients of minibatches; (7.8).
 
       w <- w - eps grad U(w) + sqrt(2 eps T) e,  e ~ N(0, I),  U = -log p(y, w)
@@ -45,14 +45,8 @@ class SGLD:
     """
 
     step_size: StepSize = 1e-6
-    temperature: float = 1.0
-    num_cycles: int = 0
-    num_steps: int = 0
 
     per_row: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_pace(self.step_size, self.num_cycles, self.temperature)
 
     def init(self, params: Params) -> Count:
         """Nothing but a count."""
@@ -60,7 +54,7 @@ class SGLD:
 
     def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Count) -> tuple[Params, Count]:
         """One step."""
-        eps = pace(self.step_size, self.num_cycles, self.num_steps)(state.step)
+        eps = self.pace(state.step)
         kick = jnp.sqrt(2.0 * eps * self.temperature)
         noise = normal_like(rng_key, params)
         moved = jax.tree.map(lambda w, g, e: w - eps * g + kick * e, params, gradient, noise)
