@@ -44,6 +44,15 @@ def test_a_narrow_gap_is_none() -> None:
     assert rows(cut(WidestGap(least=0.5), seen)) == [True, True, False]
 
 
+def test_gaps_among_what_is_noise_are_not_looked_at() -> None:
+    """Above log alpha = 0 everything goes; the widest gap, from 1 to 12, says nothing of the others."""
+    seen = posterior([-4.0, -3.6, -0.5, 1.0, 12.0])
+    np.testing.assert_allclose(WidestGap().thresholds(seen)["a.kernel"], -2.05, rtol=1e-5)
+    np.testing.assert_allclose(WidestGap(least=4.0).thresholds(seen)["a.kernel"], 0.0, atol=1e-6)
+    assert rows(cut(WidestGap(least=4.0), seen)) == [True, True, True, False, False]
+    assert rows(cut(WidestGap(), posterior([3.0, 5.0]))) == [True, False], "the best group stays"
+
+
 def test_the_dead_make_no_gap_and_stay_dead() -> None:
     """Without the group at 9 the widest gap is that between -4 and -1."""
     seen = posterior([-4.0, -4.5, 9.0, -1.0])

@@ -25,12 +25,14 @@ class WidestGap:
     The gap is between neighbours in the sorted list of an array's groups.
 
     The redundancy is log alpha = log vz - log mz² under `priors.GroupNormalJeffreys`, and minus the log mode of the scale,
-    sigma² - mu (16.4), under `priors.GroupHorseshoe` and `priors.Horseshoe`.
+    sigma² - mu (16.4), under `priors.GroupHorseshoe` and `priors.Horseshoe`. Above log alpha = 0 the noise exceeds the signal:
+    such groups are cut in any case, and gaps among them, which drift apart without bound, are not looked at.
 
     Args:
         threshold: None finds it; one number, or site -> number, sets it for all arrays or for those named. The authors read
             theirs off histograms: log alpha above -2.8, -3 and -5 in their example.
-        least: a gap in nats that is narrower is none, and then nothing is cut. Without that every repetition would cut more.
+        least: a gap in nats that is narrower is none, and then nothing else is cut. Without that every repetition would cut
+            more.
 
     `thresholds` says what was found. The best group of every array stays; the dead stay dead. Groups are those that share a
     scale: inputs of dense kernels and output channels of convolutions, under the two group priors.
@@ -77,7 +79,7 @@ class WidestGap:
         return take_step(state, alive, evidence.posterior)
 
     def thresholds(self, posterior: Mapping[str, Any], mask: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
-        """Site -> the redundancy above which a group is cut; the highest there is, where no gap is wide enough.
+        """Site -> the redundancy above which a group is cut; where no gap is wide enough, the highest there is, or log alpha 0.
 
         ``posterior``: such as `BNN.read` gives; ``mask``: weights that are dead already, and do not count.
         """
@@ -87,16 +89,19 @@ class WidestGap:
             values = of_law.by_unit(node.law.redundancy(), node.loc)
             alive = of_law.alive(values, jnp.ones(jnp.shape(node.loc), bool) if mask is None else mask[site])
             limit = given.get(site)
-            found[site] = _widest(values, alive, self.least) if limit is None else jnp.asarray(limit, values.dtype)
+            found[site] = (
+                _widest(values, alive, self.least, node.law.ceiling) if limit is None else jnp.asarray(limit, values.dtype)
+            )
         return found
 
 
-def _widest(values: jax.Array, alive: jax.Array, least: float) -> jax.Array:
-    """The middle of the widest gap among the values that are alive, or the highest of them."""
-    ordered = jnp.sort(jnp.where(alive, values, jnp.inf).reshape(-1))
+def _widest(values: jax.Array, alive: jax.Array, least: float, ceiling: float) -> jax.Array:
+    """The middle of the widest gap among the living values up to ``ceiling``, or the highest of them and of it."""
+    looked_at = alive & (values <= ceiling)
+    ordered = jnp.sort(jnp.where(looked_at, values, jnp.inf).reshape(-1))
     below, above = ordered[:-1], ordered[1:]
     gaps = jnp.where(jnp.isfinite(above), above - jnp.where(jnp.isfinite(below), below, 0.0), -jnp.inf)
-    highest = jnp.max(values, where=alive, initial=-jnp.inf)
+    highest = jnp.minimum(jnp.max(values, where=alive, initial=-jnp.inf), ceiling)
     if not gaps.size:
         return highest
     place = jnp.argmax(gaps)

@@ -1,7 +1,7 @@
 """The law of a unit's Gaussian scale, z ~ N(loc, scale²), of either sign."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ class GaussianScale:
 
     loc: Any
     scale: Any
+
+    # Of `redundancy`: there the noise is as large as the signal, and no group above has a say.
+    ceiling: ClassVar[float] = 0.0
 
     def mean(self) -> Any:
         """E z."""

@@ -1,7 +1,8 @@
 """The law of a unit's scale, s = upsilon tau: log-normal, one tau for each unit and one upsilon for the whole layer."""
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,9 @@ class LogNormalScale:
     def log_std(self) -> Any:
         """Standard deviation of log s."""
         return jnp.hypot(self.scale, self.layer_scale)
+
+    # Of `redundancy`, which has no zero of its own: a scale is large or small beside the others.
+    ceiling: ClassVar[float] = math.inf
 
     def mean(self) -> Any:
         """E s."""
