@@ -53,6 +53,18 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
 
 
 @pytest.mark.slow
+def test_records_without_quantiles_have_no_panel() -> None:
+    """The kept records of MAP, flat and BMR are older than the figure."""
+    old = {
+        cell: {name: value for name, value in found.items() if cell.method == "tiered" or not name.startswith("cdf/")}
+        for cell, found in FOUND.items()
+    }
+    axes = bmr_figures.distributions(old).axes
+    assert [bool(ax.lines) for ax in axes] == [True, True]
+    assert len(bmr_figures.distributions({c: r for c, r in FOUND.items() if (c.net, c.method) != ("mlp", "map")}).axes) == 8
+
+
+@pytest.mark.slow
 def test_figures_of_made_up_cells(tmp_path) -> None:
     for cell in FOUND:
         folder = tmp_path / "bmr" / cells.key(cell).replace(" ", ",")

@@ -57,8 +57,11 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
     rows, columns = (list(dict.fromkeys(pair[axis] for pair in panels)) for axis in (0, 1))
     fig = figure(3.0 * len(columns) + 1.6, 2.4 * len(rows) + 0.3)
     axes = fig.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+    for ax in axes.flat:
+        ax.set_axis_off()
     for (net, method), sites in panels.items():
         ax = axes[rows.index(net), columns.index(method)]
+        ax.set_axis_on()
         for colour, (site, values) in zip(_shades(len(sites)), sites.items(), strict=True):
             x = np.maximum(np.asarray(values, float), 1e-6)
             ax.plot(x, np.linspace(0, 1, len(x)), color=colour, linewidth=1.3, label=site.removesuffix(".kernel"))
@@ -103,7 +106,7 @@ def _colours(names) -> dict[str, str]:  # type: ignore[no-untyped-def]
 
 def _shades(number: int) -> list[tuple[float, ...]]:
     """From dark to light, layer by layer."""
-    return [(0.1, 0.25 + 0.6 * at, 0.55 + 0.25 * at) for at in np.linspace(0, 1, max(number, 1))]
+    return [(0.1, 0.25 + 0.6 * at, 0.55 + 0.25 * at) for at in np.linspace(0, 1, number)]
 
 
 def _legend(fig: Figure, axes: np.ndarray) -> None:

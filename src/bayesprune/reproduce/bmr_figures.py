@@ -49,13 +49,16 @@ def shares(found: cells.Found) -> plots_grid.Figure:
 
 
 def distributions(found: cells.Found) -> plots_grid.Figure:
-    """Figure 3: for each kernel, the share of weights whose absolute posterior mean is at most x; the first seed."""
-    panels = {
+    """Figure 3: for each kernel, the share of weights whose absolute posterior mean is at most x; the first seed.
+
+    Records from before there were quantiles in them have no panel.
+    """
+    firsts = {
         (net, method): next((_cdf(record) for record in _of(found, net, method)), {})
         for net in _nets(found)
         for method in _methods(found, net)
     }
-    return plots_grid.distributions(panels)
+    return plots_grid.distributions({pair: sites for pair, sites in firsts.items() if sites})
 
 
 def _nets(found: Iterable[Cell]) -> list[str]:
