@@ -224,6 +224,11 @@ def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> 
     return {**bp.metrics.classification_summary(probs, np.asarray(test.y)), "pruned": 0.0, "training_seconds": seconds}
 
 
+def _range(records: list[cells.Record], name: str, unit: float = 1.0) -> str:
+    """Mean and range of a figure, where it is a number."""
+    return cells.mean_and_range([record[name] / unit for record in records if record[name] is not None])
+
+
 def simulations(found: cells.Found) -> str:
     """Inputs, zeros and test scores by simulation and rule."""
     head = ["data", "rule", "seeds", "exact inputs", "zeros %", "MSE, or accuracy %", "minutes", "tau", "authors"]
@@ -231,17 +236,16 @@ def simulations(found: cells.Found) -> str:
     for data, name in dict.fromkeys((cell.data, cell.rule) for cell in CELLS if cell.data in SIMULATIONS):
         planned = [cell for cell in CELLS if (cell.data, cell.rule) == (data, name)]
         have = [found[cell] for cell in planned if cell in found]
-        values = lambda key, of=have, scale=1.0: cells.mean_and_range([record[key] / scale for record in of])  # noqa: E731
         rows.append(
             [
                 data,
                 name,
                 cells.count(have, planned),
                 f"{sum(record['exact'] for record in have)} of {len(have)}",
-                values("zeros"),
-                values("score"),
-                values("training_seconds", scale=60.0),
-                values("tau"),
+                _range(have, "zeros"),
+                _range(have, "score"),
+                _range(have, "training_seconds", 60.0),
+                _range(have, "tau"),
                 SIMULATIONS[data].published,
             ]
         )

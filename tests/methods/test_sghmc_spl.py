@@ -46,6 +46,18 @@ def test_a_round_of_em_is_that_of_a_loop_over_groups(rng_key, unit) -> None:
     assert int(info.num_alive) < 18
 
 
+@pytest.mark.parametrize("hard", [1e-3, None])
+def test_dead_groups_stay_finite(rng_key, hard) -> None:
+    """Twice: the second round has groups without a living weight, whose decays the kernel still takes."""
+    method, evidence = bp.methods.SGHMCSPL(ratio=30.0, hard=hard, warm_up=0), seen(rng_key)
+    state = method.init(rng_key, evidence.posterior)
+    for _ in range(2):
+        state, _ = method.step(rng_key, evidence, state)
+    assert not np.asarray(state.mask["a"]).all()
+    assert all(np.isfinite(decay).all() for decay in method.precision(state).values())
+    assert np.isfinite(state.memory.share)
+
+
 def test_the_switch_is_hard(rng_key) -> None:
     method, evidence = bp.methods.SGHMCSPL("switch", ratio=10.0, soft=0.01, hard=0.0, warm_up=0), seen(rng_key)
     state, _ = method.step(rng_key, evidence, method.init(rng_key, evidence.posterior))

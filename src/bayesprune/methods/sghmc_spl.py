@@ -109,7 +109,8 @@ class SGHMCSPL:
     def _round(self, posterior: Any, groups: Groups, state: SparseState) -> SparseState:
         sums = GroupSums(groups, state.mask)
         present = sums.size > 0
-        slab = sums.mean({site: jnp.asarray(node.prior_scale, float) ** -2.0 for site, node in posterior.items()})
+        of_present = sums.mean({site: jnp.asarray(node.prior_scale, float) ** -2.0 for site, node in posterior.items()})
+        slab = jnp.where(present, of_present, 1.0)  # a group without living weights has none, and no say
         p = self._inclusion(posterior, sums, slab, state.memory.share)
         number = jnp.maximum(jnp.sum(present), 1)
         share = jnp.clip(jnp.sum(p, where=present) / number, 1.0 / (number + 1), number / (number + 1.0))
