@@ -7,11 +7,12 @@
 BC-GNJ (and BC-GHS, of which no record is kept; Adam 1e-3, the whole divergence from the first step) are trained, cut once
 at the widest gap of each array and not trained again; of GNJ, cuts at one log alpha stand beside it. SBP starts from a MAP
 fit of 5 epochs; Adam 1e-3 with beta1 .95, falling to 0 over the second half; cut once at SNR < 1. The net of these three is
-LeNet-5-Caffe, and what describes scales has ten times that rate: at the weights' own it would need some 200 epochs. BMRS,
-and SNR < 1 in its place, train LeNet-5 with ReLU and max pooling from scratch, cut after every epoch, and then train for a
-quarter as many epochs on what is left; Adam, 1.4e-3 at batches of 128. Their loss weighs a unit's divergence by n/(layers *
-units), here by one number, n over all units. Settings are the papers' but for the epochs, which the table names. Weights
-are sampled ("weight"), 30 draws predict, all training images are used, and the test set decides nothing.
+LeNet-5-Caffe, and what describes scales has ten times that rate: at the weights' own it would need as many times the
+epochs. BMRS, and SNR < 1 in its place, train LeNet-5 with ReLU and max pooling from scratch, cut after every epoch, and
+then train for a quarter as many epochs on what is left; Adam, 1.4e-3 at batches of 128. Their loss weighs a unit's
+divergence by n/(layers * units), here by one number, n over all units. Settings are the papers' but for the epochs, which
+the table names. Weights are sampled ("weight"), 30 draws predict, all training images are used, and the test set decides
+nothing.
 """
 
 import math
@@ -166,7 +167,7 @@ def _fit(cell: Cell, bnn: bp.BNN, train: bp.Dataset, checkpoint: Path, num_steps
 
 
 def _adam(rate: Any, b1: float = 0.9) -> Any:
-    """Adam, ten times as fast for all that describes scales: at the weights' rate they need some 200 epochs."""
+    """Adam, ten times as fast for all that describes scales: at the weights' rate they would need as many times the epochs."""
     fast = optax.chain(optax.adam(rate, b1=b1), optax.scale(FASTER))
     kinds = lambda params: {name: "scale" if any(mark in name for mark in OF_SCALES) else "weight" for name in params}  # noqa: E731
     return optax.partition({"weight": optax.adam(rate, b1=b1), "scale": fast}, kinds)
