@@ -25,7 +25,7 @@ from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import KeepAll
-from bayesprune.train.side_by_side import advance, check_finite, side_by_side
+from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example
 
 
@@ -86,14 +86,10 @@ def fit_replicates(
     fits = side_by_side(recipe, example, shared=False)
     mask = _check_masks(bnn, mask, data.x.shape[0])
     carry = fits.init(keys, data)
-    losses = []
     with make_progress(num_steps, progress, initial=0) as bar:
-        for step, carry, chunk in advance(fits, carry, data, mask, 0, num_steps):  # noqa: B020
-            losses.append(chunk)
-            check_finite("replication", step, chunk, cut(fits.constrain(carry.params), mask))
-            bar.advance(chunk.shape[1], loss=float(chunk[:, -1].mean()), density=1.0)
+        carry, losses = advance(fits, carry, data, mask, 0, num_steps, "replication", bar)
     params = cut(fits.constrain(carry.params) | carry.mutable, mask)
-    return Replicates(params | jax.vmap(bnn.describe)(params), np.concatenate(losses, axis=1))
+    return Replicates(params | jax.vmap(bnn.describe)(params), losses)
 
 
 def predict_replicates(

@@ -27,7 +27,7 @@ from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import Given, run
-from bayesprune.train.side_by_side import advance, check_finite, side_by_side
+from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import Snapshots, stacked, steps_of
 from bayesprune.train.stopping import NeverStop
@@ -118,6 +118,8 @@ def fit_sgmcmc(
     door.check_sampler(kernel)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
+    if chain_method == "vectorized":
+        _check_plain(sparsifier, callbacks, mask, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())
     data = door.check_program_data(bnn, data, "data")
     batch = door.check_batch(batch_size, data.x.shape[0])
@@ -140,9 +142,7 @@ def fit_sgmcmc(
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     if chain_method == "vectorized":
-        given = (mask, init_params, eval_data, checkpoint)
-        plain = isinstance(sparsifier, KeepAll) and not callbacks and all(value is None for value in given)
-        return _result(bnn, moving, *_vectorized(recipe, rng_key, data, num_chains, periods, plain, progress))
+        return _result(bnn, moving, *_vectorized(recipe, rng_key, data, num_chains, periods, progress))
     start = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
     fits, chains = [], []
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
@@ -159,6 +159,15 @@ def _check_bnn(bnn: Any) -> None:
     if not isinstance(bnn, BNN):
         raise TypeError(
             f"bnn must be a bp.BNN, got {type(bnn).__name__}: sample a NumPyro program of your own by numpyro.infer.MCMC."
+        )
+
+
+def _check_plain(sparsifier: Any, callbacks: Any, *given: Any) -> None:
+    """Refuse what chains side by side have no place for."""
+    if not isinstance(sparsifier, KeepAll) or callbacks or any(value is not None for value in given):
+        raise ValueError(
+            "chain_method='vectorized' has no sparsifier, mask, init_params, eval_data, callbacks or checkpoint: leave them "
+            "out, or take chain_method='sequential'."
         )
 
 
@@ -218,23 +227,16 @@ def _key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
 
 
 def _vectorized(
-    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, plain: bool, progress: bool | None
+    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, progress: bool | None
 ) -> tuple[FitResult, list[Kept]]:
     """All chains in one program: the last states as a fit, and what each chain has kept."""
-    if not plain:
-        raise ValueError(
-            "chain_method='vectorized' has no sparsifier, mask, init_params, eval_data, callbacks or checkpoint: leave them "
-            "out, or take chain_method='sequential'."
-        )
     fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
     carry = fits.init(jnp.stack([_key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
     kept, first = [], 0
     with make_progress(periods.num_steps, progress, initial=0) as bar:
         for last in sorted({*periods.stops, periods.num_steps}):
-            for step, carry, chunk in advance(fits, carry, data, {}, first, last):  # noqa: B020
-                losses.append(chunk)
-                check_finite("chain", step, chunk, fits.constrain(carry.params))
-                bar.advance(chunk.shape[1], loss=float(chunk[:, -1].mean()), density=1.0)
+            carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
+            losses.append(part)
             first = last
             if last in periods.stops:
                 kept.append(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable))

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_not_negative, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import group_slab
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.group_sums import GroupSums
+from bayesprune.prune.group_sums import GroupSums, groups_of
 
 REFERENCE = "ke2022optimization"
 RULES = ("em", "switch")
@@ -91,8 +91,9 @@ class SGHMCSPL:
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive and of the slab."""
         precision = {site: jnp.zeros(jnp.shape(node.loc)) for site, node in posterior.items()}
-        alive = {site: jnp.ones(jnp.shape(node.loc), bool) for site, node in posterior.items()}
-        return SparseState(alive, Memory(jnp.asarray(self.share, float), precision), jnp.zeros((), jnp.int32))
+        return SparseState(
+            masks.full_like(posterior), Memory(jnp.asarray(self.share, float), precision), jnp.zeros((), jnp.int32)
+        )
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One round of expectation, maximisation and cutting; nothing while warming up."""
@@ -125,7 +126,7 @@ class SGHMCSPL:
             return (
                 sums.mean({site: jnp.square(node.loc * node.unit) for site, node in posterior.items()}) >= self.soft
             ).astype(float)
-        square = sums.mean({site: jnp.square(node.loc) for site, node in posterior.items()}) * sums.size
+        square = sums.total({site: jnp.square(node.loc) for site, node in posterior.items()})
         return group_slab.inclusion(square, sums.size, share, slab, self.ratio * slab)
 
     def _stays(self, posterior: Any, sums: GroupSums, p: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -139,7 +140,5 @@ class SGHMCSPL:
 
 def _kept(sums: GroupSums, site: str, stays: jax.Array, worth: jax.Array, mask: jax.Array) -> jax.Array:
     """What is alive of one array: the groups that stay, and the best of them in any case."""
-    here = np.isin(np.arange(sums.groups.count), sums.members(site))
-    best = jnp.argmax(jnp.where(here & (sums.size > 0), worth, -jnp.inf))
-    chosen = stays | (jnp.arange(sums.groups.count) == best)
-    return mask & sums.at(chosen, site, True)
+    best = masks.top_k(worth, 1, groups_of(sums.groups, site) & (sums.size > 0))
+    return mask & sums.at(stays | best, site, True)

@@ -99,22 +99,19 @@ class BNN:
             )
 
         parts = (net, prior, likelihood, self.input_shape)
-        self._key = (type(self), *map(same.key, parts), self.layout)
+        self._rest_of_key = (type(self), *map(same.key, parts), self.layout)
+        self._key = (*self._rest_of_key, same.key(self.family))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BNN) and self._whole_key == other._whole_key
+        return isinstance(other, BNN) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._whole_key)
-
-    @property
-    def _whole_key(self) -> tuple[Any, ...]:
-        return (*self._key, same.key(self.family))
+        return hash(self._key)
 
     def under(self, family: Family) -> "BNN":
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
         other = copy.copy(self)
-        other.family = family
+        other.family, other._key = family, (*self._rest_of_key, same.key(family))
         return other
 
     def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> Any:

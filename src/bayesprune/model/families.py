@@ -42,8 +42,7 @@ class Family(Protocol):
     def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]: ...
 
 
-def start_anywhere(init_range: float, shape: tuple[int, ...]) -> Any:
-    """A function of a key: numbers from U(-init_range, init_range)."""
+def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:
     return lambda rng_key: jax.random.uniform(rng_key, shape, minval=-init_range, maxval=init_range)
 
 
@@ -99,7 +98,7 @@ class MeanFieldFamily:
         return value, jax.lax.stop_gradient((jnp.log(value) - loc) / scale)
 
     def _positive(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        loc = numpyro.param(f"{name}_log_loc", start_anywhere(self.init_range, shape))
+        loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
         scale = numpyro.param(f"{name}_log_scale", jnp.full(shape, self.init_scale), constraint=constraints.softplus_positive)
         return numpyro.sample(name, dist.LogNormal(loc, scale)), loc, scale
 
@@ -136,7 +135,7 @@ def _check_start(init_loc: str) -> None:
 def _start(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     """The initial loc of a weight array: a value, or a function of a key."""
     if family.init_loc == "uniform":
-        return start_anywhere(family.init_range, spec.shape)
+        return _uniform(family.init_range, spec.shape)
     if family.init_loc == "normal":
         return lambda rng_key: family.init_range * jax.random.normal(rng_key, spec.shape)
     if not spec.inputs:
@@ -179,8 +178,12 @@ class MapFamily:
         )
 
     def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
-        log_loc = numpyro.param(f"{name}_log_loc", start_anywhere(self.init_range, shape))
-        return numpyro.sample(name, dist.Delta(jnp.exp(log_loc)))
+        log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
+        return numpyro.sample(name, dist.Delta(jnp.exp(log_loc), log_density=self.log_volume(log_loc)))
+
+    def log_volume(self, log_loc: Any) -> Any:
+        """What the log density of a positive variable loses on the way to its logarithm: nothing, for a maximum is of c."""
+        return 0.0
 
     def scale_of_units(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """A positive site, and zeros: a point has no spread."""

@@ -6,12 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpyro
-import numpyro.distributions as dist
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.types import MeanField
-from bayesprune.model.families import MapFamily, start_anywhere
+from bayesprune.model.families import MapFamily
 from bayesprune.model.layout import Layout
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.params import is_meaning
@@ -26,9 +24,9 @@ class CurrentSample(MapFamily):
     goes without: it is one of the density of c.
     """
 
-    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
-        log_loc = numpyro.param(f"{name}_log_loc", start_anywhere(self.init_range, shape))
-        return numpyro.sample(name, dist.Delta(jnp.exp(log_loc), log_density=-log_loc))
+    def log_volume(self, log_loc: Any) -> Any:
+        """-log c: the guide's term, so that log c is added to the log density."""
+        return -log_loc
 
 
 def current_sample(family: Any) -> CurrentSample:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.types import MeanField
+from bayesprune.posteriors import mean_field
 from bayesprune.posteriors.family import Named
 
 DRAWS = "$draws"
@@ -46,11 +47,11 @@ class Samples(Named):
 
     def draw(self, rng_key: jax.Array, node: MeanField) -> jax.Array:
         """The network's weights under the mean field of the draws' moments."""
-        return (node.loc + node.scale * jax.random.normal(rng_key, jnp.shape(node.loc))) * node.unit
+        return mean_field.FAMILY.draw(rng_key, node)
 
     def moments(self, node: MeanField) -> tuple[jax.Array, jax.Array]:
         """Mean and variance of the network's weights."""
-        return node.loc * node.unit, jnp.square(node.scale * node.unit)
+        return mean_field.FAMILY.moments(node)
 
 
 FAMILY = Samples()

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from bayesprune.core import masks
 from bayesprune.core.types import Evidence, Groups, PyTree
 from bayesprune.prune.choose import kept
+from bayesprune.prune.group_sums import GroupSums, groups_of
 
 # A unit's score is the root of its members' squares; of these, which are logarithms and add up, it is their sum.
 SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_std", "second_moment")
@@ -33,8 +34,8 @@ def cut(
         return {site: _per_output(worth[site], groups.members[site], density, least, mask[site]) for site in worth}
     total = unit_scores(worth, groups, mask, summed=score in SUMMED)
     staying = total >= least if density is None else _best(total, groups, mask, density)
-    member_stays = {site: (groups.members[site] < 0) | staying[np.maximum(groups.members[site], 0)] for site in worth}
-    return {site: mask[site] & member_stays[site] for site in worth}
+    sums = GroupSums(groups, mask)
+    return {site: mask[site] & sums.at(staying, site, True) for site in worth}
 
 
 def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Float[Array, " units"]:
@@ -45,14 +46,9 @@ def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Fl
     >>> print(unit_scores(worth, columns, alive, summed=False)[0])
     5.0
     """
-    total, number = jnp.zeros(groups.count), jnp.zeros(groups.count, jnp.int32)
-    for site, value in worth.items():
-        counts = (mask[site] & (groups.members[site] >= 0)).reshape(-1)
-        ids = jnp.broadcast_to(np.maximum(groups.members[site], 0), value.shape).reshape(-1)
-        value = (value if summed else jnp.square(value)).reshape(-1)
-        total = total.at[ids].add(jnp.where(counts, value, 0.0))
-        number = number.at[ids].add(counts.astype(jnp.int32))
-    return jnp.where(number > 0, total if summed else jnp.sqrt(total), -jnp.inf)
+    sums = GroupSums(groups, mask)
+    total = sums.total(worth if summed else {site: jnp.square(value) for site, value in worth.items()})
+    return jnp.where(sums.size > 0, total if summed else jnp.sqrt(total), -jnp.inf)
 
 
 def _best(total: Float[Array, " units"], groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
@@ -60,8 +56,7 @@ def _best(total: Float[Array, " units"], groups: Groups, mask: PyTree, density: 
     known = total > -jnp.inf
     best = jnp.zeros(groups.count, bool)
     for site in mask:
-        here = np.isin(np.arange(groups.count), groups.members[site])
-        best |= masks.top_k(total, 1, here & known)
+        best |= masks.top_k(total, 1, groups_of(groups, site) & known)
     others = masks.top_k(total, kept(density, groups.count) - masks.count(best), known & ~best)
     return best | others
 

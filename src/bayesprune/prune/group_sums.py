@@ -20,10 +20,10 @@ class GroupSums:
 
     def __init__(self, groups: Groups, mask: PyTree) -> None:
         self.groups, self.mask = groups, mask
-        self.size = self._total({site: jnp.ones(alive.shape) for site, alive in mask.items()})
+        self.size = self.total({site: jnp.ones(alive.shape) for site, alive in mask.items()})
 
     def mean(self, values: PyTree) -> jax.Array:
-        return self._total(values) / jnp.maximum(self.size, 1.0)
+        return self.total(values) / jnp.maximum(self.size, 1.0)
 
     def range(self, values: PyTree) -> jax.Array:
         """Largest minus smallest of each group; 0 of an empty one."""
@@ -39,12 +39,7 @@ class GroupSums:
         members = np.broadcast_to(self.groups.members[site], self.mask[site].shape)
         return jnp.where(members < 0, otherwise, of_groups[np.maximum(members, 0)])
 
-    def members(self, site: str) -> np.ndarray:
-        """Which groups have a weight in an array."""
-        ids = np.unique(self.groups.members[site])
-        return ids[ids >= 0]
-
-    def _total(self, values: PyTree) -> jax.Array:
+    def total(self, values: PyTree) -> jax.Array:
         total = jnp.zeros(self.groups.count)
         for site, value in values.items():
             ids, counts = self._ids(site)
@@ -54,3 +49,12 @@ class GroupSums:
     def _ids(self, site: str) -> tuple[np.ndarray, jax.Array]:
         members = np.broadcast_to(self.groups.members[site], self.mask[site].shape)
         return np.maximum(members, 0), self.mask[site] & (members >= 0)
+
+
+def groups_of(groups: Groups, site: str) -> np.ndarray:
+    """Whether each group has a weight in an array, dead or alive.
+
+    >>> print(groups_of(Groups({"w": np.array([2, -1])}, 3), "w"))
+    [False False  True]
+    """
+    return np.isin(np.arange(groups.count), groups.members[site])

@@ -94,13 +94,14 @@ def sghmc_spl(rng_key: jax.Array, **knobs: Any) -> optax.GradientTransformation:
         if params is None:
             raise ValueError("sghmc_spl needs the parameters: call update(gradient, state, params).")
         key = jax.random.fold_in(state.rng_key, state.inner.step)
-        flat, structure = jax.tree.flatten(params)
-        named = lambda leaves: {f"{number:06d}": leaf for number, leaf in enumerate(leaves)}  # noqa: E731
-        new, inner = kernel.step(key, named(jax.tree.leaves(gradient)), named(flat), state.inner)
-        changes = [new[name] - leaf for name, leaf in named(flat).items()]
-        return jax.tree.unflatten(structure, changes), SPLMoves(state.rng_key, inner)
+        before = _by_number(params)
+        after, inner = kernel.step(key, _by_number(gradient), before, state.inner)
+        changes = [after[name] - leaf for name, leaf in before.items()]
+        return jax.tree.unflatten(jax.tree.structure(params), changes), SPLMoves(state.rng_key, inner)
 
-    def init(params: Any) -> SPLMoves:
-        return SPLMoves(rng_key, kernel.init({f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(params))}))
+    return optax.GradientTransformation(lambda params: SPLMoves(rng_key, kernel.init(_by_number(params))), update)
 
-    return optax.GradientTransformation(init, update)
+
+def _by_number(tree: Any) -> dict[str, Any]:
+    """The leaves as the flat dict that kernels take."""
+    return {f"{number:06d}": leaf for number, leaf in enumerate(jax.tree.leaves(tree))}

@@ -1,7 +1,7 @@
 """Many fits of one recipe as one vectorised program."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
+from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
@@ -51,27 +52,32 @@ def side_by_side(recipe: Recipe, example: Example, shared: bool) -> SideBySide:
 
 
 def advance(
-    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int
-) -> Iterator[tuple[int, Carry, np.ndarray]]:
-    """From step ``first`` to ``last``: (the step reached, the state, losses (fits, steps)) chunk by chunk."""
+    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int, kind: str, bar: Any
+) -> tuple[Carry, np.ndarray]:
+    """From step ``first`` to ``last``, moving the ``bar``: the state, and losses (fits, steps).
+
+    Raises `DivergedError` at the end of a chunk of steps with a loss that is not finite; ``kind``: what a fit is called there.
+    """
+    losses = []
     while first < last:
         taken = min(CHUNK, last - first)
-        carry, losses = fits.run(carry, data, mask, jnp.asarray(taken, jnp.int32))
+        carry, chunk = fits.run(carry, data, mask, jnp.asarray(taken, jnp.int32))
+        losses.append(np.asarray(chunk[:taken]).T)
+        if not np.isfinite(losses[-1][:, -1]).all():
+            raise _diverged(kind, first, losses[-1], cut(fits.constrain(carry.params), mask))
+        bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
         first += taken
-        yield first, carry, np.asarray(losses[:taken]).T
+    return carry, np.concatenate(losses, axis=1)
 
 
-def check_finite(kind: str, step: int, losses: np.ndarray, params: dict[str, Any]) -> None:
-    """Refuse losses (fits, steps) up to ``step`` that are not finite; ``kind``: what a fit is called; ``params``: of all."""
-    if np.isfinite(losses[:, -1]).all():
-        return
+def _diverged(kind: str, first: int, losses: np.ndarray, params: dict[str, Any]) -> DivergedError:
     lost = ~np.isfinite(losses)
     which = np.flatnonzero(lost.any(1))
-    broken = step - losses.shape[1] + int(lost.any(0).argmax()) + 1
-    raise DivergedError(
-        f"the loss of {kind}(s) {which.tolist()} stopped being finite at step {broken}: lower the learning rate (a sampler: "
+    step = first + int(lost.any(0).argmax()) + 1
+    return DivergedError(
+        f"the loss of {kind}(s) {which.tolist()} stopped being finite at step {step}: lower the learning rate (a sampler: "
         "step_size), or clip gradients by optax.clip_by_global_norm.",
-        step=broken,
+        step=step,
         site="obs",
         params=params,
     )
