@@ -27,14 +27,15 @@ import optax
 
 import bayesprune as bp
 from bayesprune import cells
-from bayesprune.infer import replicates
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import CHUNK, Recipe
+from bayesprune.train.loop import Recipe
+from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import KeepAll
+from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example, find_sites
 from bayesprune.train.start import start_params
 
@@ -136,8 +137,8 @@ def refit(
     """
     data = bp.Dataset(jnp.asarray(data.x), jnp.asarray(data.y))
     example = Example.of(bp.Dataset(data.x[0], data.y[0]))
-    init, run, constrain = replicates._compiled(how, example)
-    carry = init(jax.random.split(key, len(data.x)), data)
+    fits = side_by_side(how, example, shared=False)
+    carry = fits.init(jax.random.split(key, len(data.x)), data)
     sites = find_sites(how.program, example.abstract())
     begin = jax.vmap(lambda fresh, given: start_params(carry._replace(params=fresh, mutable={}), given, sites).params)
     first = jnp.asarray(cell.steps - cell.refit, jnp.int32)
@@ -145,9 +146,9 @@ def refit(
     opt_state = jax.tree.map(moved, carry.opt_state, is_leaf=lambda s: isinstance(s, optax.ScaleByScheduleState))
     # A copy: the loop gives its first state's memory away.
     carry = carry._replace(params=jax.tree.map(jnp.copy, begin(carry.params, params)), opt_state=opt_state, step=first)
-    for done in range(0, cell.refit, CHUNK):
-        carry, _ = run(carry, data, mask, jnp.asarray(min(CHUNK, cell.refit - done), jnp.int32))
-    return cut(constrain(carry.params), mask)
+    with make_progress(cell.refit, False, initial=0) as bar:
+        carry, _ = advance(fits, carry, data, mask, 0, cell.refit, "split", bar)
+    return cut(fits.constrain(carry.params), mask)
 
 
 @functools.lru_cache(maxsize=4)
