@@ -1,10 +1,15 @@
 """What every test may ask for."""
 
+import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import pytest
+
+MAPS = Path("/proc/self/maps")  # Linux alone has it, and alone has the limit
+MANY_MAPS = 25_000  # of the 65,530 that a process may hold by default
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are files here; a screen is never asked for
 
@@ -20,6 +25,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seen[test] = seen.get(test, 0) + 1
         if seen[test] > mark.args[0]:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Between files, forget what was compiled before it is too much: every program is memory mapped a few times over.
+
+    A process that reaches the kernel's limit of maps is killed in the midst of whatever test it is at.
+    """
+    if (nextitem is None or nextitem.path != item.path) and MAPS.exists() and len(MAPS.read_bytes().splitlines()) > MANY_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

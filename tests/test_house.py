@@ -31,6 +31,7 @@ FLOORS = {
     "methods": 4,
     "infer": 4,
     "features": 4,
+    "deploy": 4,
 }
 TOP = 5  # the command line and the face, __init__.py
 NUMPYRO_ROOMS = {"priors", "model", "train", "infer"}

@@ -10,6 +10,7 @@ from typing import Any
 from bayesprune import data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
+from bayesprune.deploy import Compact, compact
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
@@ -44,6 +45,7 @@ __all__ = [
     "BayesianFeatureSelector",
     "BayesianSparseClassifier",
     "BayesianSparseRegressor",
+    "Compact",
     "Dataset",
     "DivergedError",
     "EarlyStop",
@@ -63,6 +65,7 @@ __all__ = [
     "SpikeSlab",
     "bmr_prune",
     "cite",
+    "compact",
     "connected",
     "data",
     "evaluate",

@@ -166,6 +166,11 @@ class BNN:
         row = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
         return jax.make_jaxpr(lambda values, x: self._forward(dict(zip(names, values, strict=True)), x))(weights, row)
 
+    def forward(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> jax.Array:
+        """The net itself as it predicts: outputs (rows, *output_shape). ``weights``: path -> array of the whole ``layout``;
+        ``state``: what else the net carries, such as batch statistics; empty for most."""
+        return self._net.apply(weights, state, x, False, None)[0]
+
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
         family = READER if draws_of(params) else self.family

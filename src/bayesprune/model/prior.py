@@ -54,7 +54,9 @@ class Prior(Protocol):
 
     ``node(node, spec, moment)`` gives the node of one weight array its meaning: ``prior_scale`` (None where the prior is not
     Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of one scale everywhere also
-    says it as an attribute ``prior_scale``, which needs no parameters.
+    says it as an attribute ``prior_scale``, which needs no parameters. A prior whose weights are w = number c^power w_hat, with
+    one positive site c for an array or none, may say so by ``factor(spec) -> (number, name of c, power)``, the name empty for
+    none: then the law of the weights is known without drawing them.
     """
 
     def model(self, layout: Layout) -> dict[str, Any]: ...

@@ -57,6 +57,10 @@ class Flat:
             if spec.bayesian:
                 family.weight(spec)
 
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = gamma c_l w_hat, c_l the power -1/2 of the layer's precision."""
+        return self._gamma(spec), f"{spec.path.layer}.precision", -0.5
+
     def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
         """Prior N(0, 1); unit gamma E[c_l], so that ``loc * unit`` is the weight's posterior mean."""
         return replace(

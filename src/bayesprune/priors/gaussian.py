@@ -56,6 +56,10 @@ class Gaussian:
             if spec.bayesian:
                 family.weight(spec)
 
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = unit w_hat."""
+        return self.unit, "", 0.0
+
     def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
         """Prior N(0, prior_scale²), in units of ``unit``."""
         return replace(node, prior_scale=self.prior_scale, unit=self.unit)

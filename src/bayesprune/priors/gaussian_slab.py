@@ -87,6 +87,10 @@ class GaussianSlab:
             if spec.bayesian:
                 family.weight(spec)
 
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = slab_scale w_hat."""
+        return self.slab_scale, "", 0.0
+
     def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> SpikeSlab:
         """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
         odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)

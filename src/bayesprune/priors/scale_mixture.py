@@ -58,6 +58,10 @@ class ScaleMixture:
             if spec.bayesian:
                 family.weight(spec)
 
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = scale1 w_hat."""
+        return self.scale1, "", 0.0
+
     def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
         """No Gaussian prior; in units of ``scale1``."""
         return replace(node, prior_scale=None, unit=self.scale1)

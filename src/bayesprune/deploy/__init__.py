@@ -1,0 +1,6 @@
+"""A pruned network made smaller and faster for real: compaction, its certificate, and one file of it."""
+
+from bayesprune.deploy.certificate import Certificate
+from bayesprune.deploy.compact import Compact, compact
+
+__all__ = ["Certificate", "Compact", "compact"]

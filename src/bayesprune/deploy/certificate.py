@@ -1,0 +1,144 @@
+"""The certificate: the smaller program is the same function as the network, for whatever weights are alive.
+
+Both programs are run over the integers modulo a prime on random rows and random weights (zero where dead), sums and products
+exactly, every other function as a fixed arbitrary one. Where they differ as polynomials in those numbers, they agree by chance
+with probability of about degree / prime at each output; so equality in several rounds is as good as a proof, for finite inputs.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.deploy import field, reader
+from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.run import step
+from bayesprune.deploy.shrink import Plan, Small, build
+
+ROWS = 2  # of a numerical comparison
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was compared. ``mismatches``: outputs that differ over the field, in all ``rounds``; ``same_plan``: that the program
+    over the field has the operations of the one that is used; ``float64``, ``float32``: the largest difference between both
+    programs run by NumPy in that precision, relative to the largest output.
+
+    >>> Certificate(131071, 3, 30, 0, True, 1e-16, 1e-7).holds
+    True
+    """
+
+    prime: int
+    rounds: int
+    outputs: int
+    mismatches: int
+    same_plan: bool
+    float64: float
+    float32: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether both programs are the same function."""
+        return self.same_plan and self.outputs > 0 and self.mismatches == 0 and self.float64 <= TOLERANCE
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "holds": self.holds}
+
+
+def certify(plan: Plan, small: Small, rounds: int = 3, seed: int = 0) -> Certificate:
+    """Compare the smaller program with the network that it was made from."""
+    rng = np.random.default_rng(seed)
+    outputs = mismatches = 0
+    same = True
+    for _ in range(rounds):
+        one, other, alike = _over_the_field(plan, small, rng)
+        same, outputs, mismatches = same and alike, outputs + one.size, mismatches + int((one != other).sum())
+    errors = [_numerical(plan, small, dtype, rng) for dtype in (np.float64, np.float32)]
+    return Certificate(field.PRIME, rounds, outputs, mismatches, same, *errors)
+
+
+def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+    program, known = plan.program, plan.known
+    values = {number: field.of_numbers(value) for number, value in program.constants.items()}
+    for number in program.weights.values():
+        random = field.residues(rng, known.unknown[number])
+        values[number] = np.where(known.unknown[number], random, field.residues(rng, known.values[number] != 0))
+    values[program.rows] = field.residues(rng, np.ones(program.shapes[program.rows], bool))
+    zeros = {number: ~known.unknown[number] & (known.values[number] == 0) for number in known.unknown}
+    _evaluate(program, values, zeros)
+    twin = build(plan, values, _folding)
+    inputs = {program.rows: values[program.rows], **twin.program.constants}
+    for site, number in twin.program.weights.items():
+        inputs[number] = np.where(twin.alive[site], values[number][np.ix_(*twin.places[site])], 0)
+    smaller = {number: _slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
+    _evaluate(twin.program, inputs, smaller)
+    alike = [_shape(op) for op in twin.program.ops] == [_shape(op) for op in small.program.ops]
+    return values[program.output], np.broadcast_to(inputs[twin.program.output], values[program.output].shape), alike
+
+
+def _folding(op: Op, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    return field.evaluate(op, arrays)
+
+
+def _shape(op: Op) -> tuple[Any, ...]:
+    attributes = {} if op.name == OPAQUE else dict(op.attributes)
+    return (op.name, len(op.inputs), attributes)
+
+
+def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
+    """Run a program over the field. ``zeros``: entries that are known to be zero, as relu(-1) is: no oracle knows that."""
+    for op in program.ops:
+        made = field.evaluate(op, [values[i] for i in op.inputs], [program.shapes[i] for i in op.outputs])
+        for number, array in zip(op.outputs, made, strict=True):
+            values[number] = np.where(zeros[number], 0, array) if number in zeros else array
+
+
+def _slim(array: np.ndarray, keep: list[np.ndarray]) -> np.ndarray:
+    return array[np.ix_(*map(np.flatnonzero, keep))] if array.ndim else array
+
+
+def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -> float:
+    """The largest difference on random rows and weights, relative to the largest output."""
+    program, known = plan.program, plan.known
+    worst = largest = 0.0
+    for _ in range(ROWS):
+        values = _cast(program.constants, dtype)
+        for number in program.weights.values():
+            size = known.unknown[number].shape
+            spread = rng.standard_normal(size) / math.sqrt(math.prod(size[:-1])) * (0.3 + rng.random())
+            values[number] = np.where(known.unknown[number], spread, known.values[number]).astype(dtype)
+        values[program.rows] = rng.standard_normal(program.shapes[program.rows]).astype(dtype)
+        inputs = {program.rows: values[program.rows], **_cast(small.program.constants, dtype)}
+        for site, number in small.program.weights.items():
+            inputs[number] = np.where(small.alive[site], values[program.weights[site]][np.ix_(*small.places[site])], 0)
+            inputs[number] = inputs[number].astype(dtype)
+        for each, of in ((program, values), (small.program, inputs)):
+            _run(each, of, dtype)
+        one, other = values[program.output], inputs[small.program.output]
+        worst = max(worst, float(np.max(np.abs(one - other))))
+        largest = max(largest, float(np.max(np.abs(one))))
+    return worst / largest if largest else worst
+
+
+def _run(program: Program, values: dict[int, np.ndarray], dtype: Any) -> None:
+    with np.errstate(all="ignore"):
+        for op in program.ops:
+            arrays = [values[i] for i in op.inputs]
+            made = step(op, 1, arrays) if op.name == OPAQUE else [reader.step(op.name, _in(op, dtype), 1, *arrays)]
+            values.update({i: _floating(np.asarray(m), dtype) for i, m in zip(op.outputs, made, strict=True)})
+
+
+def _in(op: Op, dtype: Any) -> Any:
+    floats = op.name == "convert" and op.attributes["dtype"].startswith("float")
+    return {"dtype": np.dtype(dtype).name} if floats else op.attributes
+
+
+def _cast(arrays: Mapping[int, np.ndarray], dtype: Any) -> dict[int, np.ndarray]:
+    return {number: _floating(np.asarray(array), dtype) for number, array in arrays.items()}
+
+
+def _floating(array: np.ndarray, dtype: Any) -> np.ndarray:
+    return array.astype(dtype) if array.dtype.kind == "f" else array

@@ -1,0 +1,253 @@
+"""The door: a pruned network made smaller for real."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.numbers import real_numbers
+from bayesprune.deploy import laws
+from bayesprune.deploy.certificate import Certificate, certify
+from bayesprune.deploy.cost import Cost, cost
+from bayesprune.deploy.ops import Program
+from bayesprune.deploy.run import run
+from bayesprune.deploy.shrink import Plan, Small, build, make_plan
+from bayesprune.deploy.trace import trace
+from bayesprune.deploy.weights import Draws, Law, Points, checked
+from bayesprune.infer.predict import blocks_of, check_bnn, check_sites, rows_of
+from bayesprune.model.bnn import BNN, STATE
+
+KEEPS = ("posterior", "mean")
+
+
+def compact(
+    bnn: BNN | Any,
+    params: dict[str, Any],
+    mask: Mapping[str, Any] | None = None,
+    keep: Literal["posterior", "mean"] | str = "posterior",
+    *,
+    rng_key: Any = None,
+    num_draws: int | None = None,
+) -> "Compact":
+    """The network without what a pruned weight leaves idle: dead units, channels and heads are gone, constants are folded.
+
+    The smaller program gives the same outputs as the masked network for any finite rows and, with ``keep="posterior"``, for any
+    values of the weights that are alive; `Compact.certify` checks it. A slice of an array goes only where every slice that is
+    tied to it goes: a channel of a residual sum from all branches, a group of a grouped convolution as a whole. What is the
+    same for every row becomes a constant, unless the posterior makes it random.
+
+    Args:
+        bnn: the `BNN` that was fitted.
+        params: NumPyro parameters, as in ``fit.params`` or ``pruned.params``.
+        mask: site -> booleans, True = alive; None: what ``params`` hold as zero is dead.
+        keep: "posterior": the weights' law; "mean": the one network at the posterior mean, which folds further: a unit that
+            lives by its bias alone is then a constant.
+        rng_key, num_draws: with ``keep="posterior"``, keep so many drawn networks in place of a density; needed where the
+            posterior is neither independent Gaussians (up to one scale for each layer) nor stored samples.
+
+    Returns:
+        A `Compact`.
+
+    Raises:
+        TypeError: ``bnn`` is no `BNN`.
+        ValueError: ``params`` or ``mask`` are not the network's; the network does not treat every row alike; a posterior that
+            has to be drawn, and no ``num_draws``.
+
+    Example:
+        >>> import jax, numpy as np, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((32,), 10), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=10, batch_size=64)
+        >>> mask = fit.mask | {"Dense_0.kernel": np.arange(64 * 32).reshape(64, 32) % 32 < 8}
+        >>> small = bp.compact(bnn, fit.params, mask, keep="mean")
+        >>> small.certify().holds, small.predict(test.x).shape == (len(test.x), 10)
+        (True, True)
+    """
+    check_bnn(bnn)
+    mask = check_sites(bnn, params, {} if mask is None else mask)
+    if keep not in KEEPS:
+        raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")
+    program = trace_net(bnn, params.get(STATE, {}))
+    law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
+    known = laws.fixed(bnn, params) | (laws.means(bnn, params, mask) if keep == "mean" else {})
+    plan = make_plan(program, laws.alive(law), known)
+    small = build(plan, plan.known.values)
+    kept = {site: small.alive[site] for site in small.program.weights}
+    return Compact(
+        program=_single(small.program),
+        law=laws.smaller(law, small.places, kept),
+        head=_head(bnn),
+        input_shape=bnn.input_shape,
+        output_shape=bnn.output_shape,
+        cost=cost(plan, small),
+        origin=Origin(plan, small),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a compact network was made from; one that was read from a file has none."""
+
+    plan: Plan
+    small: Small
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """A smaller network with its weights; made by `compact`, read by `load`.
+
+    ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
+    FLOPs, before and after.
+    """
+
+    program: Program
+    law: Law
+    head: Program
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    cost: Cost
+    origin: Origin | None = field(default=None, repr=False)
+    certificate: Certificate | None = None
+
+    def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> np.ndarray:
+        """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
+
+        ``x``: (rows, *input_shape). Returns class probabilities (rows, classes) or means of y, as `bayesprune.predict` does.
+        The network at the mean is one network: it is surer than the posterior. Stored draws are averaged without a key.
+        """
+        if rng_key is None and not isinstance(self.law, Draws):
+            return self._rows(x, self._at_mean, self._mean_weights)
+        key, number = checked(jax.random.key(0) if rng_key is None else rng_key, num_samples)
+        return self._rows(x, self._mean, self._tensors, key, self.law.count(number))
+
+    def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
+        """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs)."""
+        key, number = checked(rng_key, num_samples)
+        draws = [self._rows(x, self._draw, self._tensors, key, index) for index in range(self.law.count(number))]
+        return np.stack([draw[..., None] if draw.ndim == len(self.output_shape) else draw for draw in draws])
+
+    def certify(self, rounds: int = 3, seed: int = 0) -> Certificate:
+        """Compare with the network that it was made from, over a finite field and in numbers: see `Certificate`.
+
+        Of a network that was read from a file it is the certificate that the file carries. Raises ``ValueError`` where the
+        file carries none.
+        """
+        if self.origin is not None:
+            return certify(self.origin.plan, self.origin.small, rounds, seed)
+        if self.certificate is None:
+            raise ValueError("the file carries no certificate: certify the network before it is saved.")
+        return self.certificate
+
+    def certified(self, rounds: int = 3, seed: int = 0) -> "Compact":
+        """The same, with its certificate."""
+        return replace(self, certificate=self.certify(rounds, seed))
+
+    def net(self) -> tuple[Callable[[Mapping[str, Any], Any], jax.Array], dict[str, Any]]:
+        """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.
+
+        Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
+        program, by number. Train them on as those of any other function; a weight that is dead within an array starts at zero.
+        """
+        if self.program.weights:
+            return functools.partial(run, self.program), {site: jnp.asarray(mean) for site, mean in self.law.mean().items()}
+        arrays = {str(n): jnp.asarray(c) for n, c in self.program.constants.items() if c.dtype.kind == "f" and c.ndim}
+
+        def apply(params: Mapping[str, Any], x: Any) -> jax.Array:
+            constants = {**self.program.constants, **{int(n): value for n, value in params.items()}}
+            return run(replace(self.program, constants=constants), {}, x)
+
+        return apply, arrays
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """Operations that could not be followed, and what that means."""
+        why = "not followed: it stays as it is, and all that it reads and makes stays whole"
+        return dict.fromkeys(self.program.opaque, why)
+
+    def __repr__(self) -> str:
+        c = self.cost
+        return (
+            f"Compact({self.law.kind}: {c.numbers:,} of {c.dense_numbers:,} numbers in {len(self.program.ops)} operations, "
+            f"{c.alive:,} other than zero; {c.executed:,} of {c.dense:,} FLOPs a row, {c.theoretical:,} if zeros were free)"
+        )
+
+    # ---- inside
+    def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
+        x = np.asarray(real_numbers(x, "x"))
+        if tuple(x.shape[1:]) != tuple(self.input_shape):
+            raise ValueError(f"x must have shape (rows, {', '.join(map(str, self.input_shape))}), got {x.shape}: reshape it.")
+        if len(x) == 0:
+            raise ValueError("x is empty: there are no rows to predict.")
+        return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
+
+    def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:
+        return jax.lax.map(lambda x: run(self.head, {}, run(self.program, weights, x, constants)), block)
+
+    # Numbers go into compiled functions as arguments: as constants, the compiler would work on every one of them.
+    @functools.cached_property
+    def _constants(self) -> dict[int, jax.Array]:
+        return jax.tree.map(jnp.asarray, dict(self.program.constants))
+
+    @functools.cached_property
+    def _tensors(self) -> dict[str, jax.Array]:
+        return jax.tree.map(jnp.asarray, self.law.tensors())
+
+    @functools.cached_property
+    def _mean_weights(self) -> dict[str, jax.Array]:
+        return jax.tree.map(jnp.asarray, self.law.mean())
+
+    @functools.cached_property
+    def _at_mean(self) -> Callable[..., jax.Array]:
+        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, constants))
+
+    @functools.cached_property
+    def _draw(self) -> Callable[..., jax.Array]:
+        def outputs(block: Any, constants: Any, tensors: Any, key: Any, index: Any) -> jax.Array:
+            return self._outputs(self.law.draw(key, index, tensors), block, constants)
+
+        return jax.jit(outputs)
+
+    @functools.cached_property
+    def _mean(self) -> Callable[..., jax.Array]:
+        def mean(block: Any, constants: Any, tensors: Any, key: Any, number: Any) -> jax.Array:
+            one = lambda index: self._outputs(self.law.draw(key, index, tensors), block, constants)  # noqa: E731
+            shape = jax.eval_shape(one, 0)
+            total = jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(i), jnp.zeros(shape.shape, shape.dtype))
+            return total / number
+
+        return jax.jit(mean)
+
+
+def trace_net(bnn: BNN, state: Mapping[str, Any]) -> Program:
+    """The operations of the network itself."""
+    sites = [str(spec.path) for spec in bnn.layout]
+    arrays = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in bnn.layout]
+    leaves, tree = jax.tree.flatten(dict(state))
+
+    def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+        return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
+
+    def jaxpr(rows: int) -> Any:
+        return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
+
+    return trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
+
+
+def _head(bnn: BNN) -> Program:
+    """From the network's outputs to the mean of y."""
+
+    def jaxpr(rows: int) -> Any:
+        return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))
+
+    return trace(jaxpr, [], [])
+
+
+def _single(program: Program) -> Program:
+    """With constants in float32."""
+    constants = {n: c.astype(np.float32) if c.dtype == np.float64 else c for n, c in program.constants.items()}
+    return replace(program, constants=constants)

@@ -1,0 +1,112 @@
+"""From a fit to the law of a network's weights: which are alive, and what is known of them."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.types import SpikeSlab
+from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
+from bayesprune.infer.predict import draw, networks
+from bayesprune.model.bnn import BNN
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+from bayesprune.posteriors import spike_slab
+from bayesprune.posteriors.samples import count, draws_of
+
+Arrays = dict[str, np.ndarray]
+
+
+def fixed(bnn: BNN, params: Mapping[str, Any]) -> Arrays:
+    """The parameters that are not Bayesian, by site."""
+    return {str(s.path): np.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
+
+
+def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
+    """E[w] of every Bayesian weight array, zero where dead."""
+    if hasattr(bnn.prior, "factor") and not draws_of(params):
+        return gaussian(bnn, params, mask).mean()
+    found = {}
+    for site, node in bnn.posterior(params).items():
+        mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc * node.unit
+        found[site] = np.asarray(jnp.where(_alive(mask, site), mean, 0))
+    return found
+
+
+def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key: Any, num_draws: int | None) -> Law:
+    """The law of all Bayesian weights: independent Gaussians, or ``num_draws`` networks drawn with ``rng_key``.
+
+    Stored samples are kept as they are. Raises ``ValueError`` for a posterior that is neither, where no draws are asked for.
+    """
+    stored = bool(draws_of(params))
+    if num_draws is None and stored:
+        chains, draws = count(params)
+        num_draws = chains * draws
+    if num_draws is None:
+        if not (hasattr(bnn.prior, "factor") and type(bnn.family) in (MeanFieldFamily, MapFamily)):
+            raise ValueError(
+                f"the weights of {type(bnn.prior).__name__} with {type(bnn.family).__name__} are not independent Gaussians: "
+                "give rng_key= and num_draws= to keep so many drawn networks, or keep='mean' for the network at their mean."
+            )
+        return gaussian(bnn, params, mask)
+    check_integer(num_draws, "num_draws")
+    source, number = networks(params, num_draws)
+    rng_key = jax.random.key(0) if stored else check_key(rng_key)  # nothing is drawn of what is stored
+    rows = {"num_rows": 1} if "num_rows" in inspect.signature(bnn.prior.model).parameters else {}
+
+    def weights(index: Any) -> dict[str, Any]:
+        (model,) = draw(bnn, rng_key, index, source, dict(mask), lambda: bnn.prior.model(bnn.layout, **rows))
+        return model()
+
+    drawn = jax.jit(lambda: jax.lax.map(weights, jnp.arange(number)))()
+    return Draws({site: np.asarray(values) for site, values in drawn.items()})
+
+
+def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:
+    """Independent Gaussians, each array times its prior's factor."""
+    loc, scale, shared, log = {}, {}, {}, {}
+    for spec in bnn.layout:
+        site = str(spec.path)
+        if not spec.bayesian:
+            continue
+        node = bnn.family.posterior(params, (spec,))[site]
+        number, name, power = bnn.prior.factor(spec)
+        keep = np.asarray(_alive(mask, site))
+        loc[site] = np.where(keep, np.asarray(node.loc) * np.float32(number), 0).astype(np.float32)
+        scale[site] = np.where(keep, np.broadcast_to(np.asarray(node.scale) * np.float32(number), loc[site].shape), 0)
+        scale[site] = scale[site].astype(np.float32)
+        if name:
+            mean, std = bnn.family.log_moments(params, name)
+            shared[site], log[name] = name, (float(power * mean), float(abs(power) * std))
+    return Gaussian(loc, scale, shared, log)
+
+
+def alive(law: Law) -> dict[str, np.ndarray]:
+    """Which weights are other than zero in some network."""
+    if isinstance(law, Gaussian):
+        return {site: (law.loc[site] != 0) | (law.scale[site] != 0) for site in law.loc}
+    return {site: (draws != 0).any(0) for site, draws in law.values.items()} if isinstance(law, Draws) else {}
+
+
+def smaller(law: Law, places: Mapping[str, list[np.ndarray]], kept: Mapping[str, np.ndarray]) -> Law:
+    """The law of the weights at ``places``, zero but where ``kept``; of those sites alone."""
+
+    def part(array: np.ndarray, site: str) -> np.ndarray:
+        lead = array.ndim - len(places[site])
+        whole = [np.arange(size) for size in array.shape[:lead]]
+        return np.where(kept[site], array[np.ix_(*whole, *places[site])], 0).astype(np.float32)
+
+    if isinstance(law, Gaussian):
+        loc, scale = ({site: part(arrays[site], site) for site in kept} for arrays in (law.loc, law.scale))
+        shared = {site: law.shared[site] for site in kept if site in law.shared}
+        return Gaussian(loc, scale, shared, {name: law.log[name] for name in dict.fromkeys(shared.values())})
+    if isinstance(law, Draws):
+        return Draws({site: part(law.values[site], site) for site in kept})
+    return Points()
+
+
+def _alive(mask: Mapping[str, Any], site: str) -> Any:
+    return mask.get(site, True)

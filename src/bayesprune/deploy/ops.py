@@ -1,0 +1,57 @@
+"""A network as data: operations on numbered arrays, and what each kind of operation is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesprune.deploy import reader
+
+# Entry by entry, of one, two or three arrays of one shape, or of a shape and of numbers.
+ELEMENTWISE = frozenset([*reader.UNARY, *reader.BINARY, "integer_pow", "convert", "select", "clamp"])
+# Bilinear: what one factor is worth depends on where the other is zero.
+PRODUCTS = frozenset(["mul", "dot", "conv"])
+OPAQUE = "opaque"  # an operation of JAX that is kept as it is, and all that it reads and makes
+
+
+class Op(NamedTuple):
+    """One operation on arrays by number.
+
+    ``attributes``: JSON's types; sizes below zero stand for that many numbers for each row. Of an `OPAQUE` operation they are
+    ``primitive`` and ``params`` of JAX.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A network: operations in order on numbered arrays.
+
+    ``sizes``: of each array, below zero where they grow with the rows. ``constants``: arrays by number; ``weights``: number by
+    site; ``rows``, ``output``: the numbers of the data and the result. ``one_by_one``: some operation is opaque, so that it can
+    run on one row at a time only.
+    """
+
+    ops: tuple[Op, ...]
+    sizes: Mapping[int, tuple[int, ...]]
+    constants: Mapping[int, np.ndarray]
+    weights: Mapping[str, int]
+    rows: int
+    output: int
+    one_by_one: bool = False
+
+    @cached_property
+    def shapes(self) -> dict[int, tuple[int, ...]]:
+        """The shape of each array for one row."""
+        return {number: tuple(abs(n) for n in sizes) for number, sizes in self.sizes.items()}
+
+    @property
+    def opaque(self) -> list[str]:
+        """The names of operations that are kept as they are, each once."""
+        return list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))

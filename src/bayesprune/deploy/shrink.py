@@ -1,0 +1,331 @@
+"""The smaller program: slices that nothing needs are gone, constants are folded."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.deploy.depend import Indicators, Known, backward, evaluate, forward, pads
+from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.ties import keeps
+
+Evaluate = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to stay: by array and axis the slices, ``keep``; ``needed``, entries that the outputs depend on."""
+
+    program: Program
+    known: Known
+    needed: Indicators
+    keep: Mapping[int, list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Small:
+    """The smaller program, and of each random weight array: ``places``, the kept indices by axis, and ``alive``, of those
+    entries which the outputs depend on."""
+
+    program: Program
+    places: Mapping[str, list[np.ndarray]]
+    alive: Mapping[str, np.ndarray]
+
+
+def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> Plan:
+    """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
+    unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
+    values = {number: np.ones(pattern.shape) * pattern for number, pattern in unknown.items()}
+    for site, value in fixed.items():
+        values[program.weights[site]] = np.asarray(value, np.float64)
+        unknown[program.weights[site]] = np.zeros(np.shape(value), bool)
+    unknown[program.rows] = np.ones(program.shapes[program.rows], bool)
+    values[program.rows] = np.ones(program.shapes[program.rows])
+    known = forward(program, unknown, values)
+    needed = backward(program, known)
+    return Plan(program, known, needed, keeps(program, known, needed))
+
+
+def build(plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
+    """The smaller program. ``values``: of the known entries, by array; ``evaluate``: the arithmetic of what is folded."""
+    return _Builder(plan, values, evaluate).small()
+
+
+class _Builder:
+    def __init__(self, plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate) -> None:
+        self.plan, self.values, self.evaluate = plan, values, evaluate
+        self.program, self.known, self.keep = plan.program, plan.known, plan.keep
+        self.ops: list[Op] = []
+        self.sizes: dict[int, tuple[int, ...]] = {}
+        self.constants: dict[int, np.ndarray] = {}
+        self.count = max(self.program.sizes)
+        self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
+
+    def small(self) -> Small:
+        weights = {}
+        self.arrive(self.program.rows)
+        for site, number in self.program.weights.items():
+            if self.known.unknown[number].any():
+                weights[site] = number
+                self.arrive(number)
+        for op in self.program.ops:
+            self.op(op)
+        output = self.program.output
+        if output not in self.emitted:  # nothing that is alive reaches the outputs: they are the same for every row
+            result = self.new(self.program.sizes[output])
+            attributes = {"sizes": list(self.program.sizes[output]), "axes": list(range(len(self.program.sizes[output])))}
+            self.ops.append(Op("broadcast", (self.constant(self.values[output]),), (result,), attributes))
+            output = result
+        ops, used = _alive(self.ops, output)
+        program = Program(
+            ops=tuple(ops),
+            sizes={i: sizes for i, sizes in self.sizes.items() if i in used | {self.program.rows, *weights.values()}},
+            constants={i: value for i, value in self.constants.items() if i in used},
+            weights={site: number for site, number in weights.items() if number in used},
+            rows=self.program.rows,
+            output=output,
+            one_by_one=self.program.one_by_one,
+        )
+        places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
+        alive = {
+            site: self.slim(self.known.unknown[number] & self.plan.needed[number], number)
+            for site, number in program.weights.items()
+        }
+        return Small(program, places, alive)
+
+    # ---- arrays
+    def new(self, sizes: Any) -> int:
+        self.count += 1
+        self.sizes[self.count] = tuple(sizes)
+        return self.count
+
+    def arrive(self, number: int) -> int:
+        """An array of the network, in its smaller size."""
+        kept = [int(k.sum()) for k in self.keep[number]]
+        self.sizes[number] = tuple(-n if s < 0 else n for n, s in zip(kept, self.program.sizes[number], strict=True))
+        self.emitted.add(number)
+        return number
+
+    def constant(self, value: np.ndarray) -> int:
+        number = self.new(np.shape(value))
+        self.constants[number] = np.asarray(value)
+        return number
+
+    def slim(self, array: np.ndarray, number: int) -> np.ndarray:
+        for axis, kept in enumerate(self.keep[number]):
+            if not kept.all():
+                array = np.compress(kept, array, axis)
+        return array
+
+    def operand(self, number: int) -> int:
+        """An operand in its smaller size: what is known everywhere is a constant."""
+        return number if number in self.emitted else self.constant(collapse(self.slim(self.values[number], number)))
+
+    # ---- operations
+    def op(self, op: Op) -> None:
+        unknown = any(self.known.unknown[number].any() for number in op.outputs)
+        grows = any(n < 0 for number in op.outputs for n in self.program.sizes[number])
+        if not unknown and not (grows and op.name in ("broadcast", "reshape")) and not self.emitted & set(op.inputs):
+            return
+        if op.name == OPAQUE:
+            whole = [n if n in self.emitted else self.constant(self.values[n]) for n in op.inputs]
+            self.ops.append(op._replace(inputs=tuple(whole), outputs=tuple(map(self.arrive, op.outputs))))
+        elif op.name in ("dot", "conv"):
+            self.product(op)
+        elif op.name == "reduce_sum":
+            self.total(op)
+        elif op.name == "slice":
+            self.part(op)
+        else:
+            exact = op.name in ("concatenate", "broadcast", "reshape", "transpose", "reverse", "pad")
+            inputs = [self.whole(n) if exact else self.operand(n) for n in op.inputs]
+            self.write(op._replace(attributes=self.attributes(op)), inputs)
+
+    def whole(self, number: int) -> int:
+        """An operand whose shape matters."""
+        return number if number in self.emitted else self.constant(self.slim(self.values[number], number))
+
+    def attributes(self, op: Op) -> Mapping[str, Any]:
+        """The attributes at the smaller sizes."""
+        out = op.outputs[0]
+        if op.name in ("reshape", "broadcast"):
+            kept = [int(k.sum()) for k in self.keep[out]]
+            sizes = [-n if s < 0 else n for n, s in zip(kept, op.attributes["sizes"], strict=True)]
+            return {**op.attributes, "sizes": sizes}
+        if op.name == "pad":
+            sides = []
+            for axis, (low, high) in enumerate(op.attributes["sides"]):
+                stays = self.keep[out][axis]
+                sides.append([int(stays[:low].sum()), int(stays[len(stays) - high :].sum())])
+            return {"sides": sides}
+        return op.attributes
+
+    def write(self, op: Op, inputs: list[int], folded: np.ndarray | None = None) -> None:
+        """Add an operation, and what is folded into its result."""
+        out = op.outputs[0]
+        extra = None if folded is None else self.slim(folded, out)
+        self.arrive(out)
+        if extra is None or not extra.any():
+            self.ops.append(op._replace(inputs=tuple(inputs)))
+            return
+        extra = collapse(extra)
+        if any(size < 0 and n > 1 for size, n in zip(self.program.sizes[out], extra.shape, strict=True)):
+            raise ValueError(
+                "a constant of the network differs from place to place of an axis that holds rows and places together: keep "
+                "the rows in an axis of their own."
+            )
+        partial = self.new(self.sizes[out])
+        self.ops.append(op._replace(inputs=tuple(inputs), outputs=(partial,)))
+        self.ops.append(Op("add", (partial, self.constant(extra)), (out,), {}))
+
+    def part(self, op: Op) -> None:
+        """A slice: what of it is still there, as a slice where it is one, else by its indices."""
+        number, ranges = op.inputs[0], []
+        current = self.whole(number)
+        for axis, (low, high, by) in enumerate(op.attributes["ranges"]):
+            kept = self.keep[number][axis]
+            chosen = np.zeros(len(kept), bool)
+            chosen[low : None if high < 0 else high : by] = True
+            index = np.flatnonzero(chosen[kept & (self._reach(op, axis) | ~chosen)])
+            whole = len(index) == kept.sum()
+            high = -1 if high < 0 else int(kept.sum())
+            if not whole and (np.diff(index) == 1).all():
+                ranges.append([int(index[0]), int(index[-1]) + 1, 1])
+            else:
+                if not whole:
+                    current = self.take(current, axis, index)
+                    high = len(index)
+                ranges.append([0, high, 1])
+        self.write(op._replace(attributes={"ranges": ranges}), [current])
+
+    def _reach(self, op: Op, axis: int) -> np.ndarray:
+        """Slices of the operand that the result has kept."""
+        low, high, by = op.attributes["ranges"][axis]
+        found = np.zeros(len(self.keep[op.inputs[0]][axis]), bool)
+        found[low : None if high < 0 else high : by] = self.keep[op.outputs[0]][axis]
+        return found
+
+    def take(self, number: int, axis: int, index: np.ndarray) -> int:
+        sizes = list(self.sizes[number])
+        sizes[axis] = len(index)
+        result = self.new(sizes)
+        if number in self.constants:
+            self.constants[result] = np.take(self.constants[number], index, axis)
+        else:
+            self.ops.append(Op("take", (number,), (result,), {"index": index.tolist(), "axis": axis}))
+        return result
+
+    def total(self, op: Op) -> None:
+        """A sum: the constants among what is gone are added."""
+        number = op.inputs[0]
+        gone = ~_grid(self.keep[number]) & ~self.known.unknown[number]
+        folded = self.evaluate(op, [np.where(gone, self.values[number], 0)])[0] if gone.any() else None
+        self.write(op, [self.whole(number)], folded)
+
+    def product(self, op: Op) -> None:
+        """A product: of what it sums over only what is not constant is read."""
+        pairs = _summed(op)
+        reads = self.reads(op, pairs)
+        inputs = []
+        for side, number in enumerate(op.inputs):
+            current, stays = number, self.keep[number]
+            if number not in self.emitted:
+                axes = [pair[side] for pair in pairs]
+                stays = [np.ones(len(k), bool) if axis in axes else k for axis, k in enumerate(stays)]
+                value = self.values[number]
+                for axis, kept in enumerate(stays):
+                    value = value if kept.all() else np.compress(kept, value, axis)
+                current = self.constant(value)
+            for pair, read in zip(pairs, reads, strict=True):
+                kept = stays[pair[side]]
+                if (read != kept).any():
+                    current = self.take(current, pair[side], np.flatnonzero(read[kept]))
+            inputs.append(current)
+        if op.name == "conv" and (groups := op.attributes["groups"]) > 1:
+            kept = self.keep[op.inputs[0]][op.attributes["data"][1]].reshape(groups, -1).any(1)
+            self.write(op._replace(attributes={**op.attributes, "groups": int(kept.sum())}), inputs)
+            return
+        self.write(op, inputs, self.folded(op, pairs, reads))
+
+    def reads(self, op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
+        """For each pair of axes that is summed over: which slices the smaller product reads."""
+        unknown, nonzero = ([self.facing(op, pairs, side, kind) for side in (0, 1)] for kind in ("unknown", "nonzero"))
+        depends = (unknown[0] & nonzero[1]) | (nonzero[0] & unknown[1])
+        if pads(op):
+            depends = nonzero[0] & nonzero[1]
+        found = []
+        for position, pair in enumerate(pairs):
+            read = depends.any(axis=tuple(axis for axis in range(len(pairs)) if axis != position))
+            both = np.ones(len(read), bool)
+            for side, number in enumerate(op.inputs):
+                if number in self.emitted:
+                    both &= self.keep[number][pair[side]]
+            read = read & both
+            if not read.any():  # one is left, of a product that is constant: an axis is never empty
+                read[np.flatnonzero(both)[:1] if both.any() else 0] = True
+            found.append(read)
+        return found
+
+    def facing(self, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
+        """Whether some entry is unknown, or may be other than zero, at each place of the axes that are summed over."""
+        number = op.inputs[side]
+        pattern = self.known.unknown[number] if kind == "unknown" else self.known.nonzero(number)
+        axes = [pair[side] for pair in pairs]
+        for axis, kept in enumerate(self.keep[number]):
+            if axis not in axes:
+                pattern = np.compress(kept, pattern, axis)
+        rest = tuple(axis for axis in range(pattern.ndim) if axis not in axes)
+        return np.asarray(pattern.any(axis=rest)).transpose(np.argsort(np.argsort(axes)).tolist())
+
+    def folded(self, op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]) -> np.ndarray | None:
+        """The part of a product that is constant, of the slices that it no longer reads."""
+        sides = []
+        for side, number in enumerate(op.inputs):
+            value = np.where(self.known.unknown[number], 0, self.values[number])
+            if side == 0:
+                inside = [np.ones(size, bool) for size in value.shape]
+                for pair, read in zip(pairs, reads, strict=True):
+                    inside[pair[0]] = read
+                value = np.where(_grid(inside), 0, value)
+            sides.append(value)
+        return self.evaluate(op, sides)[0] if all(value.any() for value in sides) else None
+
+
+def _summed(op: Op) -> list[tuple[int, int]]:
+    """The pairs of axes that a product sums over and may read in part."""
+    if op.name == "dot":
+        return list(zip(*op.attributes["contract"], strict=True))
+    return [(op.attributes["data"][1], op.attributes["weights"][1])] if op.attributes["groups"] == 1 else []
+
+
+def collapse(array: np.ndarray) -> np.ndarray:
+    """One entry in the place of equal ones along an axis.
+
+    >>> collapse(np.array([[1.0, 2.0], [1.0, 2.0]])).tolist()
+    [[1.0, 2.0]]
+    """
+    for axis in range(array.ndim):
+        first = np.take(array, [0], axis) if array.shape[axis] else array
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array
+
+
+def _grid(kept: list[np.ndarray]) -> np.ndarray:
+    """Entries whose slices are all kept."""
+    grid: Any = np.ones((1,) * len(kept), bool)
+    for axis, k in enumerate(kept):
+        grid = grid & k.reshape([-1 if other == axis else 1 for other in range(len(kept))])
+    return grid
+
+
+def _alive(ops: list[Op], output: int) -> tuple[list[Op], set[int]]:
+    """The operations that the output depends on, and their arrays."""
+    used, kept = {output}, []
+    for op in reversed(ops):
+        if used & set(op.outputs):
+            kept.append(op)
+            used.update(op.inputs)
+            used.update(op.outputs)
+    return kept[::-1], used
