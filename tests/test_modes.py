@@ -4,6 +4,7 @@ One path in all is fast; the others, which compile a program each, are slow.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 
 import jax
@@ -32,9 +33,9 @@ MODES = {"strict": without_promotion, "x64": in_double_precision}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("path", main_paths.PATHS)
+@pytest.mark.parametrize(("path", "mode"), zip(main_paths.PATHS, itertools.cycle(MODES), strict=False))
 def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
+    """Each under one of the modes, in turn: every part of the library is in several paths."""
     with MODES[mode]():
         main_paths.PATHS[path](rng_key)
 

@@ -2,5 +2,6 @@
 
 from bayesprune.deploy.certificate import Certificate
 from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.load import load
 
-__all__ = ["Certificate", "Compact", "compact"]
+__all__ = ["Certificate", "Compact", "compact", "load"]

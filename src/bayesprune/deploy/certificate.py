@@ -65,9 +65,9 @@ def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple
     values = {number: field.of_numbers(value) for number, value in program.constants.items()}
     for number in program.weights.values():
         random = field.residues(rng, known.unknown[number])
-        values[number] = np.where(known.unknown[number], random, field.residues(rng, known.values[number] != 0))
+        values[number] = np.where(known.unknown[number], random, field.residues(rng, np.asarray(known.values[number] != 0)))
     values[program.rows] = field.residues(rng, np.ones(program.shapes[program.rows], bool))
-    zeros = {number: ~known.unknown[number] & (known.values[number] == 0) for number in known.unknown}
+    zeros = {number: np.asarray(~known.nonzero(number)) for number in known.unknown}
     _evaluate(program, values, zeros)
     twin = build(plan, values, _folding)
     inputs = {program.rows: values[program.rows], **twin.program.constants}

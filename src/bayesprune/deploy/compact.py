@@ -1,6 +1,8 @@
 """The door: a pruned network made smaller for real."""
 
 import functools
+import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -10,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers
-from bayesprune.deploy import laws
+from bayesprune.deploy import artefact, laws, reader
 from bayesprune.deploy.certificate import Certificate, certify
 from bayesprune.deploy.cost import Cost, cost
 from bayesprune.deploy.ops import Program
@@ -113,6 +115,7 @@ class Compact:
     cost: Cost
     origin: Origin | None = field(default=None, repr=False)
     certificate: Certificate | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
@@ -146,6 +149,28 @@ class Compact:
     def certified(self, rounds: int = 3, seed: int = 0) -> "Compact":
         """The same, with its certificate."""
         return replace(self, certificate=self.certify(rounds, seed))
+
+    def save(self, path: str | os.PathLike[str], values: str = "float32", metadata: Mapping[str, Any] | None = None) -> None:
+        """Write the network to ``path`` (``.bayesprune``), whole or not at all; `bayesprune.load` reads it, and NumPy alone.
+
+        The file is a safetensors file. It carries the certificate, which is made now if need be. Zeros are left out.
+
+        Args:
+            path: where to.
+            values: "float32"; "bfloat16", half of the bytes; or "posterior", whole numbers at the posterior's own precision: a
+                loc in steps of half its scale, a scale in steps of 1/8 of its logarithm. What that loses, the KL of what is
+                kept from what was there, stands in the file's plan as "divergence", in nats (about .012 for each weight).
+            metadata: anything that JSON can hold.
+
+        Raises:
+            ValueError: unknown ``values``, or "posterior" for weights without spread; the network has operations that no file
+                can hold, or its certificate does not hold.
+            OSError: as the disk says, with a remedy; an older file is then left as it was.
+        """
+        ready = self.certified() if self.certificate is None else self
+        if ready.certificate is not None and not ready.certificate.holds:
+            raise ValueError(f"the smaller network is not the same function as the network: {ready.certificate}. Report it.")
+        artefact.write(path, ready, values, self.metadata if metadata is None else metadata)
 
     def net(self) -> tuple[Callable[[Mapping[str, Any], Any], jax.Array], dict[str, Any]]:
         """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.
@@ -235,7 +260,28 @@ def trace_net(bnn: BNN, state: Mapping[str, Any]) -> Program:
     def jaxpr(rows: int) -> Any:
         return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
 
-    return trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
+    program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
+    _check_rows(program, net, [array.shape for array in arrays], leaves)
+    return program
+
+
+def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
+    """Refuse a network in which a row's outputs depend on the rows beside it: on three rows, with weights at random."""
+    rng = np.random.default_rng(0)
+    draws = [(rng.standard_normal(shape) / math.sqrt(math.prod(shape[:-1]))).astype(np.float32) for shape in shapes]
+    weights = dict(zip(program.weights, draws, strict=True))
+    x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
+    if program.one_by_one:
+        together, apart = np.asarray(jax.jit(net)(draws, state, x)), np.asarray(run(program, weights, x))
+    else:
+        given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
+        one = lambda part: reader.run(program.ops, {**given, program.rows: part}, len(part))[program.output]  # noqa: E731
+        together, apart = one(x), np.concatenate([one(x[i : i + 1]) for i in range(3)])
+    if not np.allclose(together, apart, rtol=1e-3, atol=1e-4, equal_nan=True):
+        raise ValueError(
+            "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
+            "would not be the same function. Let each row stand for itself."
+        )
 
 
 def _head(bnn: BNN) -> Program:

@@ -32,7 +32,7 @@ class Known:
 
     def nonzero(self, number: int) -> np.ndarray:
         """Which entries may be other than zero."""
-        return self.unknown[number] | (self.values[number] != 0)
+        return np.asarray(self.unknown[number] | (self.values[number] != 0))
 
 
 def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> Known:
@@ -44,7 +44,7 @@ def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping
     for op in program.ops:
         for number, (pattern, made) in zip(op.outputs, _results(op, program, known), strict=True):
             known.unknown[number] = pattern
-            known.values[number] = np.where(pattern, np.ones((), made.dtype), made)
+            known.values[number] = np.asarray(np.where(pattern, np.ones((), made.dtype), made))
         if of_rows & set(op.inputs):
             of_rows.update(op.outputs)
     return Known(known.unknown, known.values, frozenset(of_rows))
@@ -110,7 +110,7 @@ def _transposed(op: Op, program: Program, known: Known, after: jax.Array) -> lis
     found = []
     for function, number in _standins(op, program, known):
         if known.unknown[number].any():
-            found.append((number, _back(function, program.shapes[number], after) & known.unknown[number]))
+            found.append((number, np.asarray(_back(function, program.shapes[number], after) & known.unknown[number])))
     if op.name in PRODUCTS:
         first, second = op.inputs
         for number, other in ((first, second), (second, first)):
@@ -118,13 +118,13 @@ def _transposed(op: Op, program: Program, known: Known, after: jax.Array) -> lis
             factor = known.nonzero(other) if pads(op) else known.unknown[other]
             if constant.any() and factor.any():
                 function = _factor(op, program, number, other, factor)
-                found.append((number, _back(function, program.shapes[number], after) & constant))
+                found.append((number, np.asarray(_back(function, program.shapes[number], after) & constant)))
     return found
 
 
 def _back(function: Callable[[Any], Any], shape: tuple[int, ...], after: jax.Array) -> np.ndarray:
     (back,) = jax.linear_transpose(function, jax.ShapeDtypeStruct(shape, jnp.float32))(after)
-    return np.asarray(back) > 0
+    return np.asarray(np.asarray(back) > 0)
 
 
 def _standins(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,10 @@ _ADD, _ONE, _TWO = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9),
 
 def evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]] = ()) -> list[np.ndarray]:
     """The results of an operation on residues, for one row; ``shapes``: of the results, where it is opaque."""
+    return [np.asarray(made) for made in _evaluate(op, arrays, shapes)]
+
+
+def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     name = op.name
     if name == OPAQUE:
         sums = [np.sum(_oracle(i, [np.asarray(array)])) for i, array in enumerate(arrays)]
@@ -63,19 +68,20 @@ def of_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _oracle(key: int, arrays: list[np.ndarray]) -> np.ndarray:
-    return (_mixed(key, [np.asarray(array).astype(np.uint64) for array in arrays]) % np.uint64(PRIME)).astype(np.float64)
+    mixed = _mixed(key, [np.asarray(array).astype(np.uint64) for array in arrays])
+    return np.asarray(mixed % np.uint64(PRIME), np.float64)
 
 
 def _mixed(key: int, arrays: list[np.ndarray]) -> np.ndarray:
     """A hash of the operands, place by place (splitmix64)."""
-    mixed = np.full(np.broadcast_shapes(*map(np.shape, arrays)), np.uint64(key % (1 << 63)))
+    mixed: Any = np.full(np.broadcast_shapes(*map(np.shape, arrays)), np.uint64(key % (1 << 63)))
     with np.errstate(over="ignore"):
         for array in arrays:
             mixed = _splitmix(mixed ^ _splitmix(np.broadcast_to(array, mixed.shape).astype(np.uint64)))
-    return mixed
+    return np.asarray(mixed)
 
 
-def _splitmix(z: np.ndarray) -> np.ndarray:
+def _splitmix(z: Any) -> Any:
     z = z + _ADD
     z = (z ^ (z >> np.uint64(30))) * _ONE
     z = (z ^ (z >> np.uint64(27))) * _TWO

@@ -1,11 +1,16 @@
-"""Run a compact network by NumPy alone; this file stands by itself and may be copied to where it is needed.
+"""Read a compact network and predict with it by NumPy alone; this file stands by itself and may be copied where it is needed.
+
+    python reader.py net.bayesprune rows.npy      # prints E[y | x] of the network at the posterior mean
 
 A plan is a list of operations ``[name, inputs, outputs, attributes]`` on numbered arrays, the rows along the first axis. Sizes
 in attributes that are below zero stand for that many numbers for each row.
 """
 
+import json
 import math
 import string
+import sys
+import zlib
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -53,6 +58,121 @@ BINARY: dict = {
 REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.sum, "window_max": np.max, "window_min": np.min}
+
+
+MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"]
+REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", *MOVE]
+NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
+FORMAT, VERSION = "bayesprune network", "1"
+LARGEST = 1 << 28  # numbers of one array: a file that claims more is refused before they are allocated
+TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
+
+
+def load(path):
+    """A file: its plan, and its arrays by name."""
+    with open(path, "rb") as file:
+        content = file.read()
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > len(content) - 8:
+        raise ValueError(f"{path} is no safetensors file: it is shorter than its header says.")
+    header, body = json.loads(content[8 : 8 + length]), content[8 + length :]
+    texts = header.pop("__metadata__", {})
+    if texts.get("format") != FORMAT or texts.get("version") != VERSION:
+        raise ValueError(f"{path} holds no {FORMAT} of version {VERSION}.")
+    streams = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(body):
+            raise ValueError(f"{path} is cut short: {name} lies beyond its end.")
+        streams[name] = np.frombuffer(body[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"])
+    plan = json.loads(texts["plan"])
+    return plan, decode(plan, streams)
+
+
+def decode(plan, streams):
+    """Arrays by name, out of the streams that hold their values and the places of those."""
+    arrays: dict = {}
+    for name, how in plan["arrays"].items():
+        shape, places = how["shape"], how["places"]
+        if any(n < 0 for n in shape) or math.prod(shape) > LARGEST:
+            raise ValueError(f"{name} claims the shape {shape}.")
+        count = plan["places"][places]["count"] if places else math.prod(shape)
+        values = _values(how["values"], streams.get(f"{name}.values"), count, arrays.get(how["step"]), places)
+        if places:
+            index = _places(plan["places"][places], streams[places], math.prod(shape))
+            whole = np.zeros(math.prod(shape), values.dtype)
+            whole[index] = values
+            values = whole
+        arrays[name] = values.reshape(shape)
+    return arrays
+
+
+def _values(coding, stream, count, step, places):
+    """The values of one array: as they are, or as whole numbers of steps."""
+    if coding in ("bfloat16", "plain"):
+        values = (stream.astype("<u4") << 16).view("<f4") if coding == "bfloat16" else stream
+        if values.size != count:
+            raise ValueError(f"{values.size} values for {count} places.")
+        return values.reshape(-1)
+    numbers = np.frombuffer(_unpacked(stream, count * np.dtype(coding["type"]).itemsize), coding["type"])
+    if coding["of"] == "log":  # steps of 1/8 of a logarithm
+        return np.exp(numbers / np.float32(8)).astype(np.float32)
+    step = step[step != 0] if places else step.reshape(-1)
+    return (numbers * step / 2).astype(np.float32)  # steps of half the scale
+
+
+def _places(how, stream, size):
+    """Increasing indices below ``size``: from a bit for each, or from the gaps between them."""
+    if how["coding"] == "bits":
+        index = np.flatnonzero(np.unpackbits(np.frombuffer(_unpacked(stream, -(-size // 8)), "u1"), count=size))
+    else:
+        index = np.cumsum(np.frombuffer(_unpacked(stream, 4 * how["count"]), "<u4").astype(np.int64)) - 1
+    if len(index) != how["count"] or (index >= size).any() or (np.diff(index) <= 0).any():
+        raise ValueError("places lie outside of their array.")
+    return index
+
+
+def _unpacked(stream, length):
+    """So many bytes out of a compressed stream, and no more."""
+    reader = zlib.decompressobj()
+    found = reader.decompress(stream.tobytes(), length + 1)
+    if len(found) != length:
+        raise ValueError(f"a stream has not the {length} bytes that it should have.")
+    return found
+
+
+def mean_weights(plan, arrays):
+    """E[w] by number."""
+    law, means = plan["law"], {}
+    for site, number in plan["weights"].items():
+        if law["kind"] == "draws":
+            means[number] = arrays[f"draws/{site}"].mean(0)
+        else:
+            mean, std = law["log"].get(law["shared"].get(site), (0.0, 0.0))
+            means[number] = arrays[f"loc/{site}"] * np.float32(math.exp(mean + std * std / 2))
+    return means
+
+
+def predict(plan, arrays, x):
+    """E[y | x] of the network at the posterior mean, for rows x; of drawn networks, averaged over them."""
+    x, law = np.asarray(x, np.float32), plan["law"]
+    if list(x.shape[1:]) != plan["input_shape"]:
+        raise ValueError(f"rows must have the shape {plan['input_shape']}, got {list(x.shape[1:])}.")
+    draws = [arrays[f"draws/{site}"] for site in plan["weights"]] if law["kind"] == "draws" else []
+    if not draws:
+        return outputs(plan, arrays, mean_weights(plan, arrays), x)
+    numbers = list(plan["weights"].values())
+    networks = [dict(zip(numbers, weights, strict=True)) for weights in zip(*draws, strict=True)]
+    return np.mean([outputs(plan, arrays, weights, x) for weights in networks], 0)
+
+
+def outputs(plan, arrays, weights, x):
+    """E[y | x, w]: the network, then the mean of its likelihood."""
+    constants = {number: arrays[f"constant/{number}"] for number in plan["constants"]}
+    values = run(plan["ops"], {**constants, **weights, plan["rows"]: x}, len(x))
+    head = {number: arrays[f"head/{number}"] for number in plan["head"]["constants"]}
+    head[plan["head"]["rows"]] = values[plan["output"]]
+    return run(plan["head"]["ops"], head, len(x))[plan["head"]["output"]]
 
 
 def run(plan, values, rows):
@@ -150,3 +270,8 @@ def _erf(a):
     except ImportError:
         return np.vectorize(math.erf, otypes=[float])(a)
     return erf(a)
+
+
+if __name__ == "__main__":
+    network, numbers = load(sys.argv[1])
+    print(predict(network, numbers, np.load(sys.argv[2])))  # noqa: T201

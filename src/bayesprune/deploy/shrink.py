@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.depend import Indicators, Known, backward, evaluate, forward, pads
-from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program
 from bayesprune.deploy.ties import keeps
 
+MIXED = (
+    "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "
+    "axis of their own."
+)
 Evaluate = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
 
 
@@ -36,7 +40,7 @@ class Small:
 def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> Plan:
     """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
     unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
-    values = {number: np.ones(pattern.shape) * pattern for number, pattern in unknown.items()}
+    values = {number: np.asarray(pattern, np.float64) for number, pattern in unknown.items()}
     for site, value in fixed.items():
         values[program.weights[site]] = np.asarray(value, np.float64)
         unknown[program.weights[site]] = np.zeros(np.shape(value), bool)
@@ -89,7 +93,7 @@ class _Builder:
         )
         places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
         alive = {
-            site: self.slim(self.known.unknown[number] & self.plan.needed[number], number)
+            site: self.slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), number)
             for site, number in program.weights.items()
         }
         return Small(program, places, alive)
@@ -113,6 +117,7 @@ class _Builder:
         return number
 
     def slim(self, array: np.ndarray, number: int) -> np.ndarray:
+        array = np.asarray(array)
         for axis, kept in enumerate(self.keep[number]):
             if not kept.all():
                 array = np.compress(kept, array, axis)
@@ -124,9 +129,8 @@ class _Builder:
 
     # ---- operations
     def op(self, op: Op) -> None:
-        unknown = any(self.known.unknown[number].any() for number in op.outputs)
-        grows = any(n < 0 for number in op.outputs for n in self.program.sizes[number])
-        if not unknown and not (grows and op.name in ("broadcast", "reshape")) and not self.emitted & set(op.inputs):
+        varies = any(self.known.unknown[number].any() for number in op.outputs)
+        if not varies or not self.emitted & set(op.inputs):  # what reads only what no output needs is no more needed itself
             return
         if op.name == OPAQUE:
             whole = [n if n in self.emitted else self.constant(self.values[n]) for n in op.inputs]
@@ -138,13 +142,30 @@ class _Builder:
         elif op.name == "slice":
             self.part(op)
         else:
-            exact = op.name in ("concatenate", "broadcast", "reshape", "transpose", "reverse", "pad")
-            inputs = [self.whole(n) if exact else self.operand(n) for n in op.inputs]
+            # One entry may stand for many only where another operand has the whole shape.
+            sizes, shaped = self.program.sizes, op.name in ELEMENTWISE
+            shaped = shaped and any(n in self.emitted and sizes[n] == sizes[op.outputs[0]] for n in op.inputs)
+            inputs = [self.operand(n) if shaped else self.whole(n) for n in op.inputs]
             self.write(op._replace(attributes=self.attributes(op)), inputs)
 
     def whole(self, number: int) -> int:
-        """An operand whose shape matters."""
-        return number if number in self.emitted else self.constant(self.slim(self.values[number], number))
+        """An operand whose shape matters: a constant with an axis of rows is the same for all of them."""
+        if number in self.emitted:
+            return number
+        return self.for_rows(number, self.slim(self.values[number], number))
+
+    def for_rows(self, number: int, value: np.ndarray) -> int:
+        """``value`` of array ``number`` as a constant, repeated along its axis of rows."""
+        constant, sizes = self.constant(value), self.program.sizes[number]
+        rows = [axis for axis, size in enumerate(sizes) if size < 0]
+        if not rows:
+            return constant
+        if any(value.shape[axis] > 1 for axis in rows):
+            raise ValueError(MIXED)
+        result = self.new([-1 if axis in rows else size for axis, size in enumerate(value.shape)])
+        attributes = {"sizes": list(self.sizes[result]), "axes": list(range(value.ndim))}
+        self.ops.append(Op("broadcast", (constant,), (result,), attributes))
+        return result
 
     def attributes(self, op: Op) -> Mapping[str, Any]:
         """The attributes at the smaller sizes."""
@@ -171,10 +192,7 @@ class _Builder:
             return
         extra = collapse(extra)
         if any(size < 0 and n > 1 for size, n in zip(self.program.sizes[out], extra.shape, strict=True)):
-            raise ValueError(
-                "a constant of the network differs from place to place of an axis that holds rows and places together: keep "
-                "the rows in an axis of their own."
-            )
+            raise ValueError(MIXED)
         partial = self.new(self.sizes[out])
         self.ops.append(op._replace(inputs=tuple(inputs), outputs=(partial,)))
         self.ops.append(Op("add", (partial, self.constant(extra)), (out,), {}))
@@ -227,6 +245,8 @@ class _Builder:
         """A product: of what it sums over only what is not constant is read."""
         pairs = _summed(op)
         reads = self.reads(op, pairs)
+        if not all(read.any() for read in reads):  # what is left of the result depends on nothing that varies
+            return
         inputs = []
         for side, number in enumerate(op.inputs):
             current, stays = number, self.keep[number]
@@ -236,7 +256,7 @@ class _Builder:
                 value = self.values[number]
                 for axis, kept in enumerate(stays):
                     value = value if kept.all() else np.compress(kept, value, axis)
-                current = self.constant(value)
+                current = self.for_rows(number, value)
             for pair, read in zip(pairs, reads, strict=True):
                 kept = stays[pair[side]]
                 if (read != kept).any():
@@ -261,10 +281,7 @@ class _Builder:
             for side, number in enumerate(op.inputs):
                 if number in self.emitted:
                     both &= self.keep[number][pair[side]]
-            read = read & both
-            if not read.any():  # one is left, of a product that is constant: an axis is never empty
-                read[np.flatnonzero(both)[:1] if both.any() else 0] = True
-            found.append(read)
+            found.append(read & both)
         return found
 
     def facing(self, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:

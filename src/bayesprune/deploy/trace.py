@@ -93,7 +93,8 @@ class _Writer:
         return one - other
 
     def closed(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
-        consts = [self.constant(c) for c in one.consts] if isinstance(one, ClosedJaxpr) else []
+        pairs = zip(one.consts, other.consts, strict=True) if isinstance(one, ClosedJaxpr) else []
+        consts = [self.same(*pair) for pair in pairs]
         inner, twin = (getattr(p, "jaxpr", p) for p in (one, other))
         names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
         if len(inner.eqns) != len(twin.eqns):
@@ -101,14 +102,21 @@ class _Writer:
         for equation, second in zip(inner.eqns, twin.eqns, strict=True):
             if equation.primitive.name != second.primitive.name:
                 raise _differs(equation.primitive.name)
-            made = self.equation(equation, second, [self.read(atom, names) for atom in equation.invars])
+            atoms = zip(equation.invars, second.invars, strict=True)
+            made = self.equation(equation, second, [self.read(*pair, names) for pair in atoms])
             names.update(zip(equation.outvars, made, strict=True))
-        return [self.read(atom, names) for atom in inner.outvars]
+        return [self.read(*pair, names) for pair in zip(inner.outvars, twin.outvars, strict=True)]
 
-    def read(self, atom: Any, names: Mapping[Any, int]) -> int:
+    def read(self, atom: Any, twin: Any, names: Mapping[Any, int]) -> int:
         if isinstance(atom, Literal):
-            return self.constant(np.asarray(atom.val, getattr(atom.aval, "dtype", None)))
+            return self.same(*(np.asarray(each.val, getattr(each.aval, "dtype", None)) for each in (atom, twin)))
         return names[atom]
+
+    def same(self, one: Any, other: Any) -> int:
+        """A constant, which must not be another one for other rows."""
+        if np.shape(one) != np.shape(other) or not np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
+            raise _differs("a number")
+        return self.constant(one)
 
     def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         name = one.primitive.name
@@ -224,7 +232,10 @@ def _integers(values: Any) -> list[int]:
 
 
 def _differs(what: str) -> ValueError:
-    return ValueError(f"{what} is another for three rows than for two: the network must treat any number of rows alike.")
+    return ValueError(
+        f"{what} in the network is another for three rows than for two: the network must treat every row alike, whatever rows "
+        "stand beside it."
+    )
 
 
 def _alive(ops: list[Op], output: int) -> list[Op]:
