@@ -183,8 +183,7 @@ class Compact:
         arrays = {str(n): jnp.asarray(c) for n, c in self.program.constants.items() if c.dtype.kind == "f" and c.ndim}
 
         def apply(params: Mapping[str, Any], x: Any) -> jax.Array:
-            constants = {**self.program.constants, **{int(n): value for n, value in params.items()}}
-            return run(replace(self.program, constants=constants), {}, x)
+            return run(self.program, {}, x, {**self.program.constants, **{int(n): value for n, value in params.items()}})
 
         return apply, arrays
 

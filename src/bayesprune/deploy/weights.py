@@ -62,8 +62,8 @@ class Gaussian:
         drawn = {}
         for site, loc in self.loc.items():
             places = np.nonzero(self.scale[site].reshape(-1))[0]
-            noise = jnp.reshape(tensors[f"scale/{site}"], -1)[places] * jax.random.normal(keys[site], places.shape)
-            flat = jnp.reshape(tensors[f"loc/{site}"], -1)
+            noise = jnp.ravel(jnp.asarray(tensors[f"scale/{site}"]))[places] * jax.random.normal(keys[site], places.shape)
+            flat = jnp.ravel(jnp.asarray(tensors[f"loc/{site}"]))
             value = flat.at[places].add(noise, unique_indices=True, indices_are_sorted=True)
             drawn[site] = value.reshape(loc.shape) * factor.get(self.shared.get(site, ""), 1.0)
         return drawn

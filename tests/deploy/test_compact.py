@@ -1,0 +1,189 @@
+"""The door: smaller networks with the law of the fit, whatever the prior; and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen
+
+import bayesprune as bp
+from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
+from tests.infer.programs import small_bnn
+
+DRAWS = 400
+
+
+def at_the_mean(bnn, params, mask) -> jax.Array:
+    """The net itself with every alive weight at loc * unit."""
+    nodes = bnn.posterior(params)
+    means = {site: jnp.where(jnp.asarray(mask.get(site, True)), node.loc * node.unit, 0) for site, node in nodes.items()}
+    return jax.nn.softmax(bnn.forward(means, {}, jnp.asarray(DATA.x)))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.fast_cases(1)
+def test_the_law_of_the_posterior_is_kept(prior) -> None:
+    """E[y | x, w] over 400 draws beside those of `predict_draws`: means within five standard errors, spreads within a third.
+
+    90 rows of three classes: under the law itself one of the 270 means is off by more with probability 1.5e-4.
+    """
+    bnn, params, mask = fitted(prior)
+    small = bp.compact(bnn, params, mask)
+    ours = small.predict_draws(jax.random.key(1), DATA.x, DRAWS)
+    theirs = bp.predict_draws(jax.random.key(2), bnn, params, DATA.x, mask=mask, num_samples=DRAWS)
+    assert ours.shape == theirs.shape == (DRAWS, 90, 3)
+    error = np.sqrt((ours.var(0) + theirs.var(0)) / DRAWS)
+    assert (np.abs(ours.mean(0) - theirs.mean(0)) < 5 * error + 1e-6).all()
+    spread = ours.std(0).mean() / theirs.std(0).mean()
+    assert 0.75 < spread < 1.33
+    np.testing.assert_allclose(small.predict(DATA.x, jax.random.key(1), DRAWS), ours.mean(0), rtol=1e-3, atol=1e-5)
+
+
+def test_a_scale_of_a_layer_is_shared_by_its_weights() -> None:
+    """Flat: log s of the draws' ratio w / w_hat is one number for kernel and bias of a layer."""
+    bnn, params, mask = fitted()
+    law = bp.compact(bnn, params, mask).law
+    flat = {site: np.zeros_like(scale) for site, scale in law.scale.items()}
+    still = type(law)(law.loc, flat, law.shared, law.log)
+    drawn = still.draw(jax.random.key(3), 0, still.tensors())
+    ratios = {site: np.unique(np.round(np.asarray(drawn[site])[loc != 0] / loc[loc != 0], 3)) for site, loc in law.loc.items()}
+    assert all(len(ratio) == 1 for ratio in ratios.values())
+    assert ratios["Dense_0.kernel"] == ratios["Dense_0.bias"] != ratios["Dense_1.kernel"]
+
+
+@pytest.mark.parametrize("keep", ["posterior", "mean"])
+def test_the_network_at_the_mean(keep) -> None:
+    """Against the net itself at loc * unit, which shares no code with the smaller one."""
+    bnn, params, mask = fitted("gaussian")
+    small = bp.compact(bnn, params, mask, keep=keep)
+    expected = at_the_mean(bnn, params, mask)
+    np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
+    assert small.certify().holds
+    assert small.cost.numbers < small.cost.dense_numbers
+    assert small.cost.executed < small.cost.dense
+    assert small.cost.theoretical <= small.cost.executed
+    apply, arrays = small.net()
+    np.testing.assert_allclose(jax.nn.softmax(apply(arrays, jnp.asarray(DATA.x))), expected, rtol=1e-4, atol=1e-6)
+    gradient = jax.grad(lambda p: apply(p, DATA.x).sum())(arrays)
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)) > 0
+
+
+def test_dead_units_are_gone_and_live_ones_stay() -> None:
+    bnn, params, mask = fitted("gaussian")
+    small = bp.compact(bnn, params, mask)
+    units = (mask["Dense_0.kernel"].any(0) | mask["Dense_0.bias"]) & mask["Dense_1.kernel"].any(1)
+    assert 2 < units.sum() <= 6
+    assert small.law.loc["Dense_0.kernel"].shape == (4, units.sum())
+    assert small.law.loc["Dense_1.kernel"].shape[0] == units.sum()
+
+
+def test_nothing_pruned_is_the_network_itself() -> None:
+    bnn, params, _ = fitted("gaussian")
+    small = bp.compact(bnn, params)
+    assert small.cost.executed == small.cost.dense
+    assert small.cost.numbers == small.cost.dense_numbers
+
+
+def test_everything_pruned_is_a_constant() -> None:
+    """The last layer's biases are all that is left, of the classes as of the draws."""
+    bnn, params, _ = fitted("gaussian")
+    mask = {str(spec.path): np.zeros(spec.shape, bool) for spec in bnn.layout if spec.prunable}
+    for keep in ("posterior", "mean"):
+        small = bp.compact(bnn, params, mask, keep=keep)
+        outputs = small.predict(DATA.x)
+        np.testing.assert_allclose(outputs, np.broadcast_to(outputs[:1], (90, 3)), rtol=1e-6)
+        np.testing.assert_allclose(outputs, at_the_mean(bnn, params, mask), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_points_have_no_spread() -> None:
+    bnn, params, mask = fitted("flat", "map")
+    small = bp.compact(bnn, params, mask)
+    expected = bp.predict(jax.random.key(0), bnn, params, DATA.x, mask=mask, num_samples=1)
+    np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(small.predict(DATA.x, jax.random.key(0), 3), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.DiracSlab(), bp.priors.GroupNormalJeffreys()])
+def test_other_laws_are_drawn(prior) -> None:
+    bnn = small_bnn(prior=prior)
+    params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=30, batch_size=30, progress=False).params
+    mask = mask_of(bnn)
+    with pytest.raises(ValueError, match="num_draws="):
+        bp.compact(bnn, params, mask)
+    small = bp.compact(bnn, params, mask, rng_key=jax.random.key(5), num_draws=DRAWS)
+    assert small.certify().holds
+    ours = small.predict_draws(jax.random.key(1), DATA.x, DRAWS)
+    theirs = bp.predict_draws(jax.random.key(2), bnn, params, DATA.x, mask=mask, num_samples=DRAWS)
+    error = np.sqrt((ours.var(0) + theirs.var(0)) / DRAWS)
+    assert (np.abs(ours.mean(0) - theirs.mean(0)) < 5 * error + 1e-6).all()
+
+
+@pytest.mark.slow
+def test_stored_samples_are_kept_as_they_are() -> None:
+    bnn = small_bnn(prior=bp.priors.Gaussian(centred=True))
+    kernel = bp.kernels.SGLD(1e-4)
+    fit = bp.fit_sgmcmc(
+        jax.random.key(0), bnn, DATA, num_steps=80, batch_size=30, kernel=kernel, num_samples=4, sample_every=10, progress=False
+    )
+    mask = mask_of(bnn)
+    small = bp.compact(bnn, fit.params, mask)
+    assert small.law.num_draws == 4
+    expected = bp.predict(jax.random.key(0), bnn, fit.params, DATA.x, mask=mask, num_samples=4)
+    np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_regression_gives_rows() -> None:
+    bnn, params, data = regression()
+    small = bp.compact(bnn, params)
+    assert small.predict(data.x).shape == (len(data.x),)
+    assert small.predict_draws(jax.random.key(0), data.x, 3).shape == (3, len(data.x), 1)
+
+
+class Batchwise(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(3)(x - x.mean(axis=0))
+
+
+class Reordered(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        x = linen.Dense(4)(x)
+        return linen.Dense(3)(x.T.reshape(x.shape))
+
+
+class Remembering(linen.Module):
+    """A loop that is not followed, in which rows meet."""
+
+    @linen.compact
+    def __call__(self, x):
+        _, x = jax.lax.scan(lambda total, row: (total + row, total + row), jnp.zeros(4), x)
+        return linen.Dense(3)(x)
+
+
+@pytest.mark.parametrize("net", [Batchwise(), Reordered(), Remembering()])
+def test_networks_that_mix_rows_are_refused(net) -> None:
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
+    with pytest.raises(ValueError, match="row"):
+        bp.compact(bnn, params)
+
+
+def test_bad_arguments_are_refused() -> None:
+    bnn, params, mask = fitted("gaussian")
+    with pytest.raises(ValueError, match="keep must be one of"):
+        bp.compact(bnn, params, mask, keep="both")
+    with pytest.raises(ValueError, match="mask"):
+        bp.compact(bnn, params, {"nowhere": np.ones(3, bool)})
+    with pytest.raises(TypeError, match="BNN"):
+        bp.compact(object(), params)
+    small = bp.compact(bnn, params, mask)
+    with pytest.raises(ValueError, match="reshape it"):
+        small.predict(np.zeros((2, 5)))
+    with pytest.raises(ValueError, match="no rows"):
+        small.predict(np.zeros((0, 4)))
+    with pytest.raises((ValueError, TypeError), match="key"):
+        small.predict(DATA.x, rng_key="seed")
