@@ -187,3 +187,29 @@ def test_bad_arguments_are_refused() -> None:
         small.predict(np.zeros((0, 4)))
     with pytest.raises((ValueError, TypeError), match="key"):
         small.predict(DATA.x, rng_key="seed")
+
+
+def test_it_stands_in_the_place_of_a_network() -> None:
+    bnn, params, mask = fitted("gaussian")
+    small = bp.compact(bnn, params, mask)
+    key = jax.random.key(4)
+    np.testing.assert_array_equal(bp.predict(key, small, None, DATA.x, num_samples=3), small.predict(DATA.x, key, 3))
+    np.testing.assert_array_equal(
+        bp.predict_draws(key, small, None, DATA.x, num_samples=3), small.predict_draws(key, DATA.x, 3)
+    )
+    ours, theirs = bp.evaluate(key, small, None, DATA, num_samples=200), bp.evaluate(key, bnn, params, DATA, mask=mask)
+    assert ours.keys() == theirs.keys()
+    assert ours["nll"] == pytest.approx(theirs["nll"], abs=0.05)
+    with pytest.raises(ValueError, match="holds its own weights"):
+        bp.predict(key, small, params, DATA.x)
+
+
+@pytest.mark.slow
+def test_a_regression_is_evaluated_with_its_noise(tmp_path) -> None:
+    bnn, params, data = regression()
+    small = bp.compact(bnn, params)
+    small.save(tmp_path / "net.bayesprune")
+    ours = bp.evaluate(jax.random.key(0), bp.load(tmp_path / "net.bayesprune"), None, data, num_samples=300)
+    theirs = bp.evaluate(jax.random.key(1), bnn, params, data, num_samples=300)
+    assert ours.keys() == theirs.keys()
+    assert ours["nll"] == pytest.approx(theirs["nll"], abs=0.1)

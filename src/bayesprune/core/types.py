@@ -69,6 +69,21 @@ class SpikeSlab:
     unit: Any = 1.0
 
 
+@runtime_checkable
+class Standalone(Protocol):
+    """A network that holds its own weights and predicts by itself, as a compact one does.
+
+    ``task``: "classes", "binary", "numbers" or "other"; ``noise_scale``: of "numbers", else None.
+    """
+
+    task: str
+    noise_scale: Any
+
+    def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> Any: ...
+
+    def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> Any: ...
+
+
 class Gradient(NamedTuple):
     """How the gradient that a sparsifier reads is to be taken.
 

@@ -42,6 +42,8 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
         "output_shape": list(compact.output_shape),
         "law": _law(compact.law),
         "cost": asdict(compact.cost),
+        "task": compact.task,
+        "noise_scale": None if compact.noise_scale is None else np.asarray(compact.noise_scale, np.float64).tolist(),
         "certificate": compact.certificate and asdict(compact.certificate),
         "values": values,
         "divergence": lost,
@@ -75,6 +77,8 @@ def read(path: str) -> dict[str, Any]:
             "input_shape": tuple(map(int, plan["input_shape"])),
             "output_shape": tuple(map(int, plan["output_shape"])),
             "cost": Cost(**plan["cost"]),
+            "task": str(plan["task"]),
+            "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
             "certificate": Certificate(**plan["certificate"]) if plan["certificate"] else None,
             "metadata": json.loads(header["metadata"]),
         }

@@ -22,8 +22,11 @@ from bayesprune.deploy.trace import trace
 from bayesprune.deploy.weights import Draws, Law, Points, checked
 from bayesprune.infer.predict import blocks_of, check_bnn, check_sites, rows_of
 from bayesprune.model.bnn import BNN, STATE
+from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
+from bayesprune.posteriors.samples import count, draws_of, spread_out
 
 KEEPS = ("posterior", "mean")
+TASKS = {Categorical: "classes", Bernoulli: "binary", Normal: "numbers"}
 
 
 def compact(
@@ -87,6 +90,8 @@ def compact(
         input_shape=bnn.input_shape,
         output_shape=bnn.output_shape,
         cost=cost(plan, small),
+        task=next((task for kind, task in TASKS.items() if isinstance(bnn.likelihood, kind)), "other"),
+        noise_scale=_noise_scale(bnn, params),
         origin=Origin(plan, small),
     )
 
@@ -104,7 +109,8 @@ class Compact:
     """A smaller network with its weights; made by `compact`, read by `load`.
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
-    FLOPs, before and after.
+    FLOPs, before and after. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood. `bayesprune.predict`,
+    `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
     program: Program
@@ -115,6 +121,8 @@ class Compact:
     cost: Cost
     origin: Origin | None = field(default=None, repr=False)
     certificate: Certificate | None = None
+    task: str = "other"
+    noise_scale: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> np.ndarray:
@@ -281,6 +289,13 @@ def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[in
             "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
             "would not be the same function. Let each row stand for itself."
         )
+
+
+def _noise_scale(bnn: BNN, params: dict[str, Any]) -> Any:
+    """Of a Gaussian likelihood: one, or that of each stored network."""
+    if not isinstance(bnn.likelihood, Normal):
+        return None
+    return bnn.likelihood.read_noise_scale(spread_out(params, math.prod(count(params))) if draws_of(params) else params)
 
 
 def _head(bnn: BNN) -> Program:

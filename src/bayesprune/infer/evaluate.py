@@ -4,8 +4,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from bayesprune.core.types import Standalone
 from bayesprune.infer.log_score import log_density
-from bayesprune.infer.predict import check_bnn, predict, predict_draws
+from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
 from bayesprune.posteriors.samples import draws_of, spread_out
@@ -22,7 +23,7 @@ class Settings(TypedDict):
 def evaluate(
     rng_key: Any,
     bnn: BNN | Any,
-    params: dict[str, Any],
+    params: dict[str, Any] | None,
     data: Any,
     *,
     mask: dict[str, Any] | None = None,
@@ -33,6 +34,8 @@ def evaluate(
     Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal. Regression: rmse in the units of y, and with
     a Gaussian likelihood nll, coverage and width of 95 % predictive intervals, noise included. Binary targets: accuracy, brier.
     Of outputs for every token, (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
+
+    ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then.
 
     A likelihood of your own may have a method ``metrics(draws, y, params) -> dict[str, float]``, whose figures these then are;
     ``draws``: E[y | x, w], (num_samples, rows, ..., outputs), as `predict_draws` gives them. Without one: the figures of
@@ -49,14 +52,17 @@ def evaluate(
 def scored(
     rng_key: Any,
     bnn: BNN | Any,
-    params: dict[str, Any],
+    params: dict[str, Any] | None,
     data: Any,
     *,
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """The figures of `evaluate`, and where they are those of classification the probabilities that they come from."""
+    if isinstance(bnn, Standalone):
+        return _of_standalone(rng_key, standalone(bnn, params, mask), data, num_samples)
     check_bnn(bnn)
+    assert params is not None
     y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
     bnn.likelihood.check(y, bnn.output_shape)
     if hasattr(bnn.likelihood, "metrics"):
@@ -72,9 +78,30 @@ def scored(
     if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
         return metrics.classification_summary(mean, y), mean
     if isinstance(bnn.likelihood, Bernoulli):
-        y = y.reshape(mean.shape)
-        return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}, None
+        return _figures_of_yes_and_no(mean, y), None
     return _figures_of_the_unknown(bnn, mean, y, log_density(rng_key, bnn, params, data, mask, num_samples)), None
+
+
+def _of_standalone(
+    rng_key: Any, network: Standalone, data: Any, num_samples: int
+) -> tuple[dict[str, float], np.ndarray | None]:
+    y = np.asarray(data.y)
+    if network.task == "numbers":
+        draws = network.predict_draws(rng_key, data.x, num_samples)
+        by_token = draws.reshape(len(draws), -1, draws.shape[-1])
+        noise = network.noise_scale if np.ndim(network.noise_scale) == 0 else network.noise_scale[: len(draws)]
+        return metrics.regression_summary(by_token, y.reshape(-1, draws.shape[-1]), noise), None
+    mean = predict(rng_key, network, None, data.x, num_samples=num_samples)
+    if network.task == "classes":
+        return metrics.classification_summary(mean, y), mean
+    if network.task == "binary":
+        return _figures_of_yes_and_no(mean, y), None
+    raise TypeError("the likelihood of this network is one of your own, which a compact one does not hold: compare its draws.")
+
+
+def _figures_of_yes_and_no(mean: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    y = y.reshape(mean.shape)
+    return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
 
 
 def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:

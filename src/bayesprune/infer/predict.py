@@ -12,6 +12,7 @@ from numpyro.handlers import seed, substitute, trace
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.posteriors import samples
@@ -34,7 +35,7 @@ def predict(
 
     Args:
         rng_key: a JAX random key.
-        bnn: the network that was fitted.
+        bnn: the network that was fitted; or a `Compact`, which holds its own weights: ``params`` is None then.
         params: NumPyro parameters, as in ``fit.params`` or ``pruned.params``.
         x: inputs, shape (rows, *input_shape).
         mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
@@ -59,6 +60,8 @@ def predict(
         >>> bp.predict(jax.random.key(1), bnn, fit.params, test.x, num_samples=3).shape == (len(test.x), 10)
         True
     """
+    if isinstance(bnn, Standalone):
+        return standalone(bnn, params, mask).predict(x, check_key(rng_key), num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in blocks_of(x)]
@@ -79,6 +82,8 @@ def predict_draws(
     Arguments and errors are those of `predict`; of stored samples there may be fewer. One output per row keeps its axis:
     (num_samples, rows, 1). Of outputs for every token: (num_samples, rows, tokens, outputs).
     """
+    if isinstance(bnn, Standalone):
+        return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     blocks = list(blocks_of(x))
@@ -87,6 +92,13 @@ def predict_draws(
         draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
         draws.append(draw[..., None] if draw.ndim == len(bnn.output_shape) else draw)  # of one output
     return np.stack(draws)
+
+
+def standalone(network: Standalone, params: Any, mask: Any) -> Standalone:
+    """The network, or an error: it holds its own weights, and no others are taken."""
+    if params is not None or mask:
+        raise ValueError(f"{type(network).__name__} holds its own weights: give None for params, and no mask.")
+    return network
 
 
 def check_bnn(bnn: Any) -> None:
