@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pytest
 
+import bayesprune as bp
 from bayesprune import cli
 from bayesprune.cli import build, knobs, results, run, settings
 from bayesprune.cli.find import choose, flag_name
@@ -61,7 +62,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_run_leaves_its_files(done: Path) -> None:
     there = {path.name for path in done.iterdir()}
     files = {"metrics.json", "settings.json", "posterior.safetensors", "history.npz", "predictions.npz", "checkpoints"}
-    assert there == files | FIGURES
+    assert there == files | FIGURES | {"net.bayesprune"}
     assert all((done / name).read_bytes().startswith(b"\x89PNG") for name in FIGURES)
 
 
@@ -323,6 +324,39 @@ def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["run", "--method", "snr", "--prior", "ScaleMixture", "--help"]) == 0
     told = capsys.readouterr().out
     assert "--snr.density" in told and "--scale-mixture.pi" in told and "--bmr.alpha0" not in told
+
+
+def test_a_run_ends_with_a_compact_network(done: Path) -> None:
+    made, small = content(done)["compact"], bp.load(done / "net.bayesprune")
+    assert made["certificate_holds"] and small.certify().holds
+    assert 0 < made["numbers"] <= made["dense_numbers"] == 64 * 8 + 8 + 8 * 10 + 10
+    assert made["bytes"] == (done / "net.bayesprune").stat().st_size
+    assert min(made["seconds"], made["seconds_before"]) > 0
+    assert small.metadata["settings"] == content(done)["settings"]
+
+
+@pytest.mark.slow
+def test_a_compact_network_by_the_command_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, rows, made = tmp_path / "net.bayesprune", tmp_path / "rows.npz", tmp_path / "made.npz"
+    assert cli.main(["compact", str(done), "--values", "posterior", "--to", str(net)]) == 0
+    assert "of 610 numbers" in capsys.readouterr().out.replace("\n", " ")
+    x = bp.data.load("digits")[1].x[:5]
+    np.savez(rows, x=x)
+    assert cli.main(["predict", str(net), str(rows), "--num-samples", "3", "--to", str(made)]) == 0
+    with np.load(made) as found:
+        assert found["mean"].shape == (5, 10) and found["draws"].shape == (3, 5, 10)
+        np.testing.assert_allclose(found["draws"].mean(0), found["mean"], rtol=1e-5)
+    assert cli.main(["predict", str(net), str(rows)]) == 0
+    assert capsys.readouterr().out.count("[") == 6
+    assert cli.main(["export", str(net), "--to", "onnx"]) == 0
+    session = pytest.importorskip("onnxruntime").InferenceSession(net.with_suffix(".onnx"))
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], bp.load(net).predict(x), rtol=1e-3, atol=1e-4)
+
+
+def test_commands_of_compact_networks_name_the_remedy(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "bayesprune compact RUN" in refused(capsys, "export", str(tmp_path / "none"))
+    assert "bayesprune compact RUN" in refused(capsys, "predict", str(done / "posterior.safetensors"), str(tmp_path / "x.npy"))
+    assert "no rows at" in refused(capsys, "predict", str(done / "net.bayesprune"), str(tmp_path / "x.npy"))
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.deploy.ops import Program
-from bayesprune.deploy.shrink import Plan, Small, build, make_plan
+from bayesprune.deploy.plan import Plan, make_plan
+from bayesprune.deploy.shrink import Small, build
 from bayesprune.deploy.trace import trace
 from tests.structure.nets import NETS, case
 

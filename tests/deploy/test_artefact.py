@@ -65,7 +65,7 @@ np.save("predicted.npy", reader["predict"](*reader["load"]("net.bayesprune"), np
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     np.testing.assert_allclose(np.load(tmp_path / "predicted.npy"), small.predict(DATA.x), rtol=1e-4, atol=1e-6)
     made = subprocess.run([sys.executable, READER, "net.bayesprune", "rows.npy"], cwd=tmp_path, check=True, capture_output=True)
-    assert made.stdout.startswith(b"[[")
+    np.testing.assert_allclose(np.array(made.stdout.split(), float).reshape(-1, 3), small.predict(DATA.x), atol=1e-5)
 
 
 @pytest.mark.parametrize("values", ["bfloat16", "posterior"])

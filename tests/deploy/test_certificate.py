@@ -8,7 +8,8 @@ import pytest
 
 from bayesprune.deploy import shrink
 from bayesprune.deploy.certificate import Certificate, certify
-from bayesprune.deploy.shrink import Plan, build
+from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.shrink import build
 from bayesprune.deploy.ties import Ties, tie
 from tests.deploy.programs import plan_of, weights_of
 from tests.structure.nets import NETS

@@ -1,4 +1,4 @@
-"""The command line: `bayesprune run | methods | evaluate | report | reproduce`."""
+"""The command line: `bayesprune run | methods | evaluate | report | compact | export | predict | reproduce`."""
 
 import importlib
 import sys
@@ -15,6 +15,9 @@ COMMANDS = {
     "methods": "list methods, priors, nets and data sets, with their knobs",
     "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
     "report": "compare finished runs in one table, and draw their figures again",
+    "compact": "write a finished run's network without what pruning left idle, certified, as one small file",
+    "export": "write a compact network for another runtime, ONNX",
+    "predict": "predict with a compact network on rows of your own",
     "reproduce": "run a comparison of a paper, cell by cell: its table and its figures; resumes",
 }
 FAILED, INTERRUPTED = 2, 130

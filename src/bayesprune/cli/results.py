@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune import __version__
-from bayesprune.cli import build
+from bayesprune.cli import build, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import Settings, to_json
 from bayesprune.core import lock
@@ -34,7 +34,11 @@ def finished(folder: Path) -> bool:
 
 def files(folder: Path) -> list[Path]:
     """The files of a run that are there, figures apart."""
-    return [folder / name for name in (METRICS, POSTERIOR, HISTORY, PREDICTIONS, SETTINGS) if (folder / name).is_file()]
+    return [
+        folder / name
+        for name in (METRICS, POSTERIOR, shipping.FILE, HISTORY, PREDICTIONS, SETTINGS)
+        if (folder / name).is_file()
+    ]
 
 
 def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: build.Data, seconds: float) -> None:
@@ -62,7 +66,18 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: buil
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,
     }
-    write_record(folder / METRICS, done | by)
+    write_record(folder / METRICS, done | {"compact": _shipped(folder, bnn, fit.params, mask, data, by, key)} | by)
+
+
+def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: build.Data, by: Any, rng_key: Any) -> dict[str, Any]:
+    """Write the compact network; what it saves, or why there is none."""
+    path = folder / shipping.FILE
+    try:
+        small = shipping.make(bnn, params, mask, "posterior", rng_key, None)
+        small.save(path, metadata=by)
+    except ValueError as refused:  # a network that mixes rows, or that no file can hold, is a finished run all the same
+        return {"refused": str(refused)}
+    return shipping.report(bnn, params, mask, small, data.test.x, path, folder / POSTERIOR)
 
 
 def read(folder: Path) -> dict[str, Any]:

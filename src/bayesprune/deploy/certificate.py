@@ -14,8 +14,9 @@ import numpy as np
 
 from bayesprune.deploy import field, reader
 from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.plan import Plan
 from bayesprune.deploy.run import step
-from bayesprune.deploy.shrink import Plan, Small, build
+from bayesprune.deploy.shrink import Small, build
 
 ROWS = 2  # of a numerical comparison
 TOLERANCE = 1e-12

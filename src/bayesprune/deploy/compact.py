@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers
-from bayesprune.deploy import artefact, laws, reader
+from bayesprune.deploy import artefact, laws
 from bayesprune.deploy.certificate import Certificate, certify
 from bayesprune.deploy.cost import Cost, cost
+from bayesprune.deploy.from_bnn import head, network
 from bayesprune.deploy.ops import Program
+from bayesprune.deploy.plan import Plan, make_plan
 from bayesprune.deploy.run import run
-from bayesprune.deploy.shrink import Plan, Small, build, make_plan
-from bayesprune.deploy.trace import trace
+from bayesprune.deploy.shrink import Small, build
 from bayesprune.deploy.weights import Draws, Law, Points, checked
 from bayesprune.infer.predict import blocks_of, check_bnn, check_sites, rows_of
 from bayesprune.model.bnn import BNN, STATE
@@ -77,7 +78,7 @@ def compact(
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")
-    program = trace_net(bnn, params.get(STATE, {}))
+    program = network(bnn, params.get(STATE, {}))
     law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
     known = laws.fixed(bnn, params) | (laws.means(bnn, params, mask) if keep == "mean" else {})
     plan = make_plan(program, laws.alive(law), known)
@@ -86,7 +87,7 @@ def compact(
     return Compact(
         program=_single(small.program),
         law=laws.smaller(law, small.places, kept),
-        head=_head(bnn),
+        head=head(bnn),
         input_shape=bnn.input_shape,
         output_shape=bnn.output_shape,
         cost=cost(plan, small),
@@ -255,56 +256,11 @@ class Compact:
         return jax.jit(mean)
 
 
-def trace_net(bnn: BNN, state: Mapping[str, Any]) -> Program:
-    """The operations of the network itself."""
-    sites = [str(spec.path) for spec in bnn.layout]
-    arrays = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in bnn.layout]
-    leaves, tree = jax.tree.flatten(dict(state))
-
-    def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
-        return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
-
-    def jaxpr(rows: int) -> Any:
-        return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
-
-    program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
-    _check_rows(program, net, [array.shape for array in arrays], leaves)
-    return program
-
-
-def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
-    """Refuse a network in which a row's outputs depend on the rows beside it: on three rows, with weights at random."""
-    rng = np.random.default_rng(0)
-    draws = [(rng.standard_normal(shape) / math.sqrt(math.prod(shape[:-1]))).astype(np.float32) for shape in shapes]
-    weights = dict(zip(program.weights, draws, strict=True))
-    x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
-    if program.one_by_one:
-        together, apart = np.asarray(jax.jit(net)(draws, state, x)), np.asarray(run(program, weights, x))
-    else:
-        given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
-        one = lambda part: reader.run(program.ops, {**given, program.rows: part}, len(part))[program.output]  # noqa: E731
-        together, apart = one(x), np.concatenate([one(x[i : i + 1]) for i in range(3)])
-    if not np.allclose(together, apart, rtol=1e-3, atol=1e-4, equal_nan=True):
-        raise ValueError(
-            "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
-            "would not be the same function. Let each row stand for itself."
-        )
-
-
 def _noise_scale(bnn: BNN, params: dict[str, Any]) -> Any:
     """Of a Gaussian likelihood: one, or that of each stored network."""
     if not isinstance(bnn.likelihood, Normal):
         return None
     return bnn.likelihood.read_noise_scale(spread_out(params, math.prod(count(params))) if draws_of(params) else params)
-
-
-def _head(bnn: BNN) -> Program:
-    """From the network's outputs to the mean of y."""
-
-    def jaxpr(rows: int) -> Any:
-        return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))
-
-    return trace(jaxpr, [], [])
 
 
 def _single(program: Program) -> Program:

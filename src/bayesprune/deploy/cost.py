@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesprune.deploy.ops import Op, Program
-from bayesprune.deploy.shrink import Plan, Small
+from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.shrink import Small
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def fixed(bnn: BNN, params: Mapping[str, Any]) -> Arrays:
 
 def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
     """E[w] of every Bayesian weight array, zero where dead."""
-    if hasattr(bnn.prior, "factor") and not draws_of(params):
+    if factorised(bnn, params):
         return gaussian(bnn, params, mask).mean()
     found = {}
     for site, node in bnn.posterior(params).items():
@@ -46,7 +46,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
         chains, draws = count(params)
         num_draws = chains * draws
     if num_draws is None:
-        if not (hasattr(bnn.prior, "factor") and type(bnn.family) in (MeanFieldFamily, MapFamily)):
+        if not factorised(bnn, params):
             raise ValueError(
                 f"the weights of {type(bnn.prior).__name__} with {type(bnn.family).__name__} are not independent Gaussians: "
                 "give rng_key= and num_draws= to keep so many drawn networks, or keep='mean' for the network at their mean."
@@ -63,6 +63,11 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
 
     drawn = jax.jit(lambda: jax.lax.map(weights, jnp.arange(number)))()
     return Draws({site: np.asarray(values) for site, values in drawn.items()})
+
+
+def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
+    """Whether the weights are independent Gaussians, up to one random scale for each layer."""
+    return hasattr(bnn.prior, "factor") and type(bnn.family) in (MeanFieldFamily, MapFamily) and not draws_of(params)
 
 
 def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:

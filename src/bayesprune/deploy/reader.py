@@ -274,4 +274,4 @@ def _erf(a):
 
 if __name__ == "__main__":
     network, numbers = load(sys.argv[1])
-    print(predict(network, numbers, np.load(sys.argv[2])))  # noqa: T201
+    np.savetxt(sys.stdout, predict(network, numbers, np.load(sys.argv[2])), "%.6g")

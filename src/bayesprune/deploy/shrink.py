@@ -6,25 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.depend import Indicators, Known, backward, evaluate, forward, pads
+from bayesprune.deploy.depend import evaluate
 from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program
-from bayesprune.deploy.ties import keeps
+from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.reads import constant_part, grid, summed
+from bayesprune.deploy.reads import reads as reads_of
 
 MIXED = (
     "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "
     "axis of their own."
 )
 Evaluate = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What is to stay: by array and axis the slices, ``keep``; ``needed``, entries that the outputs depend on."""
-
-    program: Program
-    known: Known
-    needed: Indicators
-    keep: Mapping[int, list[np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +27,6 @@ class Small:
     program: Program
     places: Mapping[str, list[np.ndarray]]
     alive: Mapping[str, np.ndarray]
-
-
-def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> Plan:
-    """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
-    unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
-    values = {number: np.asarray(pattern, np.float64) for number, pattern in unknown.items()}
-    for site, value in fixed.items():
-        values[program.weights[site]] = np.asarray(value, np.float64)
-        unknown[program.weights[site]] = np.zeros(np.shape(value), bool)
-    unknown[program.rows] = np.ones(program.shapes[program.rows], bool)
-    values[program.rows] = np.ones(program.shapes[program.rows])
-    known = forward(program, unknown, values)
-    needed = backward(program, known)
-    return Plan(program, known, needed, keeps(program, known, needed))
 
 
 def build(plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
@@ -237,14 +215,14 @@ class _Builder:
     def total(self, op: Op) -> None:
         """A sum: the constants among what is gone are added."""
         number = op.inputs[0]
-        gone = ~_grid(self.keep[number]) & ~self.known.unknown[number]
+        gone = ~grid(self.keep[number]) & ~self.known.unknown[number]
         folded = self.evaluate(op, [np.where(gone, self.values[number], 0)])[0] if gone.any() else None
         self.write(op, [self.whole(number)], folded)
 
     def product(self, op: Op) -> None:
         """A product: of what it sums over only what is not constant is read."""
-        pairs = _summed(op)
-        reads = self.reads(op, pairs)
+        pairs = summed(op)
+        reads = reads_of(self.plan, self.emitted, op, pairs)
         if not all(read.any() for read in reads):  # what is left of the result depends on nothing that varies
             return
         inputs = []
@@ -266,54 +244,8 @@ class _Builder:
             kept = self.keep[op.inputs[0]][op.attributes["data"][1]].reshape(groups, -1).any(1)
             self.write(op._replace(attributes={**op.attributes, "groups": int(kept.sum())}), inputs)
             return
-        self.write(op, inputs, self.folded(op, pairs, reads))
-
-    def reads(self, op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
-        """For each pair of axes that is summed over: which slices the smaller product reads."""
-        unknown, nonzero = ([self.facing(op, pairs, side, kind) for side in (0, 1)] for kind in ("unknown", "nonzero"))
-        depends = (unknown[0] & nonzero[1]) | (nonzero[0] & unknown[1])
-        if pads(op):
-            depends = nonzero[0] & nonzero[1]
-        found = []
-        for position, pair in enumerate(pairs):
-            read = depends.any(axis=tuple(axis for axis in range(len(pairs)) if axis != position))
-            both = np.ones(len(read), bool)
-            for side, number in enumerate(op.inputs):
-                if number in self.emitted:
-                    both &= self.keep[number][pair[side]]
-            found.append(read & both)
-        return found
-
-    def facing(self, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
-        """Whether some entry is unknown, or may be other than zero, at each place of the axes that are summed over."""
-        number = op.inputs[side]
-        pattern = self.known.unknown[number] if kind == "unknown" else self.known.nonzero(number)
-        axes = [pair[side] for pair in pairs]
-        for axis, kept in enumerate(self.keep[number]):
-            if axis not in axes:
-                pattern = np.compress(kept, pattern, axis)
-        rest = tuple(axis for axis in range(pattern.ndim) if axis not in axes)
-        return np.asarray(pattern.any(axis=rest)).transpose(np.argsort(np.argsort(axes)).tolist())
-
-    def folded(self, op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]) -> np.ndarray | None:
-        """The part of a product that is constant, of the slices that it no longer reads."""
-        sides = []
-        for side, number in enumerate(op.inputs):
-            value = np.where(self.known.unknown[number], 0, self.values[number])
-            if side == 0:
-                inside = [np.ones(size, bool) for size in value.shape]
-                for pair, read in zip(pairs, reads, strict=True):
-                    inside[pair[0]] = read
-                value = np.where(_grid(inside), 0, value)
-            sides.append(value)
-        return self.evaluate(op, sides)[0] if all(value.any() for value in sides) else None
-
-
-def _summed(op: Op) -> list[tuple[int, int]]:
-    """The pairs of axes that a product sums over and may read in part."""
-    if op.name == "dot":
-        return list(zip(*op.attributes["contract"], strict=True))
-    return [(op.attributes["data"][1], op.attributes["weights"][1])] if op.attributes["groups"] == 1 else []
+        constant = constant_part(self.plan, self.values, op, pairs, reads)
+        self.write(op, inputs, self.evaluate(op, constant)[0] if constant else None)
 
 
 def collapse(array: np.ndarray) -> np.ndarray:
@@ -327,14 +259,6 @@ def collapse(array: np.ndarray) -> np.ndarray:
         if array.shape[axis] > 1 and (array == first).all():
             array = first
     return array
-
-
-def _grid(kept: list[np.ndarray]) -> np.ndarray:
-    """Entries whose slices are all kept."""
-    grid: Any = np.ones((1,) * len(kept), bool)
-    for axis, k in enumerate(kept):
-        grid = grid & k.reshape([-1 if other == axis else 1 for other in range(len(kept))])
-    return grid
 
 
 def _alive(ops: list[Op], output: int) -> tuple[list[Op], set[int]]:

@@ -36,9 +36,26 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
     if cost := done.get("flops"):
         counts = f"{cost['theoretical']:,} theoretical (alive weights), {cost['executed']:,} executed"
         parts.append(f"\nFLOPs of a draw on a row: {counts}")
+    if ship := done.get("compact"):
+        parts.append(f"\n{shipped(ship)}")
     if done.get("evidence_gained_nats") is not None:
         parts.append(f"\nevidence gained by pruning: {done['evidence_gained_nats']:,.0f} nats")
     return "\n".join([*parts, "\nwritten:", *(f"  {path}" for path in paths)])
+
+
+def shipped(report: Mapping[str, Any]) -> str:
+    """What the compact network of a run saves. ``report``: the entry "compact" of ``metrics.json``."""
+    if "refused" in report:
+        return f"no compact network: {report['refused']}"
+    size, before = report["bytes"] / 1e3, report["posterior_bytes"] / 1e3
+    after, dense = 1e3 * report["seconds"], 1e3 * report["seconds_before"]
+    pinned = f"; kept whole: {', '.join(report['pinned'])}" if report["pinned"] else ""
+    return (
+        f"compact network ({report['keeps']}): {report['numbers']:,} of {report['dense_numbers']:,} numbers, "
+        f"{report['alive']:,} other than zero; {report['flops']:,} of {report['dense_flops']:,} FLOPs a row{pinned}\n"
+        f"file {size:,.1f} kB, the whole posterior {before:,.1f} kB; {report['rows']:,} rows at the posterior mean in "
+        f"{after:.1f} ms, by the masked network in {dense:.1f} ms"
+    )
 
 
 def runs(done: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,0 +1,39 @@
+"""`bayesprune compact`: the smaller network of a finished run, as one file."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from bayesprune.cli import build, settings, shipping
+from bayesprune.cli.results import POSTERIOR
+from bayesprune.report import runs
+from bayesprune.report.export import load_posterior
+
+
+def compact(
+    out: Positional[Path],
+    keep: Literal["posterior", "mean"] = "posterior",
+    values: Literal["float32", "bfloat16", "posterior"] = "float32",
+    num_draws: int | None = None,
+    to: Annotated[Path | None, arg(metavar="FILE")] = None,
+    data_dir: Path | None = None,
+) -> None:
+    """Write the network of a run without what its pruned weights leave idle, certified, as one file.
+
+    Args:
+        out: Folder of the run.
+        keep: The weights' posterior, or the one network at its mean.
+        values: How exactly numbers are kept; "posterior": to a small part of what the posterior does not know itself.
+        num_draws: Keep so many drawn networks in place of a density; needed for some priors, 20 then if left out.
+        to: File to write; net.bayesprune in the run's folder if left out.
+        data_dir: Folder of the data sets; $BAYESPRUNE_DATA if left out.
+    """
+    chosen = settings.load(out, data_dir=data_dir)
+    saved, path = load_posterior(out / POSTERIOR), to or out / shipping.FILE
+    data = build.load_data(chosen)
+    bnn = build.make_bnn(chosen, data)
+    small = shipping.make(bnn, saved.params, saved.mask, keep, build.keys(chosen)[1], num_draws)
+    small.save(path, values, {"settings": settings.to_json(chosen)})
+    report = shipping.report(bnn, saved.params, saved.mask, small, data.test.x, path, out / POSTERIOR)
+    print(f"{runs.shipped(report)}\nwritten:\n  {path}")

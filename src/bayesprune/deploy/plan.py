@@ -1,0 +1,34 @@
+"""What a smaller program is made by: which entries are known, which are needed, and which slices stay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesprune.deploy.depend import Indicators, Known, backward, forward
+from bayesprune.deploy.ops import Program
+from bayesprune.deploy.ties import keeps
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to stay: by array and axis the slices, ``keep``; ``needed``, entries that the outputs depend on."""
+
+    program: Program
+    known: Known
+    needed: Indicators
+    keep: Mapping[int, list[np.ndarray]]
+
+
+def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> Plan:
+    """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
+    unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
+    values = {number: np.asarray(pattern, np.float64) for number, pattern in unknown.items()}
+    for site, value in fixed.items():
+        values[program.weights[site]] = np.asarray(value, np.float64)
+        unknown[program.weights[site]] = np.zeros(np.shape(value), bool)
+    unknown[program.rows] = np.ones(program.shapes[program.rows], bool)
+    values[program.rows] = np.ones(program.shapes[program.rows])
+    known = forward(program, unknown, values)
+    needed = backward(program, known)
+    return Plan(program, known, needed, keeps(program, known, needed))
