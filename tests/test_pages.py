@@ -54,7 +54,8 @@ def test_a_wrong_name_or_link_would_be_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_code_of_a_page_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # where its files go
     page = ROOT / "docs" / f"{name}.md"
     module = types.ModuleType(f"page_{name}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up

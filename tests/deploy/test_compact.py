@@ -213,3 +213,56 @@ def test_a_regression_is_evaluated_with_its_noise(tmp_path) -> None:
     theirs = bp.evaluate(jax.random.key(1), bnn, params, data, num_samples=300)
     assert ours.keys() == theirs.keys()
     assert ours["nll"] == pytest.approx(theirs["nll"], abs=0.1)
+
+
+class Whole(linen.Module):
+    """Operations that mean something else of whole numbers than of real ones, or have no form as data."""
+
+    kind: str
+
+    @linen.compact
+    def __call__(self, x):
+        whole = (x * 2).astype(jnp.int32)
+        made = {
+            "and": lambda: (whole & 3).astype(jnp.float32),
+            "not": lambda: (~whole).astype(jnp.float32),
+            "div": lambda: jax.lax.div(whole, jnp.full_like(whole, 3)).astype(jnp.float32),
+            "one hot": lambda: jax.nn.one_hot(jnp.argmax(x, -1), 4),
+        }[self.kind]()
+        return linen.Dense(3)(made + linen.Dense(4)(x))
+
+
+@pytest.mark.parametrize("kind", ["and", "not", "div", "one hot"])
+@pytest.mark.fast_cases(2)
+def test_whole_numbers_mean_what_they_mean_to_jax(kind) -> None:
+    bnn = bp.BNN(Whole(kind), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
+    small = bp.compact(bnn, params, keep="mean")
+    assert small.pinned
+    np.testing.assert_allclose(small.predict(DATA.x), at_the_mean(bnn, params, {}), rtol=1e-4, atol=1e-6)
+    assert small.certify().holds
+
+
+def test_no_weight_left_of_a_drawn_law() -> None:
+    bnn, params, _ = fitted("gaussian")
+    dead = {str(spec.path): np.zeros(spec.shape, bool) for spec in bnn.layout}
+    small = bp.compact(bnn, params, dead, rng_key=jax.random.key(0), num_draws=3)
+    np.testing.assert_allclose(small.predict(DATA.x), 1 / 3, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_convolution_that_trims_its_images() -> None:
+    class Trimming(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            x = linen.tanh(linen.Conv(4, (3, 3), padding=((-1, 0), (0, -1)))(x))
+            return linen.Dense(3)(x.reshape(len(x), -1))
+
+    bnn = bp.BNN(Trimming(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(6, 6, 2))
+    rows = np.random.default_rng(0).normal(size=(7, 6, 6, 2)).astype(np.float32)
+    data = bp.Dataset(rows, np.arange(7) % 3)
+    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, progress=False)
+    small = bp.compact(bnn, fit.params, keep="mean")
+    nodes = bnn.posterior(fit.params)
+    expected = bnn.forward({site: node.loc * node.unit for site, node in nodes.items()}, {}, jnp.asarray(rows))
+    np.testing.assert_allclose(small.predict(rows), jax.nn.softmax(expected), rtol=1e-4, atol=1e-6)

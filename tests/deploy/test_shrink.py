@@ -8,6 +8,7 @@ import pytest
 from bayesprune.deploy import reader
 from bayesprune.deploy.certificate import certify
 from bayesprune.deploy.run import run
+from bayesprune.structure import reachable
 from tests.deploy.programs import NETS, plan_of, program, weights_of
 from tests.structure.nets import case
 
@@ -58,3 +59,16 @@ def test_what_is_not_followed_is_named(name) -> None:
 def test_rows_that_are_not_treated_alike_are_refused(name) -> None:
     with pytest.raises(ValueError, match="row"):
         program(name)
+
+
+@pytest.mark.parametrize("name", [name for name in APART if name not in UNFOLLOWED])
+@pytest.mark.fast_cases(6)
+def test_what_is_needed_is_what_is_connected(name) -> None:
+    """The weights that outputs depend on are those that `structure.reachable` finds, which reads nets in another way."""
+    for seed, (density, units) in enumerate([(1.0, 0.2), (0.7, 0.3), (0.4, 0.2)]):
+        weights = weights_of(name, seed, density, units)
+        plan, _ = plan_of(name, weights, "posterior")
+        connected = reachable(case(name).graph, {site: value != 0 for site, value in weights.items()})
+        for site, number in plan.program.weights.items():
+            needed = plan.known.unknown[number] & plan.needed[number]
+            np.testing.assert_array_equal(needed, connected[site], err_msg=site)

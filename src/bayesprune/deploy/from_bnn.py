@@ -33,17 +33,21 @@ def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
 
 
 def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
-    """Refuse a network in which a row's outputs depend on the rows beside it: on three rows, with weights at random."""
+    """Compare the network itself on three rows, with weights at random, with its operations on each row by itself.
+
+    They differ where a row's outputs depend on the rows beside it.
+    """
     rng = np.random.default_rng(0)
     draws = [(rng.standard_normal(shape) / math.sqrt(math.prod(shape[:-1]))).astype(np.float32) for shape in shapes]
     weights = dict(zip(program.weights, draws, strict=True))
     x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
+    together = np.asarray(jax.jit(net)(draws, state, x))
     if program.one_by_one:
-        together, apart = np.asarray(jax.jit(net)(draws, state, x)), np.asarray(run(program, weights, x))
+        apart = np.asarray(run(program, weights, x))
     else:
         given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
-        one = lambda part: reader.run(program.ops, {**given, program.rows: part}, len(part))[program.output]  # noqa: E731
-        together, apart = one(x), np.concatenate([one(x[i : i + 1]) for i in range(3)])
+        one = lambda part: reader.run(program.ops, {**given, program.rows: part}, 1)[program.output]  # noqa: E731
+        apart = np.concatenate([one(x[i : i + 1]) for i in range(3)])
     if not np.allclose(together, apart, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise ValueError(
             "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "

@@ -28,7 +28,7 @@ UNARY: dict = {
     "is_finite": np.isfinite,
     "log": np.log,
     "log1p": np.log1p,
-    "logistic": lambda a: 0.5 * np.tanh(0.5 * a) + 0.5,
+    "logistic": lambda a: np.exp(-np.logaddexp(a.dtype.type(0), -a)),
     "neg": np.negative,
     "not": np.logical_not,
     "rsqrt": lambda a: 1 / np.sqrt(a),

@@ -74,7 +74,7 @@ def keeps(program: Program, known: Known, needed: Indicators) -> dict[int, list[
 def tie(op: Op, ties: Ties, known: Known) -> None:
     """The ties that one operation makes between the slices of its operands and of its result."""
     name, (out, *_), attributes = op.name, op.outputs, op.attributes
-    a, shapes = op.inputs[0], ties.program.shapes
+    a, shapes = op.inputs[0] if op.inputs else out, ties.program.shapes
     if name in ELEMENTWISE:
         for number in op.inputs:
             for axis, size in enumerate(shapes[number]):

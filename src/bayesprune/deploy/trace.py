@@ -13,6 +13,9 @@ from bayesprune.structure.jaxprs import CALLS, called
 SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
 DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
 RENAMED = {"add_any": "add"}
+# The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
+# quotient without its rest.
+MEANT = {"and": "b", "or": "b", "not": "b", "div": "f", "pow": "f", "integer_pow": "f", "sign": "f"}
 Trace = Callable[[int], ClosedJaxpr]
 
 
@@ -126,6 +129,10 @@ class _Writer:
             return inputs
         if name == "split":
             return self.split(one, other, inputs)
+        if (
+            not inputs and one.params == other.params and name != "rng_bit_generator"
+        ):  # numbers that are counted out, as by iota
+            return [self.constant(one.primitive.bind(**one.params))]
         outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
@@ -152,6 +159,8 @@ class _Writer:
         params, name = one.params, RENAMED.get(name, name)
         shapes = [tuple(atom.aval.shape) for atom in one.invars]
         sizes = lambda key: self.sizes(params[key], other.params[key])  # noqa: E731
+        if any(np.dtype(str(getattr(atom.aval, "dtype", ""))).kind != MEANT.get(name) for atom in one.invars if name in MEANT):
+            raise _NotAsData
         if name in UNARY or name in BINARY:
             return name, {}
         match name:
@@ -213,7 +222,8 @@ def _stays(equation: Any) -> bool:
 
 
 def _convolution(params: Mapping[str, Any]) -> dict[str, Any]:
-    if params["batch_group_count"] != 1 or set(params["lhs_dilation"]) != {1}:
+    trims = any(side < 0 for sides in params["padding"] for side in sides)
+    if params["batch_group_count"] != 1 or set(params["lhs_dilation"]) != {1} or trims:
         raise _NotAsData
     dims = params["dimension_numbers"]
     return {

@@ -88,7 +88,7 @@ class Draws:
 
     @property
     def num_draws(self) -> int:
-        return len(next(iter(self.values.values()), ()))
+        return len(next(iter(self.values.values()), (0,)))  # where no weight is left, all networks are one
 
     def mean(self) -> dict[str, np.ndarray]:
         return {site: draws.mean(0) for site, draws in self.values.items()}
