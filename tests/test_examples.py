@@ -92,6 +92,18 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.slow
+def test_the_seventh_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "400")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    names = runpy.run_path(str(ROOT / "examples" / "07_ship_it.py"))
+    assert (tmp_path / "size_and_time.png").read_bytes().startswith(PNG)
+    assert names["certificate"].holds and names["difference"] < 1e-4
+    assert names["after"]["nll"] == pytest.approx(names["before"]["nll"], abs=0.05)
+    assert list(names["sizes"].values()) == sorted(names["sizes"].values(), reverse=True)
+    assert "ONNX Runtime" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))

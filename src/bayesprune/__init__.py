@@ -10,7 +10,7 @@ from typing import Any
 from bayesprune import data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
-from bayesprune.deploy import Compact, compact, load
+from bayesprune.deploy import Compact, compact, export_onnx, load
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
@@ -69,6 +69,7 @@ __all__ = [
     "connected",
     "data",
     "evaluate",
+    "export_onnx",
     "features",
     "fit_replicates",
     "fit_sgmcmc",
