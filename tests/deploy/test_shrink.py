@@ -30,7 +30,7 @@ def smaller_outputs(small, weights, x, numpy=False):
 
 @pytest.mark.parametrize("keep", ["posterior", "mean"])
 @pytest.mark.parametrize("name", APART)
-@pytest.mark.fast_cases(10)
+@pytest.mark.fast_cases(7)
 def test_the_smaller_network_gives_the_outputs_of_the_masked_one(name, keep) -> None:
     """Unstructured and by units: equal in float32, over the field in every bit; every net's outputs vary with the rows."""
     varied = False
@@ -62,7 +62,7 @@ def test_rows_that_are_not_treated_alike_are_refused(name) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in APART if name not in UNFOLLOWED])
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(3)
 def test_what_is_needed_is_what_is_connected(name) -> None:
     """The weights that outputs depend on are those that `structure.reachable` finds, which reads nets in another way."""
     for seed, (density, units) in enumerate([(1.0, 0.2), (0.7, 0.3), (0.4, 0.2)]):
