@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,6 +159,15 @@ BAD = {
     "a number from nowhere": lambda plan: plan["ops"][0].__setitem__(1, [987654]),
     "another output": lambda plan: plan.update(output=987654),
     "an unknown law": lambda plan: plan["law"].update(kind="pickle"),
+    "places before the first": lambda plan: None,
+    "too large in all": lambda plan: [how.update(shape=[1 << 27]) for how in plan["arrays"].values()],
+    "another kind of steps": lambda plan: [how.update(values={"of": "log", "type": "<c16"}) for how in plan["arrays"].values()],
+    "a scale that is no number": lambda plan: plan["law"].update(log={"Dense_0.precision": ["0", "nan"]}),
+    "one operand too many": lambda plan: plan["ops"][0][1].append(plan["rows"]),
+    "half a row": lambda plan: plan["ops"].append(["broadcast", [plan["rows"]], [10**6], {"sizes": [-1, 2.5], "axes": [0, 1]}]),
+    "outputs of another shape": lambda plan: plan.update(output_shape=[5]),
+    "a certificate of words": lambda plan: plan["certificate"].update(float64="small"),
+    "a cost of words": lambda plan: plan["cost"].update(numbers="few"),
     "a missing array": lambda plan: plan["arrays"].pop(next(iter(plan["arrays"]))),
     "more values than places": lambda plan: next(iter(plan["places"].values())).update(count=1),
 }
@@ -174,6 +184,11 @@ def test_a_stranger_s_plan_is_refused(what, tmp_path) -> None:
         header, streams = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     plan = json.loads(header["plan"])
     BAD[what](plan)
+    if what == "places before the first":
+        name = next(name for name, how in plan["places"].items())
+        count = plan["places"][name]["count"]
+        plan["places"][name]["coding"] = "gaps"
+        streams[name] = np.frombuffer(zlib.compress(np.arange(count).astype("<u4").tobytes()), np.uint8)
     header = {name: header[name] for name in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
     (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
     with pytest.raises((ValueError, OSError)):

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from bayesprune.deploy import shrink
 from bayesprune.deploy.certificate import Certificate, certify
-from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.plan import Plan, make_plan
 from bayesprune.deploy.shrink import build
 from bayesprune.deploy.ties import Ties, tie
+from bayesprune.deploy.trace import trace
 from tests.deploy.programs import plan_of, weights_of
 from tests.structure.nets import NETS
 
@@ -119,6 +122,27 @@ def test_another_constant_is_caught() -> None:
     faulty = replace(small, program=replace(small.program, constants=constants))
     assert certify(plan, small).holds
     assert not certify(plan, faulty).holds
+
+
+def test_constants_that_are_no_numbers_are_caught() -> None:
+    plan, small = plan_of("sigmoid", weights_of("sigmoid", 0, 1.0), "mean")
+    for kept in (np.nan, np.inf):
+        constants = {n: np.full_like(c, kept) for n, c in small.program.constants.items()}
+        faulty = replace(small.program, constants=constants)
+        assert not certify(plan, replace(small, program=faulty)).holds
+        assert not certify(plan, small, faulty).holds
+
+
+def test_constants_that_cancel_are_no_fault() -> None:
+    """w2 = (.7, -.7, .3) on two dead units of the same bias: their constant parts cancel in numbers, not over the field."""
+    sites, shapes = ["b1", "w1", "w2"], [(3,), (2, 3), (3, 1)]
+    net = lambda weights, x: jnp.tanh(x @ weights[1] + weights[0]) @ weights[2]  # noqa: E731
+    given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    program = trace(lambda rows: jax.make_jaxpr(net)(given, jnp.zeros((rows, 2))), sites, [])
+    kernel = np.array([[0, 0, 0.3], [0, 0, 0.2]], np.float32)
+    weights = {"b1": np.array([0.5, 0.5, 0.1]), "w1": kernel, "w2": np.array([[0.7], [-0.7], [0.3]])}
+    plan = make_plan(program, {}, weights)
+    assert certify(plan, build(plan, plan.known.values)).holds
 
 
 def test_another_operation_is_caught() -> None:

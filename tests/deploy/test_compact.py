@@ -1,5 +1,7 @@
 """The door: smaller networks with the law of the fit, whatever the prior; and what is refused."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -266,3 +268,144 @@ def test_a_convolution_that_trims_its_images() -> None:
     nodes = bnn.posterior(fit.params)
     expected = bnn.forward({site: node.loc * node.unit for site, node in nodes.items()}, {}, jnp.asarray(rows))
     np.testing.assert_allclose(small.predict(rows), jax.nn.softmax(expected), rtol=1e-4, atol=1e-6)
+
+
+# ---- what a fresh reader found
+@pytest.mark.slow
+def test_stored_samples_are_taken_evenly_from_all_chains() -> None:
+    """As `predict` takes them; without a key all of them; their noise goes with them."""
+    bnn, _, data = regression()
+    kernel = bp.kernels.SGLD(1e-4)
+    fit = bp.fit_sgmcmc(
+        jax.random.key(0), bnn, data, num_steps=60, kernel=kernel, num_samples=6, sample_every=5, num_chains=2, progress=False
+    )
+    small, key = bp.compact(bnn, fit.params), jax.random.key(0)
+    for number in (4, 12):
+        expected = bp.predict(key, bnn, fit.params, data.x, num_samples=number)
+        np.testing.assert_allclose(small.predict(data.x, key, number), expected, rtol=1e-4, atol=1e-6)
+        ours, theirs = (
+            bp.evaluate(key, net, params, data, num_samples=number) for net, params in ((small, None), (bnn, fit.params))
+        )
+        assert ours["nll"] == pytest.approx(theirs["nll"], rel=1e-4)
+    np.testing.assert_allclose(small.predict(data.x), expected, rtol=1e-4, atol=1e-6)
+    fewer = bp.compact(bnn, fit.params, num_draws=4)
+    assert fewer.noise_scale.shape == (4, 1, 1)
+    assert np.ndim(bp.compact(bnn, fit.params, keep="mean").noise_scale) == 0
+
+
+@pytest.mark.slow
+def test_the_mean_of_stored_samples_is_that_of_the_weights() -> None:
+    """Of a non-centred prior E[c w_hat], not E[c] E[w_hat]."""
+    bnn = small_bnn()
+    fit = bp.fit_sgmcmc(
+        jax.random.key(0),
+        bnn,
+        DATA,
+        num_steps=200,
+        kernel=bp.kernels.SGLD(1e-3),
+        num_samples=5,
+        sample_every=20,
+        progress=False,
+    )
+    drawn = bp.compact(bnn, fit.params).law.values
+    means = {site: jnp.asarray(values.mean(0)) for site, values in drawn.items()}
+    expected = jax.nn.softmax(bnn.forward(means, {}, jnp.asarray(DATA.x)))
+    np.testing.assert_allclose(bp.compact(bnn, fit.params, keep="mean").predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_stored_samples_of_a_net_with_norms(norm) -> None:
+    """Parameters that are not Bayesian are drawn too; running statistics are refused."""
+    net = bp.nets.ResNet(3, (1,), 4, norm=norm)
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(centred=True), likelihood=bp.likelihoods.Categorical(), input_shape=(6, 6, 2))
+    rows = np.random.default_rng(0).normal(size=(20, 6, 6, 2)).astype(np.float32)
+    data = bp.Dataset(rows, np.arange(20) % 3)
+    fit = bp.fit_sgmcmc(
+        jax.random.key(0), bnn, data, num_steps=12, kernel=bp.kernels.SGLD(1e-4), num_samples=2, sample_every=5, progress=False
+    )
+    if norm == "batch":
+        with pytest.raises(ValueError, match="running statistics"):
+            bp.compact(bnn, fit.params)
+        return
+    expected = bp.predict(jax.random.key(0), bnn, fit.params, rows, num_samples=2)
+    np.testing.assert_allclose(bp.compact(bnn, fit.params).predict(rows), expected, rtol=1e-4, atol=1e-5)
+
+
+@dataclass(frozen=True)
+class Squashed(bp.priors.Gaussian):
+    """Weights that are no multiple of their sites, though its class inherits the method that says so."""
+
+    def model(self, layout):
+        return {path: jnp.tanh(value) for path, value in super().model(layout).items()}
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A user's own prior that says nothing of what its weights are."""
+
+    def model(self, layout):
+        return {path: 3.0 * value for path, value in bp.priors.Gaussian().model(layout).items()}
+
+    def guide(self, layout, family):
+        bp.priors.Gaussian().guide(layout, family)
+
+
+def test_a_prior_that_does_not_speak_for_itself_is_drawn() -> None:
+    for prior in (Squashed(), Silent()):
+        bnn = small_bnn(prior=prior)
+        params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
+        with pytest.raises(ValueError, match="num_draws="):
+            bp.compact(bnn, params)
+    with pytest.raises(ValueError, match="method node"):
+        bp.compact(bnn, params, keep="mean")
+
+
+@dataclass(frozen=True)
+class Summed(bp.likelihoods.Categorical):
+    """A mean with an operation that no file holds, and figures of its own."""
+
+    def mean(self, outputs):
+        return jnp.cumsum(jax.nn.softmax(outputs), -1)
+
+    def metrics(self, draws, y, params):
+        return {"mine": 1.0}
+
+
+def test_a_likelihood_of_one_s_own(tmp_path) -> None:
+    bnn = small_bnn(likelihood=Summed())
+    small = bp.compact(bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params)
+    assert "cumsum" in small.pinned
+    with pytest.raises(ValueError, match="cumsum"):
+        small.save(tmp_path / "net.bayesprune")
+    with pytest.raises(TypeError, match="one of your own"):
+        bp.evaluate(jax.random.key(0), small, None, DATA)
+
+
+def test_short_floats_are_refused_with_the_remedy() -> None:
+    class Short(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(3, dtype=jnp.bfloat16)(x).astype(jnp.float32)
+
+    bnn = bp.BNN(Short(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
+    with pytest.raises(ValueError, match="dtype=float32"):
+        bp.compact(bnn, params)
+
+
+def test_rows_of_any_numbers() -> None:
+    bnn, params, mask = fitted("gaussian")
+    small, rows = bp.compact(bnn, params, mask), np.arange(8).reshape(2, 4)
+    np.testing.assert_array_equal(small.predict(rows.astype(np.uint8)), small.predict(rows.astype(np.float64)))
+
+
+def test_an_exact_gelu_is_followed() -> None:
+    class Exact(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(3)(jax.nn.gelu(linen.Dense(5)(x), approximate=False))
+
+    bnn = bp.BNN(Exact(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
+    assert not bp.compact(bnn, params).pinned

@@ -73,11 +73,12 @@ class SpikeSlab:
 class Standalone(Protocol):
     """A network that holds its own weights and predicts by itself, as a compact one does.
 
-    ``task``: "classes", "binary", "numbers" or "other"; ``noise_scale``: of "numbers", else None.
+    ``task``: "classes", "binary", "numbers" or "other"; ``noise``: of "numbers", the noise's scale, else None.
     """
 
     task: str
-    noise_scale: Any
+
+    def noise(self, num_samples: int = 100) -> Any: ...
 
     def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> Any: ...
 

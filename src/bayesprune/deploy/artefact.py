@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.certificate import Certificate
 from bayesprune.deploy.coding import VALUES, Coder, divergence
 from bayesprune.deploy.cost import Cost
-from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.ops import Op, Program
+from bayesprune.deploy.run import check_shapes
 from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
@@ -25,9 +26,9 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
     """Write a `Compact` to ``path``, whole or not at all; see `Compact.save`."""
     if values not in VALUES:
         raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))}, got {values!r}.")
-    if compact.program.opaque:
+    if opaque := list(compact.pinned):
         raise ValueError(
-            f"the network has operations that no file can hold: {', '.join(compact.program.opaque)}. Keep it in Python, or "
+            f"the network has operations that no file can hold: {', '.join(opaque)}. Keep it in Python, or "
             "write them by sums, products and functions of single entries."
         )
     coder = Coder()
@@ -70,16 +71,20 @@ def read(path: str) -> dict[str, Any]:
     with reading(path, WHAT, REMEDY):
         plan = json.loads(header["plan"])
         arrays = reader.decode(plan, streams)
+        program, head, law = _read(plan, arrays, "constant"), _read(plan["head"], arrays, "head"), _read_law(plan, arrays)
+        inputs, outputs = (tuple(map(int, plan[name])) for name in ("input_shape", "output_shape"))
+        check_shapes(program, {site: np.shape(value) for site, value in law.mean().items()}, inputs, outputs)
+        check_shapes(head, {}, outputs)
         return {
-            "program": _read(plan, arrays, "constant"),
-            "law": _read_law(plan, arrays),
-            "head": _read(plan["head"], arrays, "head"),
-            "input_shape": tuple(map(int, plan["input_shape"])),
-            "output_shape": tuple(map(int, plan["output_shape"])),
-            "cost": Cost(**plan["cost"]),
+            "program": program,
+            "law": law,
+            "head": head,
+            "input_shape": inputs,
+            "output_shape": outputs,
+            "cost": Cost(**{name: int(value) for name, value in plan["cost"].items()}),
             "task": str(plan["task"]),
             "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
-            "certificate": Certificate(**plan["certificate"]) if plan["certificate"] else None,
+            "certificate": _read_certificate(plan["certificate"]),
             "metadata": json.loads(header["metadata"]),
         }
 
@@ -126,8 +131,18 @@ def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
         raise ValueError(f"unknown law {kind!r}")
     loc, scale = ({site: arrays[f"{name}/{site}"] for site in sites} for name in ("loc", "scale"))
     log = {str(name): (float(mean), float(std)) for name, (mean, std) in plan["law"]["log"].items()}
+    if not np.isfinite([number for pair in log.values() for number in pair]).all():
+        raise ValueError("a shared scale is not finite")
     shared = {site: log[name] and name for site, name in plan["law"]["shared"].items()}
     return Gaussian(loc, scale, shared, log)
+
+
+def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
+    """What the file says of itself, in its types."""
+    if not stated:
+        return None
+    kinds = get_type_hints(Certificate)
+    return Certificate(**{name: kinds[name](value) for name, value in stated.items()})
 
 
 def _program(program: Program) -> dict[str, Any]:
@@ -150,7 +165,8 @@ def _read(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str
     known = {rows, *constants, *weights.values()}
     ops = []
     for name, inputs, outputs, attributes in plan["ops"]:
-        if name == OPAQUE or name not in reader.NAMES or not set(inputs) <= known or len(outputs) != 1:
+        takes = reader.TAKES.get(name, 1) if name != "concatenate" else max(1, len(inputs))
+        if name not in reader.NAMES or len(inputs) != takes or len(outputs) != 1 or not set(inputs) <= known:
             raise ValueError(f"operation {name!r} of {inputs} is unknown or comes before what it reads")
         known.update(outputs)
         ops.append(Op(str(name), tuple(map(int, inputs)), tuple(map(int, outputs)), dict(attributes)))

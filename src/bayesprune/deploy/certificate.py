@@ -18,7 +18,6 @@ from bayesprune.deploy.plan import Plan
 from bayesprune.deploy.run import step
 from bayesprune.deploy.shrink import Small, build
 
-ROWS = 2  # of a numerical comparison
 TOLERANCE = 1e-12
 
 
@@ -49,11 +48,11 @@ class Certificate:
         return {**asdict(self), "holds": self.holds}
 
 
-def certify(plan: Plan, small: Small, rounds: int = 3, seed: int = 0) -> Certificate:
-    """Compare the smaller program with the network that it was made from."""
+def certify(plan: Plan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
+    """Compare the smaller program with the network that it was made from; ``kept``: the program in use, in float32."""
     rng = np.random.default_rng(seed)
     outputs = mismatches = 0
-    same = True
+    same = kept is None or _same_numbers(small.program, kept)
     for _ in range(rounds):
         one, other, alike = _over_the_field(plan, small, rng)
         same, outputs, mismatches = same and alike, outputs + one.size, mismatches + int((one != other).sum())
@@ -76,7 +75,7 @@ def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple
         inputs[number] = np.where(twin.alive[site], values[number][np.ix_(*twin.places[site])], 0)
     smaller = {number: _slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
     _evaluate(twin.program, inputs, smaller)
-    alike = [_shape(op) for op in twin.program.ops] == [_shape(op) for op in small.program.ops]
+    alike = _shapes(twin) == _shapes(small)
     return values[program.output], np.broadcast_to(inputs[twin.program.output], values[program.output].shape), alike
 
 
@@ -84,9 +83,16 @@ def _folding(op: Op, arrays: list[np.ndarray]) -> list[np.ndarray]:
     return field.evaluate(op, arrays)
 
 
-def _shape(op: Op) -> tuple[Any, ...]:
-    attributes = {} if op.name == OPAQUE else dict(op.attributes)
-    return (op.name, len(op.inputs), attributes)
+def _shapes(small: Small) -> list[tuple[Any, ...]]:
+    """The operations without their numbers, but for sums with constants: those may cancel in one arithmetic alone."""
+    ops = [op for op in small.program.ops if not (op.name == "add" and op.outputs[0] in small.folds)]
+    return [(op.name, len(op.inputs), {} if op.name == OPAQUE else dict(op.attributes)) for op in ops]
+
+
+def _same_numbers(exact: Program, kept: Program) -> bool:
+    """Whether the constants in use are those that were folded, rounded."""
+    pairs = [(array, kept.constants.get(number)) for number, array in exact.constants.items()]
+    return all(other is not None and np.array_equal(np.asarray(one, other.dtype), other) for one, other in pairs)
 
 
 def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
@@ -102,26 +108,39 @@ def _slim(array: np.ndarray, keep: list[np.ndarray]) -> np.ndarray:
 
 
 def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -> float:
-    """The largest difference on random rows and weights, relative to the largest output."""
-    program, known = plan.program, plan.known
+    """The largest difference on random rows and weights, relative to the largest output; infinite where nothing is finite."""
     worst = largest = 0.0
-    for _ in range(ROWS):
-        values = _cast(program.constants, dtype)
-        for number in program.weights.values():
-            size = known.unknown[number].shape
-            spread = rng.standard_normal(size) / math.sqrt(math.prod(size[:-1])) * (0.3 + rng.random())
-            values[number] = np.where(known.unknown[number], spread, known.values[number]).astype(dtype)
-        values[program.rows] = rng.standard_normal(program.shapes[program.rows]).astype(dtype)
-        inputs = {program.rows: values[program.rows], **_cast(small.program.constants, dtype)}
-        for site, number in small.program.weights.items():
-            inputs[number] = np.where(small.alive[site], values[program.weights[site]][np.ix_(*small.places[site])], 0)
-            inputs[number] = inputs[number].astype(dtype)
-        for each, of in ((program, values), (small.program, inputs)):
-            _run(each, of, dtype)
-        one, other = values[program.output], inputs[small.program.output]
-        worst = max(worst, float(np.max(np.abs(one - other))))
-        largest = max(largest, float(np.max(np.abs(one))))
+    compared = 0
+    # Some functions, as a logarithm, have no value for rows below zero.
+    for rows in (rng.standard_normal, rng.standard_normal, lambda shape: rng.uniform(0.1, 0.9, shape)):
+        one, other = _outputs(plan, small, dtype, rng, np.asarray(rows(plan.program.shapes[plan.program.rows])))
+        finite = np.isfinite(one)
+        if not np.array_equal(finite, np.isfinite(other)):
+            return float("inf")
+        compared += int(finite.sum())
+        worst = max(worst, float(np.max(np.abs(one - other)[finite], initial=0)))
+        largest = max(largest, float(np.max(np.abs(one)[finite], initial=0)))
+    if not compared:
+        return float("inf")
     return worst / largest if largest else worst
+
+
+def _outputs(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of both programs for one row, with random weights."""
+    program, known = plan.program, plan.known
+    values = _cast(program.constants, dtype)
+    for number in program.weights.values():
+        size = known.unknown[number].shape
+        spread = rng.standard_normal(size) / math.sqrt(math.prod(size[:-1])) * (0.3 + rng.random())
+        values[number] = np.where(known.unknown[number], spread, known.values[number]).astype(dtype)
+    values[program.rows] = rows.astype(dtype)
+    inputs = {program.rows: values[program.rows], **_cast(small.program.constants, dtype)}
+    for site, number in small.program.weights.items():
+        inputs[number] = np.where(small.alive[site], values[program.weights[site]][np.ix_(*small.places[site])], 0)
+        inputs[number] = inputs[number].astype(dtype)
+    for each, of in ((program, values), (small.program, inputs)):
+        _run(each, of, dtype)
+    return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)
 
 
 def _run(program: Program, values: dict[int, np.ndarray], dtype: Any) -> None:

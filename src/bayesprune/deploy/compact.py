@@ -27,7 +27,7 @@ from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
 from bayesprune.posteriors.samples import count, draws_of, spread_out
 
 KEEPS = ("posterior", "mean")
-TASKS = {Categorical: "classes", Bernoulli: "binary", Normal: "numbers"}
+TASKS: dict[type, str] = {Categorical: "classes", Bernoulli: "binary", Normal: "numbers"}
 
 
 def compact(
@@ -78,21 +78,22 @@ def compact(
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")
+    known = laws.fixed(bnn, params)
     program = network(bnn, params.get(STATE, {}))
     law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
-    known = laws.fixed(bnn, params) | (laws.means(bnn, params, mask) if keep == "mean" else {})
-    plan = make_plan(program, laws.alive(law), known)
+    means = laws.means(bnn, params, mask) if keep == "mean" else {}
+    plan = make_plan(program, laws.alive(law), known | means)
     small = build(plan, plan.known.values)
     kept = {site: small.alive[site] for site in small.program.weights}
     return Compact(
         program=_single(small.program),
         law=laws.smaller(law, small.places, kept),
-        head=head(bnn),
+        head=_single(head(bnn)),
         input_shape=bnn.input_shape,
         output_shape=bnn.output_shape,
         cost=cost(plan, small),
-        task=next((task for kind, task in TASKS.items() if isinstance(bnn.likelihood, kind)), "other"),
-        noise_scale=_noise_scale(bnn, params),
+        task="other" if hasattr(bnn.likelihood, "metrics") else TASKS.get(type(bnn.likelihood), "other"),
+        noise_scale=_noise_scale(bnn, params, law),
         origin=Origin(plan, small),
     )
 
@@ -130,27 +131,35 @@ class Compact:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
         ``x``: (rows, *input_shape). Returns class probabilities (rows, classes) or means of y, as `bayesprune.predict` does.
-        The network at the mean is one network: it is surer than the posterior. Stored draws are averaged without a key.
+        The network at the mean is one network: it is surer than the posterior. Stored draws need no key: all are averaged, or
+        with one, which then decides nothing, ``num_samples`` of them.
         """
         if rng_key is None and not isinstance(self.law, Draws):
             return self._rows(x, self._at_mean, self._mean_weights)
-        key, number = checked(jax.random.key(0) if rng_key is None else rng_key, num_samples)
-        return self._rows(x, self._mean, self._tensors, key, self.law.count(number))
+        number = None
+        if rng_key is not None:
+            rng_key, number = checked(rng_key, num_samples)
+        key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
+        return self._rows(x, self._mean, self._tensors, key, self.law.chosen(number))
 
     def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs)."""
         key, number = checked(rng_key, num_samples)
-        draws = [self._rows(x, self._draw, self._tensors, key, index) for index in range(self.law.count(number))]
+        draws = [self._rows(x, self._draw, self._tensors, key, index) for index in self.law.chosen(number)]
         return np.stack([draw[..., None] if draw.ndim == len(self.output_shape) else draw for draw in draws])
+
+    def noise(self, num_samples: int = 100) -> Any:
+        """The noise's standard deviation of a Gaussian likelihood; of stored samples of each network."""
+        return self.noise_scale if np.ndim(self.noise_scale) == 0 else self.noise_scale[self.law.chosen(num_samples)]
 
     def certify(self, rounds: int = 3, seed: int = 0) -> Certificate:
         """Compare with the network that it was made from, over a finite field and in numbers: see `Certificate`.
 
-        Of a network that was read from a file it is the certificate that the file carries. Raises ``ValueError`` where the
-        file carries none.
+        Of a network that was read from a file it is the certificate that the file carries: what its writer says. Raises
+        ``ValueError`` where the file carries none.
         """
         if self.origin is not None:
-            return certify(self.origin.plan, self.origin.small, rounds, seed)
+            return certify(self.origin.plan, self.origin.small, self.program, rounds, seed)
         if self.certificate is None:
             raise ValueError("the file carries no certificate: certify the network before it is saved.")
         return self.certificate
@@ -177,7 +186,8 @@ class Compact:
             OSError: as the disk says, with a remedy; an older file is then left as it was.
         """
         ready = self.certified() if self.certificate is None else self
-        if ready.certificate is not None and not ready.certificate.holds:
+        assert ready.certificate is not None
+        if not ready.certificate.holds:
             raise ValueError(f"the smaller network is not the same function as the network: {ready.certificate}. Report it.")
         artefact.write(path, ready, values, self.metadata if metadata is None else metadata)
 
@@ -200,7 +210,7 @@ class Compact:
     def pinned(self) -> dict[str, str]:
         """Operations that could not be followed, and what that means."""
         why = "not followed: it stays as it is, and all that it reads and makes stays whole"
-        return dict.fromkeys(self.program.opaque, why)
+        return dict.fromkeys([*self.program.opaque, *self.head.opaque], why)
 
     def __repr__(self) -> str:
         c = self.cost
@@ -211,7 +221,7 @@ class Compact:
 
     # ---- inside
     def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
-        x = np.asarray(real_numbers(x, "x"))
+        x = np.asarray(real_numbers(x, "x"), np.float32)
         if tuple(x.shape[1:]) != tuple(self.input_shape):
             raise ValueError(f"x must have shape (rows, {', '.join(map(str, self.input_shape))}), got {x.shape}: reshape it.")
         if len(x) == 0:
@@ -247,20 +257,24 @@ class Compact:
 
     @functools.cached_property
     def _mean(self) -> Callable[..., jax.Array]:
-        def mean(block: Any, constants: Any, tensors: Any, key: Any, number: Any) -> jax.Array:
+        def mean(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
             one = lambda index: self._outputs(self.law.draw(key, index, tensors), block, constants)  # noqa: E731
-            shape = jax.eval_shape(one, 0)
-            total = jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(i), jnp.zeros(shape.shape, shape.dtype))
-            return total / number
+            shape, number = jax.eval_shape(one, 0), len(chosen)
+            total = jnp.zeros(shape.shape, shape.dtype)
+            return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number
 
         return jax.jit(mean)
 
 
-def _noise_scale(bnn: BNN, params: dict[str, Any]) -> Any:
-    """Of a Gaussian likelihood: one, or that of each stored network."""
+def _noise_scale(bnn: BNN, params: dict[str, Any], law: Law) -> Any:
+    """Of a Gaussian likelihood: one number, or that of each stored network, in the order of the law's."""
     if not isinstance(bnn.likelihood, Normal):
         return None
-    return bnn.likelihood.read_noise_scale(spread_out(params, math.prod(count(params))) if draws_of(params) else params)
+    if not draws_of(params):
+        return bnn.likelihood.read_noise_scale(params)
+    number = law.num_draws if isinstance(law, Draws) else math.prod(count(params))
+    scale = bnn.likelihood.read_noise_scale(spread_out(params, number))
+    return scale if isinstance(law, Draws) else float(np.median(scale))
 
 
 def _single(program: Program) -> Program:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +27,10 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
     name = op.name
     if name == OPAQUE:
         sums = [np.sum(_oracle(i, [np.asarray(array)])) for i, array in enumerate(arrays)]
-        made = _oracle(_of_text(op.attributes["primitive"].name), [np.asarray(total) for total in sums])
+        made = _oracle(_of_text(f"{op.attributes['primitive'].name} {op.attributes['params']}"), [np.asarray(s) for s in sums])
         return [np.broadcast_to((made + i) % PRIME, shape) for i, shape in enumerate(shapes)]
+    if name in LINEAR and _length(op, arrays) > LONGEST:
+        raise ValueError(f"a sum over {_length(op, arrays):,} products is too long to be exact: it cannot be certified.")
     if name in LINEAR or name in MOVING:
         made = reader.step(name, op.attributes, 1, *arrays)
         return [made % PRIME if name in LINEAR else made]
@@ -54,6 +57,19 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
         reader.pool(arrays[0], collect, float(PRIME), **op.attributes)
         return [_oracle(key, gathered)]
     return [_oracle(key, arrays)]
+
+
+def _length(op: Op, arrays: list[np.ndarray]) -> int:
+    """How many products or numbers one entry of the result sums up."""
+    shape, attributes = arrays[-1].shape, op.attributes
+    match op.name:
+        case "dot":
+            return math.prod(shape[axis] for axis in attributes["contract"][1])
+        case "conv":
+            return math.prod(shape) // shape[attributes["weights"][0]]
+        case "reduce_sum":
+            return math.prod(shape[axis] for axis in attributes["axes"])
+    return math.prod(attributes["window"])
 
 
 def residues(rng: np.random.Generator, nonzero: np.ndarray) -> np.ndarray:

@@ -13,12 +13,14 @@ from bayesprune.deploy.ops import Program
 from bayesprune.deploy.run import run
 from bayesprune.deploy.trace import trace
 from bayesprune.model.bnn import BNN
+from bayesprune.structure.jaxprs import CALLS, called
 
 
 def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     """The operations of the network itself. Raises ``ValueError`` where it does not treat every row alike."""
     sites = [str(spec.path) for spec in bnn.layout]
-    arrays = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in bnn.layout]
+    # Weights that a prior samples are float32, whatever the net would have initialised.
+    arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
     leaves, tree = jax.tree.flatten(dict(state))
 
     def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
@@ -27,32 +29,58 @@ def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     def jaxpr(rows: int) -> Any:
         return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
 
+    if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
+        raise ValueError(
+            f"the network computes in {', '.join(short)}, which no smaller program does: give the same network with "
+            "dtype=float32; its parameters are the same."
+        )
     program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
     _check_rows(program, net, [array.shape for array in arrays], leaves)
     return program
 
 
-def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
-    """Compare the network itself on three rows, with weights at random, with its operations on each row by itself.
+def _dtypes(jaxpr: Any) -> set[str]:
+    """The types of all arrays of a program, those of inner programs too."""
+    found = set[str]()
+    for equation in jaxpr.eqns:
+        found |= {str(getattr(atom.aval, "dtype", "")) for atom in (*equation.invars, *equation.outvars)}
+        if equation.primitive.name in CALLS:
+            inner = called(equation.params)
+            found |= _dtypes(getattr(inner, "jaxpr", inner))
+    return found
 
-    They differ where a row's outputs depend on the rows beside it.
-    """
+
+def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
+    """Compare the network on three rows with itself on each, and with its operations; weights at random."""
     rng = np.random.default_rng(0)
-    draws = [(rng.standard_normal(shape) / math.sqrt(math.prod(shape[:-1]))).astype(np.float32) for shape in shapes]
+    scales = [1 / math.sqrt(max(1, math.prod(shape[:-1]))) for shape in shapes]
+    draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
     weights = dict(zip(program.weights, draws, strict=True))
     x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
-    together = np.asarray(jax.jit(net)(draws, state, x))
-    if program.one_by_one:
-        apart = np.asarray(run(program, weights, x))
-    else:
-        given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
-        one = lambda part: reader.run(program.ops, {**given, program.rows: part}, 1)[program.output]  # noqa: E731
-        apart = np.concatenate([one(x[i : i + 1]) for i in range(3)])
-    if not np.allclose(together, apart, rtol=1e-3, atol=1e-4, equal_nan=True):
+    with jax.default_matmul_precision("float32"):
+        outputs = jax.jit(net)
+        together = np.asarray(outputs(draws, state, x))
+        apart = np.concatenate([np.asarray(outputs(draws, state, x[i : i + 1])) for i in range(3)])
+        if program.one_by_one:
+            ours = np.asarray(run(program, weights, x))
+        else:
+            given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
+            ours = reader.run(program.ops, {**given, program.rows: x}, 3)[program.output]
+    if not _close(together, apart):
         raise ValueError(
             "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
             "would not be the same function. Let each row stand for itself."
         )
+    if not _close(together, ours):
+        raise ValueError("the network's operations give other outputs than the network itself: report the network, please.")
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> bool:
+    """Equal to a thousandth of the largest, and as finite."""
+    finite = np.isfinite(one)
+    if one.shape != other.shape or not np.array_equal(finite, np.isfinite(other)):
+        return False
+    return bool(np.max(np.abs(one - other)[finite], initial=0) <= 1e-3 * np.max(np.abs(one)[finite], initial=1e-3))
 
 
 def head(bnn: BNN) -> Program:
@@ -61,4 +89,7 @@ def head(bnn: BNN) -> Program:
     def jaxpr(rows: int) -> Any:
         return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))
 
-    return trace(jaxpr, [], [])
+    try:
+        return trace(jaxpr, [], [])
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(f"{type(bnn.likelihood).__name__}.mean is no function of JAX: write it with jax.numpy.") from None

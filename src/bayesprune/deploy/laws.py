@@ -12,7 +12,7 @@ from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.types import SpikeSlab
 from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
-from bayesprune.model.bnn import BNN
+from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.samples import count, draws_of
@@ -21,14 +21,28 @@ Arrays = dict[str, np.ndarray]
 
 
 def fixed(bnn: BNN, params: Mapping[str, Any]) -> Arrays:
-    """The parameters that are not Bayesian, by site."""
+    """The parameters that are not Bayesian, by site. Those of stored samples are part of each network, as its weights are."""
+    if draws_of(params):
+        if STATE in draws_of(params):
+            raise ValueError(
+                "the stored networks have running statistics of their own each, which one smaller program cannot hold: use a "
+                "norm without them, such as norm='group', or compact a fit of fit_svi."
+            )
+        return {}
     return {str(s.path): np.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
 
 
 def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
-    """E[w] of every Bayesian weight array, zero where dead."""
+    """E[w] of every weight array that is not fixed, zero where dead."""
+    if draws_of(params):
+        return posterior(bnn, params, mask, None, None).mean()
     if factorised(bnn, params):
         return gaussian(bnn, params, mask).mean()
+    if not hasattr(bnn.prior, "node"):
+        raise ValueError(
+            f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node (or factor), "
+            "or rng_key= and num_draws= here, with keep='posterior'."
+        )
     found = {}
     for site, node in bnn.posterior(params).items():
         mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc * node.unit
@@ -59,15 +73,24 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
 
     def weights(index: Any) -> dict[str, Any]:
         (model,) = draw(bnn, rng_key, index, source, dict(mask), lambda: bnn.prior.model(bnn.layout, **rows))
-        return model()
+        return model() | ({site: source.values[site][index] for site in others} if stored else {})
 
+    others = [str(s.path) for s in bnn.layout if not s.bayesian]
     drawn = jax.jit(lambda: jax.lax.map(weights, jnp.arange(number)))()
     return Draws({site: np.asarray(values) for site, values in drawn.items()})
 
 
 def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
     """Whether the weights are independent Gaussians, up to one random scale for each layer."""
-    return hasattr(bnn.prior, "factor") and type(bnn.family) in (MeanFieldFamily, MapFamily) and not draws_of(params)
+    simple = type(bnn.family) in (MeanFieldFamily, MapFamily) and not draws_of(params)
+    return simple and all(_speaks_for(type(bnn.prior), name) for name in ("model", "guide"))
+
+
+def _speaks_for(prior: type, name: str) -> bool:
+    """Whether ``factor`` of a prior is of the class that has its method ``name``, or of one derived from that."""
+    classes = prior.__mro__
+    factor, other = (next((i for i, cls in enumerate(classes) if it in vars(cls)), len(classes)) for it in ("factor", name))
+    return factor <= other < len(classes)
 
 
 def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:

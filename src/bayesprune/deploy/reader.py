@@ -20,7 +20,8 @@ UNARY: dict = {
     "cbrt": np.cbrt,
     "ceil": np.ceil,
     "cos": np.cos,
-    "erf": lambda a: _erf(a).astype(a.dtype),
+    "erf": lambda a: _special("erf", a),
+    "erfc": lambda a: _special("erfc", a),
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
@@ -63,8 +64,9 @@ WINDOW: dict = {"window_sum": np.sum, "window_max": np.max, "window_min": np.min
 MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"]
 REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", *MOVE]
 NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
+TAKES = dict.fromkeys([*BINARY, "dot", "conv", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 FORMAT, VERSION = "bayesprune network", "1"
-LARGEST = 1 << 28  # numbers of one array: a file that claims more is refused before they are allocated
+LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
 
@@ -92,9 +94,11 @@ def load(path):
 def decode(plan, streams):
     """Arrays by name, out of the streams that hold their values and the places of those."""
     arrays: dict = {}
+    if sum(math.prod(how["shape"]) for how in plan["arrays"].values()) > LARGEST:
+        raise ValueError(f"the arrays claim more than {LARGEST:,} numbers.")
     for name, how in plan["arrays"].items():
         shape, places = how["shape"], how["places"]
-        if any(n < 0 for n in shape) or math.prod(shape) > LARGEST:
+        if any(type(n) is not int or n < 0 for n in shape):
             raise ValueError(f"{name} claims the shape {shape}.")
         count = plan["places"][places]["count"] if places else math.prod(shape)
         values = _values(how["values"], streams.get(f"{name}.values"), count, arrays.get(how["step"]), places)
@@ -114,6 +118,8 @@ def _values(coding, stream, count, step, places):
         if values.size != count:
             raise ValueError(f"{values.size} values for {count} places.")
         return values.reshape(-1)
+    if coding["type"] not in ("|i1", "<i2", "<i4"):
+        raise ValueError(f"steps of the type {coding['type']!r} are unknown.")
     numbers = np.frombuffer(_unpacked(stream, count * np.dtype(coding["type"]).itemsize), coding["type"])
     if coding["of"] == "log":  # steps of 1/8 of a logarithm
         return np.exp(numbers / np.float32(8)).astype(np.float32)
@@ -127,7 +133,7 @@ def _places(how, stream, size):
         index = np.flatnonzero(np.unpackbits(np.frombuffer(_unpacked(stream, -(-size // 8)), "u1"), count=size))
     else:
         index = np.cumsum(np.frombuffer(_unpacked(stream, 4 * how["count"]), "<u4").astype(np.int64)) - 1
-    if len(index) != how["count"] or (index >= size).any() or (np.diff(index) <= 0).any():
+    if len(index) != how["count"] or (index < 0).any() or (index >= size).any() or (np.diff(index) <= 0).any():
         raise ValueError("places lie outside of their array.")
     return index
 
@@ -264,14 +270,16 @@ def pool(a, function, empty, window, strides, sides):
     return function(windows, axis=tuple(range(a.ndim, windows.ndim)))
 
 
-def _erf(a):
+def _special(name, a):
     try:
-        from scipy.special import erf
+        from scipy import special
     except ImportError:
-        return np.vectorize(math.erf, otypes=[float])(a)
-    return erf(a)
+        return np.vectorize(getattr(math, name), otypes=[float])(a).astype(a.dtype)
+    return getattr(special, name)(a).astype(a.dtype)
 
 
 if __name__ == "__main__":
     network, numbers = load(sys.argv[1])
-    np.savetxt(sys.stdout, predict(network, numbers, np.load(sys.argv[2])), "%.6g")
+    given = np.load(sys.argv[2])
+    made = predict(network, numbers, given if isinstance(given, np.ndarray) else given["x"])
+    np.savetxt(sys.stdout, made.reshape(len(made), -1), "%.6g")

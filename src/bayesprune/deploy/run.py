@@ -1,5 +1,6 @@
 """Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,9 +9,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.reader import LARGEST
 
 UNARY: dict[str, Any] = {
-    "abs": jnp.abs, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "erf": lax.erf, "exp": jnp.exp, "exp2": jnp.exp2,
+    "abs": jnp.abs, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "erf": lax.erf, "erfc": lax.erfc,
+    "exp": jnp.exp, "exp2": jnp.exp2,
     "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite, "log": jnp.log, "log1p": jnp.log1p,
     "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not, "rsqrt": lax.rsqrt, "sign": jnp.sign,
     "sin": jnp.sin, "sqrt": jnp.sqrt, "square": jnp.square, "tanh": jnp.tanh,
@@ -33,11 +36,33 @@ def run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping
 
 
 def _run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> jax.Array:
+    return _values(program, weights, x, constants)[program.output]
+
+
+def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> dict[int, Any]:
     values: dict[int, Any] = {**constants, program.rows: x}
     values |= {number: weights[site] for site, number in program.weights.items()}
     for op in program.ops:
         values.update(zip(op.outputs, step(op, len(x), [values[i] for i in op.inputs]), strict=True))
-    return values[program.output]
+    return values
+
+
+def check_shapes(
+    program: Program, weights: Mapping[str, tuple[int, ...]], inputs: tuple[int, ...], outputs: tuple[int, ...] | None = None
+) -> None:
+    """Run a program on shapes alone, for one row and for two. Raises where it cannot run, or where an array is too large.
+
+    ``outputs``: the shape that it must give for each row.
+    """
+    abstract = {site: jax.ShapeDtypeStruct(shape, jnp.float32) for site, shape in weights.items()}
+    for rows in (1, 2):
+        x = jax.ShapeDtypeStruct((rows, *inputs), jnp.float32)
+        values = jax.eval_shape(lambda weights, x: _values(program, weights, x, program.constants), abstract, x)
+        if sum(math.prod(value.shape) for value in values.values()) > LARGEST:
+            raise ValueError(f"the arrays between the operations take more than {LARGEST:,} numbers for one row")
+        made = values[program.output].shape
+        if made[:1] != (rows,) or (outputs is not None and made[1:] != outputs):
+            raise ValueError(f"the operations give {made} for {rows} rows")
 
 
 def step(op: Op, rows: int, arrays: list[Any]) -> list[Any]:

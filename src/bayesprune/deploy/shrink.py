@@ -22,11 +22,12 @@ Evaluate = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
 @dataclass(frozen=True, eq=False)
 class Small:
     """The smaller program, and of each random weight array: ``places``, the kept indices by axis, and ``alive``, of those
-    entries which the outputs depend on."""
+    entries which the outputs depend on. ``folds``: arrays that are sums with constants that were folded."""
 
     program: Program
     places: Mapping[str, list[np.ndarray]]
     alive: Mapping[str, np.ndarray]
+    folds: frozenset[int]
 
 
 def build(plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
@@ -42,6 +43,7 @@ class _Builder:
         self.sizes: dict[int, tuple[int, ...]] = {}
         self.constants: dict[int, np.ndarray] = {}
         self.count = max(self.program.sizes)
+        self.folds: set[int] = set()
         self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
 
     def small(self) -> Small:
@@ -74,7 +76,7 @@ class _Builder:
             site: self.slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), number)
             for site, number in program.weights.items()
         }
-        return Small(program, places, alive)
+        return Small(program, places, alive, frozenset(self.folds))
 
     # ---- arrays
     def new(self, sizes: Any) -> int:
@@ -171,6 +173,7 @@ class _Builder:
         extra = collapse(extra)
         if any(size < 0 and n > 1 for size, n in zip(self.program.sizes[out], extra.shape, strict=True)):
             raise ValueError(MIXED)
+        self.folds.add(out)
         partial = self.new(self.sizes[out])
         self.ops.append(op._replace(inputs=tuple(inputs), outputs=(partial,)))
         self.ops.append(Op("add", (partial, self.constant(extra)), (out,), {}))

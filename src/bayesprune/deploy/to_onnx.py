@@ -29,6 +29,7 @@ POOL = {"window_sum": ("AveragePool", 0.0), "window_max": ("MaxPool", -np.inf), 
 MADE: dict[str, Callable[..., "Array"]] = {
     "cbrt": lambda add, a: add("Mul", add("Sign", a), add("Pow", add("Abs", a), 1 / 3)),
     "clamp": lambda add, low, a, high: add("Min", add("Max", a, low), high),
+    "erfc": lambda add, a: add("Sub", 1, add("Erf", a)),
     "exp2": lambda add, a: add("Pow", 2, a),
     "expm1": lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", add("Exp", a), 1)),
     "integer_pow": lambda add, a, y: add("Pow", a, y),
@@ -107,7 +108,7 @@ def _networks(law: Any, rng_key: Any, num_draws: int | None) -> Iterator[Mapping
         return
     key, number = (jax.random.key(0), law.num_draws) if rng_key is None else checked(rng_key, num_draws)
     draw = jax.jit(lambda index, tensors: law.draw(key, index, tensors))
-    for index in range(max(1, law.count(number))):  # with no weight left there is one network, and none is stored
+    for index in law.chosen(number):
         yield draw(index, law.tensors())
 
 

@@ -29,8 +29,8 @@ class Points:
     def tensors(self) -> dict[str, np.ndarray]:
         return {}
 
-    def count(self, num_samples: int) -> int:
-        return 1
+    def chosen(self, num_samples: int | None) -> np.ndarray:
+        return np.zeros(1, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,9 @@ class Gaussian:
         named = {"loc": self.loc, "scale": self.scale}
         return {f"{name}/{site}": array for name, arrays in named.items() for site, array in arrays.items()}
 
-    def count(self, num_samples: int) -> int:
-        """How many networks so many samples are."""
-        return num_samples
+    def chosen(self, num_samples: int | None) -> np.ndarray:
+        """The numbers of so many networks; 100 of them for None."""
+        return np.arange(100 if num_samples is None else num_samples, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +100,10 @@ class Draws:
     def tensors(self) -> dict[str, np.ndarray]:
         return {f"draws/{site}": draws for site, draws in self.values.items()}
 
-    def count(self, num_samples: int) -> int:
-        """No more than there are."""
-        return min(num_samples, self.num_draws)
+    def chosen(self, num_samples: int | None) -> np.ndarray:
+        """So many of the networks, evenly over all of them, chain after chain; no more than there are, all for None."""
+        number = self.num_draws if num_samples is None else min(num_samples, self.num_draws)
+        return ((np.arange(number) + 0.5) * self.num_draws / number).astype(np.int32)
 
 
 Law = Points | Gaussian | Draws

@@ -89,7 +89,7 @@ def _of_standalone(
     if network.task == "numbers":
         draws = network.predict_draws(rng_key, data.x, num_samples)
         by_token = draws.reshape(len(draws), -1, draws.shape[-1])
-        noise = network.noise_scale if np.ndim(network.noise_scale) == 0 else network.noise_scale[: len(draws)]
+        noise = network.noise(num_samples)
         return metrics.regression_summary(by_token, y.reshape(-1, draws.shape[-1]), noise), None
     mean = predict(rng_key, network, None, data.x, num_samples=num_samples)
     if network.task == "classes":
