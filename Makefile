@@ -44,7 +44,7 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 # there, and so would its fusion emitters, without which it compiles in half the time.
 test test-slow: export OPENBLAS_NUM_THREADS ?= 1
 test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
-test test-slow: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 test: $(VENV)/.ready  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 

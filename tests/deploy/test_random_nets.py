@@ -127,7 +127,7 @@ def test_random_networks(drawn, seed, density, keep) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(nets(), st.integers(0, 2**31), st.floats(0.1, 1.0), st.sampled_from(["posterior", "mean"]))
 def test_many_random_networks(drawn, seed, density, keep) -> None:
     check(*drawn, seed, density, keep)
