@@ -3,7 +3,7 @@
 import hashlib
 import os
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,34 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.files import write_atomically
+from bayesprune.deploy.onnx_names import COMPARE, LOGIC, MADE, NUMBERS, POOL, REDUCE
 from bayesprune.deploy.ops import Op, Program
 from bayesprune.deploy.weights import Draws, checked
 
 OPSET, IR = 18, 8  # of 2022: the first whose reductions all take their axes alike
 END, LARGEST = np.iinfo(np.int64).max, 2_000_000_000
-NUMBERS = {
-    "abs": "Abs", "add": "Add", "ceil": "Ceil", "cos": "Cos", "div": "Div", "erf": "Erf", "exp": "Exp", "floor": "Floor",
-    "log": "Log", "logistic": "Sigmoid", "max": "Max", "min": "Min", "mul": "Mul", "neg": "Neg", "pow": "Pow", "sign": "Sign",
-    "sin": "Sin", "sqrt": "Sqrt", "sub": "Sub", "tanh": "Tanh",
-}  # fmt: skip
-COMPARE = {"eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less", "ne": "Equal"}
-LOGIC = {"and": "And", "not": "Not", "or": "Or"}
-REDUCE = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum"}
-POOL = {"window_sum": ("AveragePool", 0.0), "window_max": ("MaxPool", -np.inf), "window_min": ("MaxPool", np.inf)}
-# Of several nodes; exp(a) - 1 and log(1 + a) as they stand would lose the digits of a small a.
-MADE: dict[str, Callable[..., "Array"]] = {
-    "cbrt": lambda add, a: add("Mul", add("Sign", a), add("Pow", add("Abs", a), 1 / 3)),
-    "clamp": lambda add, low, a, high: add("Min", add("Max", a, low), high),
-    "erfc": lambda add, a: add("Sub", 1, add("Erf", a)),
-    "exp2": lambda add, a: add("Pow", 2, a),
-    "expm1": lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", add("Exp", a), 1)),
-    "integer_pow": lambda add, a, y: add("Pow", a, y),
-    "is_finite": lambda add, a: add("Not", add("Or", add("IsNaN", a, dtype=bool), add("IsInf", a, dtype=bool))),
-    "log1p": lambda add, a: add("Asinh", add("Mul", add("Add", a, add("Div", a, add("Add", a, 1))), 0.5)),
-    "rsqrt": lambda add, a: add("Reciprocal", add("Sqrt", a)),
-    "square": lambda add, a: add("Mul", a, a),
-}
-
 Array = str | np.ndarray  # by its name in the graph, or known now
 
 

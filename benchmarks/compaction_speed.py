@@ -1,0 +1,201 @@
+"""How fast a compact network predicts: our engines against ONNX Runtime and JAX on the dense network, PyTorch if it is there.
+
+    python benchmarks/compaction_speed.py mlp lenet5
+    python benchmarks/compaction_speed.py mlp --threads 1 --repeats 200
+
+Networks are masked at random: a share of weights is alive, all of them between units of which six tenths are. Every contestant
+gives the same predictions, which is checked first. They take turns within a repeat and every ratio is the median over repeats
+of a ratio of two times, so that a drift of the machine's speed falls out. All have the same number of threads. The last table
+is of 100 networks drawn from the posterior, against `bayesprune.predict`.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from speed import NETS, made_up
+from threadpoolctl import threadpool_limits
+
+import bayesprune as bp
+from bayesprune.deploy import from_bnn
+from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.draws_engine import DrawsEngine
+from bayesprune.deploy.engine import Engine
+from bayesprune.deploy.kernels import available
+from bayesprune.deploy.run import run
+from bayesprune.deploy.to_onnx import export_onnx
+from bayesprune.deploy.weights import Points
+
+DENSITY = {"mlp": 0.02, "lenet5": 0.1}
+UNITS, BATCHES, DRAWS = 0.6, (1, 8, 32, 128, 1000), 100
+Calls = dict[str, Callable[[], np.ndarray]]
+
+
+def masked(bnn: bp.BNN, density: float) -> dict[str, np.ndarray]:
+    """A mask at random: of each kernel ``density`` of its weights, between units that are alive."""
+    rng, mask = np.random.default_rng(0), dict[str, np.ndarray]()
+    shapes = {str(spec.path): spec.shape for spec in bnn.layout}
+    before = None
+    for site, shape in shapes.items():
+        if len(shape) < 2:
+            continue
+        inputs, outputs = shape[-2:]
+        if before is None or len(before) != inputs:
+            before = rng.permutation(inputs) < max(1, round(UNITS * inputs))
+        after = np.ones(outputs, bool) if outputs == 10 else rng.permutation(outputs) < round(UNITS * outputs)
+        both = before[:, None] & after
+        mask[site] = (rng.random(shape) < density / both.mean()) & both
+        mask[site.replace("kernel", "bias")] = after
+        before = after
+    return mask
+
+
+def dense(bnn: bp.BNN, compact: Compact, params: Mapping[str, Any], mask: Mapping[str, Any]) -> Compact:
+    """The masked network as it was, in the form that is exported: its means, zeros and all."""
+    nodes, program = bnn.posterior(dict(params)), from_bnn.network(bnn, {})
+    means = {n: np.asarray(nodes[s].loc * nodes[s].unit * mask.get(s, True), np.float32) for s, n in program.weights.items()}
+    program = replace(program, constants={**program.constants, **means}, weights={})
+    return replace(compact, program=program, law=Points(), origin=None)
+
+
+def by_onnx(compact: Compact, threads: int) -> Callable[[np.ndarray], np.ndarray]:
+    import onnxruntime as ort
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        export_onnx(compact, path)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 3
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda x: session.run(None, {"x": x})[0]
+
+
+def by_jax(compact: Compact) -> Callable[[np.ndarray], np.ndarray]:
+    constants = jax.device_put(dict(compact.program.constants))
+    function = jax.jit(lambda constants, x: run(compact.head, {}, run(compact.program, {}, x, constants)))
+    return lambda x: np.asarray(function(constants, x))
+
+
+def by_torch(name: str, threads: int) -> Callable[[np.ndarray], np.ndarray] | None:
+    """A dense network of the same shape, with weights of its own; None: PyTorch is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(threads)
+    n = torch.nn
+    if name == "mlp":
+        sizes = [784, *[400] * 5]
+        hidden = [part for a, b in itertools.pairwise(sizes) for part in (n.Linear(a, b), n.SiLU())]
+        net = n.Sequential(n.Flatten(), *hidden, n.Linear(400, 10), n.Softmax(1))
+    else:
+        pooled = [part for a, b in ((1, 6), (6, 16)) for part in (n.Conv2d(a, b, 5), n.Tanh(), n.AvgPool2d(2))]
+        rest = [n.Conv2d(16, 120, 5), n.Tanh(), n.Flatten(), n.Linear(120, 84), n.Tanh(), n.Linear(84, 10), n.Softmax(1)]
+        net = n.Sequential(*pooled, *rest)
+
+    def predict(x: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return net(torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()).numpy()
+
+    return predict
+
+
+def times_of(calls: Calls, repeats: int) -> dict[str, list[float]]:
+    """Seconds of each call, in turns. Each is called once before, so that its numbers are in the cache as when it is alone."""
+    times: dict[str, list[float]] = {label: [] for label in calls}
+    for _ in range(repeats):
+        for label, call in calls.items():
+            call()
+            begin = time.perf_counter()
+            call()
+            times[label].append(time.perf_counter() - begin)
+    return times
+
+
+def table(title: str, base: str, times: Mapping[str, list[float]]) -> None:
+    """Rows of one table: median, least, and the median ratio of the base's time to it."""
+    for label, values in times.items():
+        ratio = statistics.median(b / a for a, b in zip(values, times[base], strict=True))
+        print(f"| {title} | {label} | {1e6 * statistics.median(values):,.0f} | {1e6 * min(values):,.0f} | {ratio:.2f} |")
+
+
+def header(base: str) -> None:
+    print(f"\n| | | median, µs | least, µs | times as fast as {base} |\n| --- | --- | ---: | ---: | ---: |")
+
+
+def study(name: str, threads: int, repeats: int) -> None:
+    make, shape = NETS[name]
+    bnn = bp.BNN(make(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=shape)
+    data = made_up(shape)
+    params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=128, progress=False).params
+    mask = masked(bnn, DENSITY[name])
+    small, posterior = (bp.compact(bnn, params, mask, keep) for keep in ("mean", "posterior"))
+    whole = dense(bnn, small, params, mask)
+    print(f"\n## {name}: {sum(m.sum() for m in mask.values()):,} weights alive\n\n{small}\n{posterior}")
+    contestants = {
+        "ONNX Runtime, dense": by_onnx(whole, threads),
+        "ONNX Runtime, compact": by_onnx(small, threads),
+        "JAX, dense": by_jax(whole),
+        "JAX, compact": by_jax(small),
+        **{f"engine, {kernel}": Engine(small.program, small.head, kernels=kernel) for kernel in available()},
+    }
+    expected = np.asarray(whole.predict(data.x[:64]))
+    for label, predict in contestants.items():
+        np.testing.assert_allclose(predict(data.x[:64]), expected, rtol=2e-3, atol=2e-5, err_msg=label)
+    if (torch := by_torch(name, threads)) is not None:
+        contestants["PyTorch, dense"] = torch
+    header("ONNX Runtime, dense")
+    for rows in BATCHES:
+        x = np.ascontiguousarray(data.x[:rows])
+        calls: Calls = {label: lambda predict=predict: predict(x) for label, predict in contestants.items()}  # noqa: B023
+        table(f"{name}, {rows} rows", "ONNX Runtime, dense", times_of(calls, max(10, repeats if rows < 1000 else repeats // 5)))
+    draws(name, bnn, params, mask, posterior, data.x, max(3, repeats // 20))
+
+
+def draws(name: str, bnn: bp.BNN, params: Any, mask: Any, compact: Compact, data: np.ndarray, repeats: int) -> None:
+    """100 networks from the posterior: drawn anew for every prediction, or once before."""
+    key, engines = jax.random.key(1), {kernel: DrawsEngine(compact, kernel) for kernel in available()[1:]}
+    kept = {kernel: engine.draw(key, DRAWS) for kernel, engine in engines.items()}
+    header("bayesprune.predict")
+    for rows in (1, 128):
+        x = data[:rows]
+        calls: Calls = {
+            "bayesprune.predict": lambda x=x: bp.predict(key, bnn, params, x, mask=mask, num_samples=DRAWS),
+            "compact, JAX": lambda x=x: compact.predict(x, key, DRAWS),
+        }
+        for kernel, engine in engines.items():
+            calls[f"engine, {kernel}"] = lambda x=x, engine=engine: engine.predict(x, key, DRAWS)
+            calls[f"engine, {kernel}, drawn before"] = lambda x=x, e=engine, k=kernel: e.outputs(kept[k], x).mean(0)
+            if name == "mlp":
+                calls[f"engine, {kernel}, noise on sums"] = lambda x=x, e=engine: e.predict(x, key, DRAWS, noise="local")
+        table(f"{name}, {DRAWS} networks, {rows} rows", "bayesprune.predict", times_of(calls, repeats))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="+", choices=list(DENSITY))
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=2, help="of every contestant")
+    arguments = parser.parse_args()
+    with ExitStack() as limits:
+        limits.enter_context(threadpool_limits(arguments.threads))
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+        print(f"{arguments.threads} threads for every contestant; load of the machine before: {load:.1f}")
+        for name in arguments.nets:
+            study(name, arguments.threads, arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Which kernel is the quickest on this machine: measured, not guessed."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.engine import Engine, one, source_of
+from bayesprune.deploy.kernels import available, check_kernel
+from bayesprune.deploy.run import run
+
+ENGINES = ("kernels", "jax")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was quickest, by batch size: ``table`` {"rows": {"operation": kernel, ..., "engine": name, "seconds": medians}}.
+
+    "engine" is "kernels" or "jax"; "seconds" holds the medians that this was read from: of each operation by each kernel, of
+    the whole network by one kernel for all ("all dense", ...), by those that are chosen ("kernels"), and by "jax". The table is
+    JSON as it is.
+    """
+
+    table: Mapping[str, Mapping[str, Any]]
+
+    def at(self, rows: int) -> Mapping[str, Any]:
+        """The line for so many rows: that of the nearest batch size in logarithm, the smaller of two.
+
+        >>> choice = Choice({"1": {"engine": "kernels"}, "100": {"engine": "jax"}})
+        >>> [choice.at(rows)["engine"] for rows in (1, 10, 11, 5000)]
+        ['kernels', 'kernels', 'jax', 'jax']
+        """
+        return self.table[min(self.table, key=lambda size: (abs(math.log(int(size) / rows)), int(size)))]
+
+    def kernels(self, rows: int) -> dict[int, str]:
+        """{operation: kernel} for so many rows, as `Engine` takes them."""
+        return {int(key): kernel for key, kernel in self.at(rows).items() if key not in ("engine", "seconds")}
+
+    def prepare(self, compact: Compact) -> Callable[[Any], np.ndarray]:
+        """Rows -> E[y | x, w] of the network at the posterior mean, by whatever was quickest for so many rows."""
+        weights, made = compact.law.mean(), dict[int, Callable[[Any], np.ndarray]]()
+
+        def predict(x: Any) -> np.ndarray:
+            line = self.at(max(1, len(x)))
+            if id(line) not in made:
+                by_jax = line["engine"] == "jax"
+                engine = Engine(compact.program, compact.head, weights, self.kernels(max(1, len(x))))
+                made[id(line)] = _jitted(compact) if by_jax else engine
+            return made[id(line)](x)
+
+        return predict
+
+
+def measure(
+    compact: Compact,
+    batch_sizes: Sequence[int] = (1, 128),
+    *,
+    x: Any = None,
+    kernels: Sequence[str] | None = None,
+    num_repeats: int = 30,
+) -> Choice:
+    """Time every kernel for every product at every batch size, and whole networks by them and by JAX.
+
+    Contestants take turns, so that a drift of the machine's speed hits them alike; each is run ``num_repeats`` times after two
+    that do not count, and its median is taken. The times are of this machine with what else it does.
+
+    Args:
+        compact: of `bayesprune.compact` or `bayesprune.load`; its network at the posterior mean is run.
+        batch_sizes: numbers of rows.
+        x: rows to run on, repeated as needed; None: standard normal numbers.
+        kernels: those to try; None: all that are installed.
+        num_repeats: how often.
+
+    Raises:
+        ValueError: no batch size, or one below 1; an unknown kernel; operations that only JAX can run.
+        ImportError: "numba" by name, and it is not installed.
+
+    Example:
+        >>> import bayesprune as bp
+        >>> bnn = bp.BNN(bp.nets.MLP((8,), 3), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(4,))
+        >>> train = bp.Dataset(np.ones((20, 4), np.float32), np.arange(20) % 3)
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=20)
+        >>> small = bp.compact(bnn, fit.params, fit.mask, keep="mean")
+        >>> choice = measure(small, (1, 16), kernels=("dense", "csr"), num_repeats=3)
+        >>> sorted(choice.table), choice.prepare(small)(train.x).shape
+        (['1', '16'], (20, 3))
+    """
+    if not batch_sizes:
+        raise ValueError("batch_sizes is empty: name at least one number of rows.")
+    for size in batch_sizes:
+        check_integer(size, "batch_sizes")
+    check_integer(num_repeats, "num_repeats")
+    tried = available() if kernels is None else tuple(kernels)
+    for kernel in tried:
+        check_kernel(kernel)
+    if not tried:
+        raise unknown_name("kernel", "", available())
+    weights = compact.law.mean()
+    engines = {name: Engine(compact.program, compact.head, weights, name) for name in dict.fromkeys(("dense", *tried))}
+    contestants, table = _Contestants(compact, tried, engines, num_repeats), dict[str, Mapping[str, Any]]()
+    for size in map(int, batch_sizes):
+        rows = np.random.default_rng(0).standard_normal((size, *compact.input_shape)) if x is None else x
+        table[str(size)] = contestants.line(np.asarray(np.resize(rows, (size, *compact.input_shape)), np.float32))
+    return Choice(table)
+
+
+class _Contestants:
+    def __init__(self, compact: Compact, tried: tuple[str, ...], engines: dict[str, Engine], num_repeats: int) -> None:
+        self.compact, self.tried, self.engines, self.num_repeats = compact, tried, engines, num_repeats
+        self.jitted = _jitted(compact)
+
+    def line(self, x: np.ndarray) -> dict[str, Any]:
+        """The table's line for these rows."""
+        values, operations = self.engines["dense"].values(x), dict[str, dict[str, float]]()
+        for index, segment in self.engines["dense"].segments.items():
+            names = [kernel for kernel in self.tried if segment.pattern is not None] or ["dense"]
+            calls = {name: _call(one([segment], name), values[source_of(segment, name)], len(x)) for name in names}
+            operations[str(index)] = _medians(calls, self.num_repeats)
+        best = {int(index): min(times, key=times.__getitem__) for index, times in operations.items()}
+        mixed = Engine(self.compact.program, self.compact.head, self.compact.law.mean(), best)
+        engines = {"kernels": mixed} | {f"all {name}": self.engines[name] for name in self.tried}
+        calls = {name: _call(engine, x) for name, engine in engines.items()} | {"jax": _call(self.jitted, x)}
+        totals = _medians(calls, self.num_repeats)
+        quickest = min(engines, key=totals.__getitem__)
+        totals["kernels"] = totals[quickest]
+        line = {str(index): kernel for index, kernel in engines[quickest].kernels.items()}
+        return {**line, "engine": min(ENGINES, key=totals.__getitem__), "seconds": {**operations, **totals}}
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    return lambda: function(*arguments)
+
+
+def _jitted(compact: Compact) -> Callable[[Any], np.ndarray]:
+    """The network at the posterior mean, compiled by JAX."""
+    weights, constants = compact.law.mean(), dict(compact.program.constants)
+    arrays = jax.device_put((weights, constants))
+    function = jax.jit(lambda arrays, x: run(compact.head, {}, run(compact.program, arrays[0], x, arrays[1])))
+    return lambda x: np.asarray(function(arrays, np.asarray(x, np.float32)))
+
+
+def _medians(calls: Mapping[str, Callable[[], Any]], num_repeats: int) -> dict[str, float]:
+    """Median seconds of each call, taken in turn; the first two are not counted."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(num_repeats + 2):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(taken[2:]) for name, taken in times.items()}
