@@ -51,7 +51,7 @@ def _runs(pattern: Pattern, entries: np.ndarray, gap: np.ndarray, stride: int) -
     diagonal = pattern.columns - stride * pattern.rows
     order = np.lexsort((pattern.rows, diagonal, pattern.places))
     row, column, value, diagonal = (array[order] for array in (pattern.rows, pattern.columns, entries, diagonal))
-    step = np.diff(row) - np.diff(np.cumsum(np.diff(pattern.ptr) == 0)[row]) if stride == 1 else np.diff(row)
+    step = np.diff(row) - np.diff(np.cumsum(gap)[row]) if stride == 1 else np.diff(row)
     first = np.ones(len(order), bool)
     first[1:] = (step != 1) | (np.diff(diagonal) != 0) | (np.diff(value) != 0)
     begin = np.flatnonzero(first)

@@ -31,7 +31,7 @@ def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None,
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`.
         path: where to, such as "net.onnx".
-        rng_key, num_draws: draw so many networks; of stored draws, take the first so many. Both or neither.
+        rng_key, num_draws: draw so many networks; of stored draws, take so many, evenly over all. Both or neither.
 
     Raises:
         ImportError: onnx is not installed.
