@@ -210,3 +210,13 @@ def test_a_posterior_is_read_too(tmp_path) -> None:
     bnn, params, _ = regression()
     bp.report.save_posterior(tmp_path / "p.safetensors", bnn.posterior(params), {}, {"seed": 1})
     assert bp.load(tmp_path / "p.safetensors").metadata == {"seed": 1}
+
+
+def test_every_byte_of_the_header_is_covered(tmp_path) -> None:
+    """The checksum's own name too: a file without one is none of ours."""
+    path = tmp_path / "net.bayesprune"
+    compacted("mean").save(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"checksum"', b'"checksun"'))
+    with pytest.raises((ValueError, OSError)):
+        bp.load(path)

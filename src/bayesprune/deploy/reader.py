@@ -65,7 +65,7 @@ MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concat
 REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", *MOVE]
 NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
 TAKES = dict.fromkeys([*BINARY, "dot", "conv", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
-FORMAT, VERSION = "bayesprune network", "1"
+FORMAT, VERSION = "bayesprune network", "1.0"
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
