@@ -25,7 +25,7 @@ EXPECTED = {
 @pytest.mark.parametrize("act", EXPECTED)
 def test_activations(act) -> None:
     """Within 5e-7 of the largest and of their own size; what is not a number stays so, what is infinite is not lost."""
-    from bayesprune.deploy.lanes_numba import activate
+    from bayesprune.deploy.kernels_numba import activate
 
     made = NUMBERS.copy()
     activate(made, ACTIVATIONS.index(act), 1)
@@ -46,7 +46,7 @@ def test_activations(act) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 32])
 def test_softmax(lanes) -> None:
-    from bayesprune.deploy.lanes_numba import activate
+    from bayesprune.deploy.kernels_numba import activate
 
     values = np.random.default_rng(0).normal(size=(7, lanes)).astype(F) * 30
     made = values.copy().reshape(-1)
@@ -56,7 +56,8 @@ def test_softmax(lanes) -> None:
 
 
 def test_exponential_and_logarithm() -> None:
-    from bayesprune.deploy.lanes_numba import exp, log
+    from bayesprune.deploy.kernels_numba import exp
+    from bayesprune.deploy.normals_numba import log
 
     x = np.linspace(-86, 86, 5001).astype(F)
     np.testing.assert_allclose([exp(v) for v in x], np.exp(x.astype(float)), rtol=3e-7)
@@ -65,7 +66,7 @@ def test_exponential_and_logarithm() -> None:
 
 
 def drawn(seed: int, count: int) -> np.ndarray:
-    from bayesprune.deploy.kernels_numba import LANES, draw
+    from bayesprune.deploy.normals_numba import LANES, draw
 
     state = np.random.default_rng(seed).integers(1, 1 << 32, (4, LANES), np.uint32)
     out = np.empty((count, LANES), F)
@@ -96,7 +97,7 @@ def test_numbers_are_normal() -> None:
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_numbers_have_their_place_and_state(count) -> None:
     """The same state, the same numbers; a loc and a scale for each; scale zero is the loc itself."""
-    from bayesprune.deploy.kernels_numba import LANES, draw
+    from bayesprune.deploy.normals_numba import LANES, draw
 
     np.testing.assert_array_equal(drawn(1, count), drawn(1, count))
     loc, scale, out = np.arange(count, dtype=F), np.zeros(count, F), np.empty((count, LANES), F)
@@ -105,6 +106,6 @@ def test_numbers_have_their_place_and_state(count) -> None:
 
 
 def test_a_block_of_networks_has_as_many_lanes_as_kernels_take() -> None:
-    from bayesprune.deploy.lanes_numba import LANES
+    from bayesprune.deploy.kernels_numba import LANES
 
     assert draws_table.LANES == LANES

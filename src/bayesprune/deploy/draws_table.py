@@ -13,7 +13,7 @@ from bayesprune.deploy import laws
 from bayesprune.deploy.fusing import Place, Segment
 from bayesprune.deploy.weights import Draws, Gaussian, Law
 
-LANES = 32  # networks in a block, as many as `lanes_numba` takes at a time
+LANES = 32  # networks in a block, as many as `kernels_numba` takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +133,11 @@ def normals(rng: np.random.Generator, loc: np.ndarray, scale: np.ndarray, compil
             block *= scale[:, None]
             block += loc[:, None]
     elif loc.size:
-        from bayesprune.deploy import kernels_numba
+        from bayesprune.deploy import normals_numba
 
         state = rng.integers(1, 1 << 32, (4, LANES), np.uint32)
         for block in out:
-            kernels_numba.draw(state, loc, scale, block)
+            normals_numba.draw(state, loc, scale, block)
 
 
 def factors(law: Gaussian, rng: np.random.Generator, shape: Sequence[int]) -> dict[str, np.ndarray]:
