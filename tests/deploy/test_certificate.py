@@ -88,7 +88,7 @@ def test_there_are_more_than_two_hundred_faults() -> None:
     assert count >= 200
 
 
-@pytest.mark.parametrize(("name", "seed"), [("mlp", 1), ("branches", 0), ("nnx", 1), ("vit, mean", 2), ("resnet, group", 1)])
+@pytest.mark.parametrize(("name", "seed"), [("mlp", 1), ("branches", 0), ("nnx", 1), ("resnet, group", 1)])
 @pytest.mark.fast_cases(3)
 def test_a_fold_that_is_forgotten_is_caught(name, seed, monkeypatch) -> None:
     plan, small = plan_of(name, weights_of(name, seed, 0.35, 0.3), "mean")
