@@ -214,7 +214,7 @@ def test_a_regression_is_evaluated_with_its_noise(tmp_path) -> None:
     ours = bp.evaluate(jax.random.key(0), bp.load(tmp_path / "net.bayesprune"), None, data, num_samples=300)
     theirs = bp.evaluate(jax.random.key(1), bnn, params, data, num_samples=300)
     assert ours.keys() == theirs.keys()
-    assert ours["nll"] == pytest.approx(theirs["nll"], abs=0.1)
+    assert ours["nll"] == pytest.approx(theirs["nll"], rel=0.2)  # two sets of 300 draws of a posterior that is still wide
 
 
 class Whole(linen.Module):
