@@ -15,7 +15,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -122,10 +122,15 @@ def times_of(calls: Calls, repeats: int) -> dict[str, list[float]]:
     return times
 
 
+def median_ratio(values: Sequence[float], base: Sequence[float]) -> float:
+    """How many times as fast as the base."""
+    return statistics.median(b / a for a, b in zip(values, base, strict=True))
+
+
 def table(title: str, base: str, times: Mapping[str, list[float]]) -> None:
     """Rows of one table: median, least, and the median ratio of the base's time to it."""
     for label, values in times.items():
-        ratio = statistics.median(b / a for a, b in zip(values, times[base], strict=True))
+        ratio = median_ratio(values, times[base])
         print(f"| {title} | {label} | {1e6 * statistics.median(values):,.0f} | {1e6 * min(values):,.0f} | {ratio:.2f} |")
 
 

@@ -1,0 +1,133 @@
+"""Pruning that pays: LeNet-5 on Fashion-MNIST by whole units beside single weights, its accuracy, FLOPs and measured time.
+
+    python benchmarks/units_that_pay.py run                     # what is not in runs/units_that_pay.jsonl yet
+    python benchmarks/units_that_pay.py run --only rule=weights # one rule
+    python benchmarks/units_that_pay.py table                   # from the results kept here
+
+Every cell trains alike (flat prior, AdaBelief 5e-3, batches of 128) and is pruned after each epoch. "weights" is Bayesian
+model reduction of single weights. "evidence" sums the evidence of removing a weight over a unit's weights, its bias among them,
+and keeps units that the model explains the data better with; "best" keeps a share of the units, those of most evidence, along a
+cubic schedule over the first ten epochs. The network at the posterior mean is then made smaller, and timed against the dense
+one: ONNX Runtime runs both, two threads, medians of ratios taken in turns. Accuracy, NLL and ECE are of 100 drawn networks on
+the test set, which decides nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from compaction_speed import by_onnx, dense, median_ratio, times_of
+
+import bayesprune as bp
+from bayesprune import cells
+from bayesprune.core.schedules import Cubic
+
+EVERY, BATCH, THREADS = 470, 128, 2
+ROWS = (1, 128)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training. ``share``: of the units that stay, of rule "best"."""
+
+    rule: str
+    share: float = 1.0
+    epochs: int = 20
+    seed: int = 0
+
+
+CELLS = (
+    Cell("none"),
+    Cell("weights"),
+    Cell("evidence"),
+    *(Cell("best", share) for share in (0.5, 0.35, 0.25)),
+)
+
+
+def sparsifier(cell: Cell) -> Any:
+    """What prunes, or None."""
+    if cell.rule == "best":
+        return bp.methods.Cut("evidence", density=Cubic(cell.share, 0, 10), scope="unit")
+    return {
+        "none": None,
+        "weights": bp.methods.BMR(),
+        "evidence": bp.methods.Cut("evidence", threshold=0.0, scope="unit"),
+    }[cell.rule]
+
+
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Train one cell, or go on with it, make it smaller and time it."""
+    train, test = bp.data.load("fashion_mnist", pad=32)
+    bnn = bp.BNN(
+        bp.nets.LeNet5(num_outputs=10),
+        prior=bp.priors.Flat(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=train.x.shape[1:],
+        prunable=bp.select.everything,
+    )
+    fit = bp.fit_svi(
+        jax.random.key(cell.seed),
+        bnn,
+        train,
+        num_steps=cell.epochs * EVERY,
+        batch_size=BATCH,
+        optimizer=optax.adabelief(5e-3),
+        checkpoint=folder / "checkpoints",
+        progress=False,
+        **({} if cell.rule == "none" else {"sparsifier": sparsifier(cell), "every": EVERY}),
+    )
+    figures = bp.evaluate(jax.random.key(1), bnn, fit.params, test, mask=fit.mask, num_samples=100)
+    small = bp.compact(bnn, fit.params, fit.mask, keep="mean").certified()
+    folder.mkdir(parents=True, exist_ok=True)
+    small.save(folder / "net.bayesprune")
+    units = {site: np.asarray(alive).reshape(-1, alive.shape[-1]).any(0).sum() for site, alive in fit.mask.items()}
+    return {
+        **{name: figures[name] for name in ("accuracy", "nll", "ece")},
+        "pruned": 1 - sum(int(np.sum(a)) for a in fit.mask.values()) / sum(a.size for a in fit.mask.values()),
+        "units": "-".join(str(int(alive)) for site, alive in units.items() if site.endswith("kernel")),
+        "flops": small.cost.executed,
+        "dense_flops": small.cost.dense,
+        "bytes": (folder / "net.bayesprune").stat().st_size,
+        **speed(small, dense(bnn, small, fit.params, fit.mask), test.x),
+    }
+
+
+def speed(small: Any, whole: Any, x: np.ndarray) -> cells.Record:
+    """How many times as fast as the dense network, by ONNX Runtime, for each number of rows."""
+    contestants, found = {"small": by_onnx(small, THREADS), "whole": by_onnx(whole, THREADS)}, {}
+    for rows in ROWS:
+        block = np.ascontiguousarray(x[:rows], np.float32)
+        calls = {name: lambda predict=predict: predict(block) for name, predict in contestants.items()}  # noqa: B023
+        times = times_of(calls, 200)
+        found[f"faster_{rows}"] = median_ratio(times["small"], times["whole"])
+    return found
+
+
+def table(found: cells.Found) -> str:
+    """A row for each cell."""
+    head = ["rule", "seed", "units left", "accuracy", "NLL", "ECE", "pruned %", "FLOPs", "kB"]
+    rows = []
+    for cell, record in found.items():
+        r = record
+        rows.append(
+            [
+                cell.rule + (f" {cell.share:g}" if cell.rule == "best" else ""),
+                str(cell.seed),
+                r["units"],
+                *(f"{r[name]:.4f}" for name in ("accuracy", "nll", "ece")),
+                f"{100 * r['pruned']:.1f}",
+                f"{r['flops'] / r['dense_flops']:.2f}",
+                f"{r['bytes'] / 1e3:.1f}",
+                *(f"{r[f'faster_{n}']:.1f}" for n in ROWS),
+            ]
+        )
+    return cells.table([*head, *(f"times as fast, {n} rows" for n in ROWS)], rows, "llr" + "r" * 8)
+
+
+STUDY = cells.Study("units_that_pay", CELLS, run, {"units": table})
+
+if __name__ == "__main__":
+    cells.main(STUDY)
