@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bayesprune.deploy.ops import ELEMENTWISE, Op, Program
+from bayesprune.deploy.ops import ELEMENTWISE, Op, Program, alive
 
 
 def normal(program: Program, fixed: Iterable[int]) -> Program:
@@ -15,12 +15,7 @@ def normal(program: Program, fixed: Iterable[int]) -> Program:
     for op in program.ops:
         writer.op(op)
     output = writer.name(program.output)
-    needed, kept = {output}, list[Op]()
-    for op in reversed(writer.ops):
-        if needed & set(op.outputs):
-            kept.append(op)
-            needed.update(op.inputs)
-    return replace(program, ops=tuple(kept[::-1]), sizes=writer.sizes, output=output)
+    return replace(program, ops=alive(writer.ops, output)[0], sizes=writer.sizes, output=output)
 
 
 class _Writer:

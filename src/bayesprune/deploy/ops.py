@@ -1,6 +1,6 @@
 """A network as data: operations on numbered arrays, and what each kind of operation is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -55,3 +55,18 @@ class Program:
     def opaque(self) -> list[str]:
         """The names of operations that are kept as they are, each once."""
         return list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))
+
+
+def alive(ops: Sequence[Op], output: int) -> tuple[tuple[Op, ...], set[int]]:
+    """The operations that ``output`` depends on, in their order, and all of their arrays.
+
+    >>> ops = [Op("exp", (0,), (1,), {}), Op("log", (0,), (2,), {}), Op("neg", (2,), (3,), {})]
+    >>> [op.name for op in alive(ops, 3)[0]], sorted(alive(ops, 3)[1])
+    (['log', 'neg'], [0, 2, 3])
+    """
+    used, kept = {output}, list[Op]()
+    for op in reversed(ops):
+        if not used.isdisjoint(op.outputs):
+            kept.append(op)
+            used.update(op.inputs, op.outputs)
+    return tuple(kept[::-1]), used

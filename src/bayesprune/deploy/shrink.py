@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.depend import evaluate
-from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program
+from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
 from bayesprune.deploy.plan import Plan
 from bayesprune.deploy.reads import constant_part, grid, summed
 from bayesprune.deploy.reads import reads as reads_of
@@ -61,9 +61,9 @@ class _Builder:
             attributes = {"sizes": list(self.program.sizes[output]), "axes": list(range(len(self.program.sizes[output])))}
             self.ops.append(Op("broadcast", (self.constant(self.values[output]),), (result,), attributes))
             output = result
-        ops, used = _alive(self.ops, output)
+        ops, used = alive(self.ops, output)
         program = Program(
-            ops=tuple(ops),
+            ops=ops,
             sizes={i: sizes for i, sizes in self.sizes.items() if i in used | {self.program.rows, *weights.values()}},
             constants={i: value for i, value in self.constants.items() if i in used},
             weights={site: number for site, number in weights.items() if number in used},
@@ -72,11 +72,11 @@ class _Builder:
             one_by_one=self.program.one_by_one,
         )
         places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
-        alive = {
+        entries = {
             site: self.slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), number)
             for site, number in program.weights.items()
         }
-        return Small(program, places, alive, frozenset(self.folds))
+        return Small(program, places, entries, frozenset(self.folds))
 
     # ---- arrays
     def new(self, sizes: Any) -> int:
@@ -262,14 +262,3 @@ def collapse(array: np.ndarray) -> np.ndarray:
         if array.shape[axis] > 1 and (array == first).all():
             array = first
     return array
-
-
-def _alive(ops: list[Op], output: int) -> tuple[list[Op], set[int]]:
-    """The operations that the output depends on, and their arrays."""
-    used, kept = {output}, []
-    for op in reversed(ops):
-        if used & set(op.outputs):
-            kept.append(op)
-            used.update(op.inputs)
-            used.update(op.outputs)
-    return kept[::-1], used

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.reader import BINARY, UNARY
 from bayesprune.structure.jaxprs import CALLS, called
 
@@ -56,10 +56,10 @@ class _Writer:
         kept = [self.constant(value) for value in state]
         rows = self.new(*variables[-1])
         (output,) = self.closed(one, other, [*weights.values(), *kept, rows])
-        ops = _alive(self.ops, output)
-        used = {output, rows, *weights.values(), *(i for op in ops for i in (*op.inputs, *op.outputs))}
+        ops, used = alive(self.ops, output)
+        used |= {rows, *weights.values()}
         return Program(
-            ops=tuple(ops),
+            ops=ops,
             sizes={i: sizes for i, sizes in self.known_sizes.items() if i in used},
             constants={i: value for i, value in self.constants.items() if i in used},
             weights=weights,
@@ -246,13 +246,3 @@ def _differs(what: str) -> ValueError:
         f"{what} in the network is another for three rows than for two: the network must treat every row alike, whatever rows "
         "stand beside it."
     )
-
-
-def _alive(ops: list[Op], output: int) -> list[Op]:
-    """The operations that the output depends on."""
-    needed, kept = {output}, []
-    for op in reversed(ops):
-        if needed & set(op.outputs):
-            kept.append(op)
-            needed.update(op.inputs)
-    return kept[::-1]
