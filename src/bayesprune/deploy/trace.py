@@ -129,9 +129,7 @@ class _Writer:
             return inputs
         if name == "split":
             return self.split(one, other, inputs)
-        if (
-            not inputs and one.params == other.params and name != "rng_bit_generator"
-        ):  # numbers that are counted out, as by iota
+        if not inputs and one.params == other.params:  # numbers that are counted out, as by iota
             return [self.constant(one.primitive.bind(**one.params))]
         outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         try:
@@ -194,11 +192,9 @@ class _Writer:
             case "broadcast_in_dim":
                 return "broadcast", {"sizes": sizes("shape"), "axes": _integers(params["broadcast_dimensions"])}
             case "slice":
-                strides = params["strides"] or (1,) * len(shapes[0])
+                starts, strides = _integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
                 limits = self.limits(shapes[0], other.invars[0].aval.shape, sizes("limit_indices"))
-                return name, {
-                    "ranges": [list(r) for r in zip(_integers(params["start_indices"]), limits, strides, strict=True)]
-                }
+                return name, {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
             case "rev":
                 return "reverse", {"axes": _integers(params["dimensions"])}
             case "concatenate":
