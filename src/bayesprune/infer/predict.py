@@ -135,11 +135,16 @@ def check_inputs(
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
     x = np.asarray(real_numbers(x, "x"))
-    if tuple(x.shape[1:]) != bnn.input_shape:
-        raise ValueError(f"x must have shape (rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}: reshape it.")
+    check_rows(x, bnn.input_shape)
+    return check_key(rng_key), x, mask
+
+
+def check_rows(x: np.ndarray, input_shape: tuple[int, ...]) -> None:
+    """Refuse rows of another shape than a network's inputs, and none at all."""
+    if x.shape[1:] != tuple(input_shape):
+        raise ValueError(f"x must have shape (rows, {', '.join(map(str, input_shape))}), got {x.shape}: reshape it.")
     if len(x) == 0:
         raise ValueError("x is empty: there are no rows to predict.")
-    return check_key(rng_key), x, mask
 
 
 def blocks_of(x: np.ndarray) -> Iterator[np.ndarray]:
