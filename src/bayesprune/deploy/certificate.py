@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy import field, reader
-from bayesprune.deploy.ops import OPAQUE, Op, Program
+from bayesprune.deploy import field
+from bayesprune.deploy.evaluate import evaluate, floating
+from bayesprune.deploy.ops import OPAQUE, Program
 from bayesprune.deploy.plan import Plan
-from bayesprune.deploy.run import step
 from bayesprune.deploy.shrink import Small, build
 
 TOLERANCE = 1e-12
@@ -69,7 +69,7 @@ def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple
     values[program.rows] = field.residues(rng, np.ones(program.shapes[program.rows], bool))
     zeros = {number: np.asarray(~known.nonzero(number)) for number in known.unknown}
     _evaluate(program, values, zeros)
-    twin = build(plan, values, _folding)
+    twin = build(plan, values, field.evaluate)
     inputs = {program.rows: values[program.rows], **twin.program.constants}
     for site, number in twin.program.weights.items():
         inputs[number] = np.where(twin.alive[site], values[number][np.ix_(*twin.places[site])], 0)
@@ -77,10 +77,6 @@ def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple
     _evaluate(twin.program, inputs, smaller)
     alike = _shapes(twin) == _shapes(small)
     return values[program.output], np.broadcast_to(inputs[twin.program.output], values[program.output].shape), alike
-
-
-def _folding(op: Op, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    return field.evaluate(op, arrays)
 
 
 def _shapes(small: Small) -> list[tuple[Any, ...]]:
@@ -128,13 +124,14 @@ def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -
 def _outputs(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of both programs for one row, with random weights."""
     program, known = plan.program, plan.known
-    values = _cast(program.constants, dtype)
+    values = {number: floating(array, dtype) for number, array in program.constants.items()}
     for number in program.weights.values():
         size = known.unknown[number].shape
         spread = rng.standard_normal(size) / math.sqrt(math.prod(size[:-1])) * (0.3 + rng.random())
         values[number] = np.where(known.unknown[number], spread, known.values[number]).astype(dtype)
     values[program.rows] = rows.astype(dtype)
-    inputs = {program.rows: values[program.rows], **_cast(small.program.constants, dtype)}
+    constants = {number: floating(array, dtype) for number, array in small.program.constants.items()}
+    inputs = {program.rows: values[program.rows], **constants}
     for site, number in small.program.weights.items():
         inputs[number] = np.where(small.alive[site], values[program.weights[site]][np.ix_(*small.places[site])], 0)
         inputs[number] = inputs[number].astype(dtype)
@@ -146,19 +143,4 @@ def _outputs(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator, row
 def _run(program: Program, values: dict[int, np.ndarray], dtype: Any) -> None:
     with np.errstate(all="ignore"):
         for op in program.ops:
-            arrays = [values[i] for i in op.inputs]
-            made = step(op, 1, arrays) if op.name == OPAQUE else [reader.step(op.name, _in(op, dtype), 1, *arrays)]
-            values.update({i: _floating(np.asarray(m), dtype) for i, m in zip(op.outputs, made, strict=True)})
-
-
-def _in(op: Op, dtype: Any) -> Any:
-    floats = op.name == "convert" and op.attributes["dtype"].startswith("float")
-    return {"dtype": np.dtype(dtype).name} if floats else op.attributes
-
-
-def _cast(arrays: Mapping[int, np.ndarray], dtype: Any) -> dict[int, np.ndarray]:
-    return {number: _floating(np.asarray(array), dtype) for number, array in arrays.items()}
-
-
-def _floating(array: np.ndarray, dtype: Any) -> np.ndarray:
-    return array.astype(dtype) if array.dtype.kind == "f" else array
+            values.update(zip(op.outputs, evaluate(op, [values[i] for i in op.inputs], dtype), strict=True))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.deploy import reader
+from bayesprune.deploy.evaluate import evaluate, floating
 from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, Program
 from bayesprune.deploy.run import step
 
@@ -38,7 +38,8 @@ class Known:
 def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> Known:
     """``unknown`` and ``values`` of the inputs: the weights and the rows."""
     constants = {number: np.zeros(np.shape(value), bool) for number, value in program.constants.items()}
-    exact = {number: _double(value) for number, value in program.constants.items()}
+    # In float64, so that what is folded is as exact as the network is.
+    exact = {number: floating(value, np.float64) for number, value in program.constants.items()}
     known = Known({**constants, **unknown}, {**exact, **values}, frozenset([program.rows]))
     of_rows = {program.rows}
     for op in program.ops:
@@ -63,21 +64,7 @@ def _results(op: Op, program: Program, known: Known) -> list[tuple[np.ndarray, n
     if pattern.all():
         return [(pattern, np.ones(shapes[0], np.float32))]
     with np.errstate(all="ignore"):
-        return [(pattern, np.asarray(evaluate(op, [known.values[i] for i in op.inputs])[0]))]
-
-
-def _double(array: np.ndarray) -> np.ndarray:
-    """In float64, so that what is folded is as exact as the network is."""
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
-
-
-def evaluate(op: Op, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """The results for one row, by NumPy."""
-    if op.name == OPAQUE:
-        return [np.asarray(made) for made in step(op, 1, list(arrays))]
-    if op.name == "convert" and op.attributes["dtype"].startswith("float"):
-        return [arrays[0].astype(np.float64)]
-    return [np.asarray(reader.step(op.name, op.attributes, 1, *arrays))]
+        return [(pattern, evaluate(op, [known.values[i] for i in op.inputs])[0])]
 
 
 def backward(program: Program, known: Known) -> Indicators:

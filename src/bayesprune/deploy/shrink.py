@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.depend import evaluate
+from bayesprune.deploy.evaluate import evaluate
 from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
 from bayesprune.deploy.plan import Plan
 from bayesprune.deploy.reads import constant_part, grid, summed
