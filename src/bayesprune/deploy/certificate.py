@@ -15,7 +15,7 @@ import numpy as np
 from bayesprune.deploy import field
 from bayesprune.deploy.evaluate import evaluate, floating
 from bayesprune.deploy.ops import OPAQUE, Program
-from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.plan import Plan, slim
 from bayesprune.deploy.shrink import Small, build
 
 TOLERANCE = 1e-12
@@ -73,7 +73,7 @@ def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple
     inputs = {program.rows: values[program.rows], **twin.program.constants}
     for site, number in twin.program.weights.items():
         inputs[number] = np.where(twin.alive[site], values[number][np.ix_(*twin.places[site])], 0)
-    smaller = {number: _slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
+    smaller = {number: slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
     _evaluate(twin.program, inputs, smaller)
     alike = _shapes(twin) == _shapes(small)
     return values[program.output], np.broadcast_to(inputs[twin.program.output], values[program.output].shape), alike
@@ -97,10 +97,6 @@ def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[in
         made = field.evaluate(op, [values[i] for i in op.inputs], [program.shapes[i] for i in op.outputs])
         for number, array in zip(op.outputs, made, strict=True):
             values[number] = np.where(zeros[number], 0, array) if number in zeros else array
-
-
-def _slim(array: np.ndarray, keep: list[np.ndarray]) -> np.ndarray:
-    return array[np.ix_(*map(np.flatnonzero, keep))] if array.ndim else array
 
 
 def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -> float:

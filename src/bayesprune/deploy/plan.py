@@ -1,6 +1,6 @@
 """What a smaller program is made by: which entries are known, which are needed, and which slices stay."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,3 +32,15 @@ def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping
     known = forward(program, unknown, values)
     needed = backward(program, known)
     return Plan(program, known, needed, keeps(program, known, needed))
+
+
+def slim(array: np.ndarray, keep: Sequence[np.ndarray], whole: Collection[int] = ()) -> np.ndarray:
+    """The slices of an array that stay, by axis; all of them along the axes ``whole``.
+
+    >>> slim(np.arange(6).reshape(2, 3), [np.array([True, False]), np.array([True, False, True])]).tolist()
+    [[0, 2]]
+    """
+    for axis, kept in enumerate(keep):
+        if axis not in whole and not kept.all():
+            array = np.compress(kept, array, axis)
+    return array

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune.deploy.depend import pads
 from bayesprune.deploy.ops import Op
-from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.plan import Plan, slim
 
 
 def summed(op: Op) -> list[tuple[int, int]]:
@@ -39,9 +39,7 @@ def _facing(plan: Plan, op: Op, pairs: list[tuple[int, int]], side: int, kind: s
     number = op.inputs[side]
     pattern = plan.known.unknown[number] if kind == "unknown" else plan.known.nonzero(number)
     axes = [pair[side] for pair in pairs]
-    for axis, kept in enumerate(plan.keep[number]):
-        if axis not in axes:
-            pattern = np.compress(kept, pattern, axis)
+    pattern = slim(pattern, plan.keep[number], axes)
     rest = tuple(axis for axis in range(pattern.ndim) if axis not in axes)
     return np.asarray(pattern.any(axis=rest)).transpose(np.argsort(np.argsort(axes)).tolist())
 

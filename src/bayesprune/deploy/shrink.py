@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.deploy.evaluate import evaluate
 from bayesprune.deploy.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
-from bayesprune.deploy.plan import Plan
+from bayesprune.deploy.plan import Plan, slim
 from bayesprune.deploy.reads import constant_part, grid, summed
 from bayesprune.deploy.reads import reads as reads_of
 
@@ -73,7 +73,7 @@ class _Builder:
         )
         places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
         entries = {
-            site: self.slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), number)
+            site: slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), self.keep[number])
             for site, number in program.weights.items()
         }
         return Small(program, places, entries, frozenset(self.folds))
@@ -86,26 +86,23 @@ class _Builder:
 
     def arrive(self, number: int) -> int:
         """An array of the network, in its smaller size."""
-        kept = [int(k.sum()) for k in self.keep[number]]
-        self.sizes[number] = tuple(-n if s < 0 else n for n, s in zip(kept, self.program.sizes[number], strict=True))
+        self.sizes[number] = self.smaller(number)
         self.emitted.add(number)
         return number
+
+    def smaller(self, number: int) -> tuple[int, ...]:
+        """Its sizes there, below zero where they grow with the rows."""
+        kept = [int(k.sum()) for k in self.keep[number]]
+        return tuple(-n if size < 0 else n for n, size in zip(kept, self.program.sizes[number], strict=True))
 
     def constant(self, value: np.ndarray) -> int:
         number = self.new(np.shape(value))
         self.constants[number] = np.asarray(value)
         return number
 
-    def slim(self, array: np.ndarray, number: int) -> np.ndarray:
-        array = np.asarray(array)
-        for axis, kept in enumerate(self.keep[number]):
-            if not kept.all():
-                array = np.compress(kept, array, axis)
-        return array
-
     def operand(self, number: int) -> int:
         """An operand in its smaller size: what is known everywhere is a constant."""
-        return number if number in self.emitted else self.constant(collapse(self.slim(self.values[number], number)))
+        return number if number in self.emitted else self.constant(collapse(slim(self.values[number], self.keep[number])))
 
     # ---- operations
     def op(self, op: Op) -> None:
@@ -132,7 +129,7 @@ class _Builder:
         """An operand whose shape matters: a constant with an axis of rows is the same for all of them."""
         if number in self.emitted:
             return number
-        return self.for_rows(number, self.slim(self.values[number], number))
+        return self.for_rows(number, slim(self.values[number], self.keep[number]))
 
     def for_rows(self, number: int, value: np.ndarray) -> int:
         """``value`` of array ``number`` as a constant, repeated along its axis of rows."""
@@ -151,9 +148,7 @@ class _Builder:
         """The attributes at the smaller sizes."""
         out = op.outputs[0]
         if op.name in ("reshape", "broadcast"):
-            kept = [int(k.sum()) for k in self.keep[out]]
-            sizes = [-n if s < 0 else n for n, s in zip(kept, op.attributes["sizes"], strict=True)]
-            return {**op.attributes, "sizes": sizes}
+            return {**op.attributes, "sizes": list(self.smaller(out))}
         if op.name == "pad":
             sides = []
             for axis, (low, high) in enumerate(op.attributes["sides"]):
@@ -165,7 +160,7 @@ class _Builder:
     def write(self, op: Op, inputs: list[int], folded: np.ndarray | None = None) -> None:
         """Add an operation, and what is folded into its result."""
         out = op.outputs[0]
-        extra = None if folded is None else self.slim(folded, out)
+        extra = None if folded is None else slim(folded, self.keep[out])
         self.arrive(out)
         if extra is None or not extra.any():
             self.ops.append(op._replace(inputs=tuple(inputs)))
@@ -234,10 +229,7 @@ class _Builder:
             if number not in self.emitted:
                 axes = [pair[side] for pair in pairs]
                 stays = [np.ones(len(k), bool) if axis in axes else k for axis, k in enumerate(stays)]
-                value = self.values[number]
-                for axis, kept in enumerate(stays):
-                    value = value if kept.all() else np.compress(kept, value, axis)
-                current = self.for_rows(number, value)
+                current = self.for_rows(number, slim(self.values[number], stays))
             for pair, read in zip(pairs, reads, strict=True):
                 kept = stays[pair[side]]
                 if (read != kept).any():
