@@ -16,8 +16,10 @@ from safetensors import safe_open
 from scipy import integrate
 
 import bayesprune as bp
+from bayesprune.core.files import DamagedFileError
 from bayesprune.deploy import reader
 from bayesprune.deploy.coding import Coder, divergence
+from bayesprune.deploy.weights import Draws
 from tests.deploy.fits import DATA, fitted, regression
 
 READER = Path(reader.__file__)
@@ -163,6 +165,8 @@ BAD = {
     "too large in all": lambda plan: [how.update(shape=[1 << 27]) for how in plan["arrays"].values()],
     "another kind of steps": lambda plan: [how.update(values={"of": "log", "type": "<c16"}) for how in plan["arrays"].values()],
     "a scale that is no number": lambda plan: plan["law"].update(log={"Dense_0.precision": ["0", "nan"]}),
+    "a scale without a mean": lambda plan: plan["law"].update(log={name: [800.0, 1.0] for name in plan["law"]["log"]}),
+    "a scale of another shape": lambda plan: [how["shape"].append(1) for n, how in plan["arrays"].items() if "scale/" in n],
     "one operand too many": lambda plan: plan["ops"][0][1].append(plan["rows"]),
     "half a row": lambda plan: plan["ops"].append(["broadcast", [plan["rows"]], [10**6], {"sizes": [-1, 2.5], "axes": [0, 1]}]),
     "outputs of another shape": lambda plan: plan.update(output_shape=[5]),
@@ -193,6 +197,16 @@ def test_a_stranger_s_plan_is_refused(what, tmp_path) -> None:
     (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
     with pytest.raises((ValueError, OSError)):
         bp.load(tmp_path / "bad.bayesprune")
+
+
+def test_draws_of_another_number_at_one_site_are_refused(tmp_path) -> None:
+    small = compacted("draws")
+    values = dict(small.law.values)
+    for short in (2, 0):
+        values["Dense_0.kernel"] = values["Dense_0.kernel"][:short]
+        replace(small, law=Draws(values)).save(tmp_path / "net.bayesprune")
+        with pytest.raises(DamagedFileError, match="draws"):
+            bp.load(tmp_path / "net.bayesprune")
 
 
 def test_what_no_file_can_hold_is_refused(tmp_path) -> None:

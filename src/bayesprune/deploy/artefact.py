@@ -73,7 +73,7 @@ def read(path: str) -> dict[str, Any]:
         arrays = reader.decode(plan, streams)
         program, head, law = _read(plan, arrays, "constant"), _read(plan["head"], arrays, "head"), _read_law(plan, arrays)
         inputs, outputs = (tuple(map(int, plan[name])) for name in ("input_shape", "output_shape"))
-        check_shapes(program, {site: np.shape(value) for site, value in law.mean().items()}, inputs, outputs)
+        check_shapes(program, law.shapes, inputs, outputs)
         check_shapes(head, {}, outputs)
         return {
             "program": program,
@@ -126,12 +126,17 @@ def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
     if kind == Points.kind and not sites:
         return Points()
     if kind == Draws.kind:
-        return Draws({site: arrays[f"draws/{site}"] for site in sites})
+        draws = {site: arrays[f"draws/{site}"] for site in sites}
+        if (numbers := {len(values) for values in draws.values()}) and (len(numbers) > 1 or 0 in numbers):
+            raise ValueError(f"the sites have {', '.join(map(str, sorted(numbers)))} draws")
+        return Draws(draws)
     if kind != Gaussian.kind:
         raise ValueError(f"unknown law {kind!r}")
     loc, scale = ({site: arrays[f"{name}/{site}"] for site in sites} for name in ("loc", "scale"))
     log = {str(name): (float(mean), float(std)) for name, (mean, std) in plan["law"]["log"].items()}
-    if not np.isfinite([number for pair in log.values() for number in pair]).all():
+    if any(loc[site].shape != scale[site].shape for site in sites):
+        raise ValueError("loc and scale are of different shapes")
+    if not np.isfinite([number for mean, std in log.values() for number in (mean, std, math.exp(mean + 0.5 * std**2))]).all():
         raise ValueError("a shared scale is not finite")
     shared = {site: log[name] and name for site, name in plan["law"]["shared"].items()}
     return Gaussian(loc, scale, shared, log)

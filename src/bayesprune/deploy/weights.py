@@ -20,6 +20,11 @@ class Points:
 
     kind: ClassVar[str] = "mean"
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each site's weights."""
+        return {}
+
     def mean(self) -> dict[str, np.ndarray]:
         return {}
 
@@ -46,6 +51,10 @@ class Gaussian:
     log: Mapping[str, tuple[float, float]]
 
     kind: ClassVar[str] = "gaussian"
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {site: loc.shape for site, loc in self.loc.items()}
 
     def mean(self) -> dict[str, np.ndarray]:
         """E[w] of each site."""
@@ -89,6 +98,10 @@ class Draws:
     @property
     def num_draws(self) -> int:
         return len(next(iter(self.values.values()), (0,)))  # where no weight is left, all networks are one
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {site: draws.shape[1:] for site, draws in self.values.items()}
 
     def mean(self) -> dict[str, np.ndarray]:
         return {site: draws.mean(0) for site, draws in self.values.items()}
