@@ -1,11 +1,11 @@
-"""Read any file of this project."""
+"""Read a compact network, or a posterior, whichever the file holds."""
 
 import os
 
 from bayesprune.core.formats import read_tensors
 from bayesprune.deploy import artefact
 from bayesprune.deploy.compact import Compact
-from bayesprune.report.export import SavedPosterior, load_posterior
+from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
 
 
 def load(path: str | os.PathLike[str]) -> Compact | SavedPosterior:
@@ -16,7 +16,7 @@ def load(path: str | os.PathLike[str]) -> Compact | SavedPosterior:
 
     Raises:
         FileNotFoundError: there is no file.
-        ValueError: it is none of this project; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
+        ValueError: it is neither; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
 
     Example:
         >>> load("/nowhere/net.bayesprune")
@@ -28,4 +28,4 @@ def load(path: str | os.PathLike[str]) -> Compact | SavedPosterior:
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no file at {path}: check the path.")
     header = read_tensors(path, artefact.WHAT, artefact.REMEDY, header_only=True)[1]
-    return load_posterior(path) if header.get("format") == "bayesprune posterior" else Compact(**artefact.read(path))
+    return load_posterior(path) if header.get("format") == FORMAT else Compact(**artefact.read(path))
