@@ -1,6 +1,6 @@
 """Functions of weights and rows as programs and compact networks: what the tests of engines share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -65,6 +65,17 @@ def branches(w: Mapping[str, Any], x: Any) -> Any:
     y = jax.nn.silu(x @ w["a"] + w["b"])
     y = y + jnp.tanh(y @ w["c"]) * (y @ w["d"])
     return jnp.concatenate([y, x], -1) @ w["e"]
+
+
+def chained(steps: Sequence[Function]) -> Function:
+    """One function of them, one after another on the rows."""
+
+    def function(weights: Mapping[str, Any], x: Any) -> Any:
+        for step in steps:
+            x = step(weights, x)
+        return x
+
+    return function
 
 
 Networks = dict[str, tuple[Function, dict[str, tuple[int, ...]], tuple[int, ...]]]

@@ -17,7 +17,7 @@ from bayesprune.deploy.draws_engine import DrawsEngine
 from bayesprune.deploy.kernels import available
 from bayesprune.deploy.run import run
 from bayesprune.deploy.weights import Draws, Gaussian, Points
-from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of, rows, sparse
+from tests.deploy.functions import FUNCTIONS, chained, compact_of, numbers, program_of, rows, sparse
 from tests.deploy.test_engine import random_mask, small
 from tests.deploy.test_random_nets import nets
 from tests.deploy.test_shrink import APART
@@ -82,13 +82,7 @@ def test_stored_draws_of_every_network_are_run_as_they_are(name, kernel) -> None
 @given(drawn=nets(), seed=st.integers(0, 2**31), density=st.floats(0.1, 1.0))
 def test_stored_draws_of_random_networks_are_run_as_they_are(kernel, drawn, seed, density) -> None:
     net, shape = drawn
-    rng = np.random.default_rng(seed)
-
-    def function(params, x):
-        for step in net.steps:
-            x = step(params, x)
-        return x
-
+    rng, function = np.random.default_rng(seed), chained(net.steps)
     program = _single(program_of(function, net.shapes, shape))
     law = Draws({site: np.stack([sparse(rng, size, density) for _ in range(3)]) for site, size in net.shapes.items()})
     compact, x = compact_of(program, law), rows(rng, 4, *shape)

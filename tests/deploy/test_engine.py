@@ -20,7 +20,7 @@ from bayesprune.deploy.kernels import available, pool
 from bayesprune.deploy.measure import Choice, measure
 from bayesprune.deploy.threads import in_parts
 from bayesprune.deploy.weights import Points
-from tests.deploy.functions import FUNCTIONS, compact_of, identity, numbers, program_of, rows, sparse
+from tests.deploy.functions import FUNCTIONS, chained, compact_of, identity, numbers, program_of, rows, sparse
 from tests.deploy.programs import plan_of, weights_of
 from tests.deploy.test_random_nets import nets
 from tests.deploy.test_shrink import APART
@@ -84,13 +84,7 @@ def test_every_network_gives_its_outputs(name, kernel) -> None:
 @given(drawn=nets(), seed=st.integers(0, 2**31), density=st.floats(0.1, 1.0))
 def test_random_networks_give_their_outputs(kernel, drawn, seed, density) -> None:
     net, shape = drawn
-    rng = np.random.default_rng(seed)
-
-    def function(params, x):
-        for step in net.steps:
-            x = step(params, x)
-        return x
-
+    rng, function = np.random.default_rng(seed), chained(net.steps)
     program = _single(program_of(function, net.shapes, shape))
     weights, x = numbers(program, rng, density), rows(rng, 8, *shape)
     engine, expected = Engine(program, identity(program), weights, kernel), np.asarray(function(weights, x))

@@ -16,7 +16,7 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.certificate import certify
 from bayesprune.deploy.plan import make_plan
 from bayesprune.deploy.shrink import build
-from bayesprune.deploy.trace import trace
+from tests.deploy.functions import chained, program_of
 
 DIMS = ("NHWC", "HWIO", "NHWC")
 ACTIVATIONS = [jax.nn.relu, jnp.tanh, jax.nn.sigmoid, jax.nn.swish, lambda x: x, lambda x: jnp.maximum(x, 0.3) - 0.3]
@@ -97,16 +97,10 @@ def nets(draw: Callable[[Any], Any]) -> tuple[Net, tuple[int, ...]]:
 
 def check(net: Net, shape: tuple[int, ...], seed: int, density: float, keep: str) -> None:
     rng = np.random.default_rng(seed)
-    sites = list(net.shapes)
+    function = chained(net.steps)
     weights = {s: np.where(rng.random(n) < density, rng.normal(size=n), 0).astype(np.float32) for s, n in net.shapes.items()}
 
-    def outputs(values: list[Any], x: Any) -> Any:
-        params = dict(zip(sites, values, strict=True))
-        for step in net.steps:
-            x = step(params, x)
-        return x
-
-    program = trace(lambda rows: jax.make_jaxpr(outputs)(list(weights.values()), jnp.zeros((rows, *shape))), sites, [])
+    program = program_of(function, net.shapes, shape)
     random = {site: value != 0 for site, value in weights.items()} if keep == "posterior" else {}
     plan = make_plan(program, random, {} if random else weights)
     small = build(plan, plan.known.values)
@@ -117,7 +111,7 @@ def check(net: Net, shape: tuple[int, ...], seed: int, density: float, keep: str
     for site, number in small.program.weights.items():
         values[number] = np.where(small.alive[site], weights[site][np.ix_(*small.places[site])], 0)
     made = reader.run(small.program.ops, values, 4)[small.program.output]
-    np.testing.assert_allclose(made, outputs(list(weights.values()), x), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(made, function(weights, x), rtol=1e-3, atol=1e-4)
 
 
 @settings(max_examples=5, deadline=None, derandomize=True)
