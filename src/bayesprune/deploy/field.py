@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy import reader
+from bayesprune.deploy.linear import windows
 from bayesprune.deploy.ops import OPAQUE, Op
 
 PRIME = 131_071  # 2^17 - 1: a product has 34 bits, so that float64 holds sums of 2^19 products exactly
@@ -47,15 +48,7 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
         last = np.moveaxis(arrays[0], axes, range(-len(axes), 0))
         return [_oracle(key, list(np.moveaxis(last.reshape(*last.shape[: last.ndim - len(axes)], -1), -1, 0)))]
     if name.startswith("window_"):
-        gathered: list[np.ndarray] = []
-
-        def collect(windows: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
-            flat = windows.reshape(*windows.shape[: windows.ndim - len(axis)], -1)
-            gathered.extend(np.moveaxis(flat, -1, 0))
-            return flat[..., 0]
-
-        reader.pool(arrays[0], collect, float(PRIME), **op.attributes)
-        return [_oracle(key, gathered)]
+        return [_oracle(key, list(np.moveaxis(windows(arrays[0], PRIME, **op.attributes), -1, 0)))]
     return [_oracle(key, arrays)]
 
 

@@ -116,11 +116,20 @@ def _convolution(attributes: Mapping[str, Any], where: np.ndarray, result: Shape
 
 
 def _windows(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
-    padded = np.pad(where, attributes["sides"], constant_values=-1)
-    windows = sliding_window_view(padded, attributes["window"])[tuple(slice(None, None, n) for n in attributes["strides"])]
-    columns = windows.reshape(math.prod(result), -1)
+    columns = windows(where, -1, **attributes).reshape(math.prod(result), -1)
     rows = np.repeat(np.arange(len(columns)), columns.shape[1])
     return rows, columns.reshape(-1), np.zeros(rows.size, int)
+
+
+def windows(a: np.ndarray, empty: int, window: Any, strides: Any, sides: Any) -> np.ndarray:
+    """The numbers of each window in one line, along a last axis of their own.
+
+    >>> windows(np.arange(4).reshape(1, 4), -1, [1, 2], [1, 2], [[0, 0], [1, 1]]).tolist()
+    [[[-1, 0], [1, 2], [3, -1]]]
+    """
+    found = sliding_window_view(np.pad(a, sides, constant_values=empty), window)
+    found = found[tuple(slice(None, None, by) for by in strides)]
+    return found.reshape(*found.shape[: a.ndim], math.prod(window))
 
 
 def _sum(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:

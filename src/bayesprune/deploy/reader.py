@@ -6,6 +6,7 @@ A plan is a list of operations ``[name, inputs, outputs, attributes]`` on number
 in attributes that are below zero stand for that many numbers for each row.
 """
 
+import functools
 import json
 import math
 import string
@@ -29,7 +30,7 @@ UNARY: dict = {
     "is_finite": np.isfinite,
     "log": np.log,
     "log1p": np.log1p,
-    "logistic": lambda a: np.exp(-np.logaddexp(a.dtype.type(0), -a)),
+    "logistic": lambda a: _logistic(a),
     "neg": np.negative,
     "not": np.logical_not,
     "rsqrt": lambda a: 1 / np.sqrt(a),
@@ -58,9 +59,7 @@ BINARY: dict = {
 }
 REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
-WINDOW: dict = {"window_sum": np.sum, "window_max": np.max, "window_min": np.min}
-
-
+WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
 MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"]
 REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", *MOVE]
 NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
@@ -262,12 +261,18 @@ def convolve(a, kernel, data, weights, result, strides, sides, dilation, groups)
     return np.moveaxis(np.concatenate(made, -1), -1, 1).transpose(np.argsort(result))
 
 
-def pool(a, function, empty, window, strides, sides):
-    """A sum, maximum or minimum over windows."""
-    a = np.pad(a, sides, constant_values=empty)
-    axes = tuple(axis for axis, n in enumerate(window) if n > 1)
-    windows = sliding_window_view(a, [window[axis] for axis in axes], axes)[tuple(slice(None, None, s) for s in strides)]
-    return function(windows, axis=tuple(range(a.ndim, windows.ndim)))
+def pool(a, fold, empty, window, strides, sides):
+    """A sum, maximum or minimum over windows: axis by axis, of as many slices as a window is long there."""
+    a = np.pad(a, sides, constant_values=empty) if np.any(sides) else a
+    for axis, (n, by) in enumerate(zip(window, strides, strict=True)):
+        length, whole = max(0, (a.shape[axis] - n) // by + 1) * by, [slice(None)] * axis
+        a = functools.reduce(fold, [a[(*whole, slice(at, at + length, by))] for at in range(n)])
+    return a
+
+
+def _logistic(a):
+    with np.errstate(over="ignore"):  # 1 / infinity is the right limit
+        return 1 / (1 + np.exp(-a))
 
 
 def _special(name, a):

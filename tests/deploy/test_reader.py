@@ -1,0 +1,76 @@
+"""Operations of the reader that are written for speed, against numbers that are counted one by one."""
+
+import warnings
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+from jax import lax
+
+from bayesprune.deploy import reader
+from tests.deploy.functions import rows
+
+ONE_BY_ONE = {"window_sum": np.sum, "window_max": np.max, "window_min": np.min}
+HOW = {
+    "side by side": ([1, 2, 2, 1], [1, 2, 2, 1], [[0, 0]] * 4),
+    "with a rest": ([1, 3, 2, 1], [1, 2, 4, 1], [[0, 0]] * 4),
+    "overlapping, padded": ([1, 3, 3, 1], [1, 1, 2, 1], [[0, 0], [1, 1], [0, 2], [0, 0]]),
+    "over rows and channels": ([2, 1, 1, 3], [1, 1, 1, 1], [[1, 0], [0, 0], [0, 0], [2, 0]]),
+    "apart": ([1, 1, 2, 1], [1, 3, 3, 2], [[0, 0]] * 4),
+    "as long as the image": ([1, 5, 8, 1], [1, 1, 1, 1], [[0, 0]] * 4),
+    "longer than the image": ([1, 6, 1, 1], [1, 1, 2, 1], [[0, 0]] * 4),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", reader.WINDOW)
+def test_pools_are_those_of_each_window(name, how) -> None:
+    x, (window, strides, sides) = rows(np.random.default_rng(0), 3, 5, 8, 2), HOW[how]
+    made = reader.step(name, {"window": window, "strides": strides, "sides": sides}, 3, x)
+    padded = np.pad(x.astype(np.float64), sides, constant_values=reader.EMPTY[name])
+    sizes = [max(0, (size - n) // by + 1) for size, n, by in zip(padded.shape, window, strides, strict=True)]
+    expected = np.zeros(sizes)
+    for place in np.ndindex(*sizes):
+        corner = [i * by for i, by in zip(place, strides, strict=True)]
+        expected[place] = ONE_BY_ONE[name](padded[tuple(slice(at, at + n) for at, n in zip(corner, window, strict=True))])
+    assert (made.dtype, made.shape) == (np.float32, expected.shape)
+    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_logistic_function_is_that_of_decimals() -> None:
+    getcontext().prec = 40
+    for dtype, tolerance in ((np.float32, 1e-6), (np.float64, 1e-15)):
+        x = np.linspace(-87, 40, 200).astype(dtype)
+        exact = [float(1 / (1 + (-Decimal(float(number))).exp())) for number in x]
+        made = reader.step("logistic", {}, 1, x)
+        assert made.dtype == dtype
+        np.testing.assert_allclose(made, exact, rtol=tolerance)
+
+
+def test_the_logistic_function_has_its_limits_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = reader.step("logistic", {}, 1, np.array([-np.inf, -1e30, -89, 0, 89, np.inf, np.nan], np.float32))
+    np.testing.assert_allclose(made, [0, 0, 0, 0.5, 1, 1, np.nan], atol=1e-38)
+
+
+CONVOLUTIONS = {
+    "plain": ((5, 6, 4), (3, 2, 4, 6), {}),
+    "in groups, with steps": ((6, 6, 4), (3, 3, 2, 6), {"strides": [2, 1], "groups": 2}),
+    "dilated, padded": ((6, 7, 2), (2, 3, 2, 3), {"dilation": [2, 1], "sides": [[1, 0], [2, 2]]}),
+}
+
+
+@pytest.mark.parametrize("how", CONVOLUTIONS)
+def test_convolutions_are_those_of_jax(how) -> None:
+    shape, kernel, changed = CONVOLUTIONS[how]
+    attributes = {"strides": [1, 1], "sides": [[0, 0], [0, 0]], "dilation": [1, 1], "groups": 1} | changed
+    rng = np.random.default_rng(0)
+    x, w = rows(rng, 3, *shape), rows(rng, *kernel)
+    expected = lax.conv_general_dilated(
+        x, w, attributes["strides"], [tuple(side) for side in attributes["sides"]], rhs_dilation=attributes["dilation"],
+        dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=attributes["groups"], precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+    axes = {"data": [0, 3, 1, 2], "weights": [3, 2, 0, 1], "result": [0, 3, 1, 2]}
+    made = reader.step("conv", axes | attributes, 3, x, w)
+    np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-5)
