@@ -52,6 +52,17 @@ def test_the_same_network_comes_back(kind, tmp_path) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", KEEPS)
+def test_rows_in_portions_are_the_rows(kind, tmp_path, monkeypatch) -> None:
+    compacted(kind).save(tmp_path / "net.bayesprune")
+    read = reader.load(tmp_path / "net.bayesprune")
+    together = reader.predict(*read, DATA.x)
+    monkeypatch.setattr(reader, "ROWS", 40)
+    assert len(DATA.x) % 40
+    np.testing.assert_allclose(reader.predict(*read, DATA.x), together, rtol=1e-5, atol=1e-7)
+    assert reader.predict(*read, DATA.x[:0]).shape == (0, 3)
+
+
 def test_numpy_alone_reads_it(tmp_path) -> None:
     """In a process in which JAX and this library cannot be imported."""
     small = compacted("posterior")

@@ -66,6 +66,7 @@ NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
 TAKES = dict.fromkeys([*BINARY, "dot", "conv", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 FORMAT, VERSION = "bayesprune network", "1.0"
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
+ROWS = 128  # at a time: what is between the operations stays in the cache
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
 
@@ -173,11 +174,14 @@ def predict(plan, arrays, x):
 
 def outputs(plan, arrays, weights, x):
     """E[y | x, w]: the network, then the mean of its likelihood."""
-    constants = {number: arrays[f"constant/{number}"] for number in plan["constants"]}
-    values = run(plan["ops"], {**constants, **weights, plan["rows"]: x}, len(x))
-    head = {number: arrays[f"head/{number}"] for number in plan["head"]["constants"]}
-    head[plan["head"]["rows"]] = values[plan["output"]]
-    return run(plan["head"]["ops"], head, len(x))[plan["head"]["output"]]
+    known = {number: arrays[f"constant/{number}"] for number in plan["constants"]} | weights
+    head, made = plan["head"], []
+    constants = {number: arrays[f"head/{number}"] for number in head["constants"]}
+    for first in range(0, max(1, len(x)), ROWS):
+        rows = x[first : first + ROWS]
+        found = run(plan["ops"], {**known, plan["rows"]: rows}, len(rows))[plan["output"]]
+        made.append(run(head["ops"], {**constants, head["rows"]: found}, len(rows))[head["output"]])
+    return np.concatenate(made)
 
 
 def run(plan, values, rows):
@@ -251,13 +255,13 @@ def convolve(a, kernel, data, weights, result, strides, sides, dilation, groups)
     """A convolution; ``data``, ``weights``, ``result``: their axes of rows (outputs), channels (inputs), then of space."""
     a, kernel = a.transpose(data), kernel.transpose(weights)
     space = tuple(range(2, a.ndim))
-    a = np.pad(a, [(0, 0), (0, 0), *sides])
+    a = np.pad(a, [(0, 0), (0, 0), *sides]) if np.any(sides) else a
     windows = sliding_window_view(a, [(n - 1) * d + 1 for n, d in zip(kernel.shape[2:], dilation, strict=True)], space)
     steps, within = [slice(None, None, s) for s in strides], [slice(None, None, d) for d in dilation]
     windows = windows[(slice(None), slice(None), *steps, *within)]
     last = tuple(range(windows.ndim - len(space), windows.ndim))
     parts = zip(np.split(windows, groups, 1), np.split(kernel, groups, 0), strict=True)
-    made = [np.tensordot(w, k, axes=((1, *last), (1, *space))) for w, k in parts]
+    made = [np.tensordot(w, k, axes=((*last, 1), (*space, 1))) for w, k in parts]  # in this order patches are copied quicker
     return np.moveaxis(np.concatenate(made, -1), -1, 1).transpose(np.argsort(result))
 
 
