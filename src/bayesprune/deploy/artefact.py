@@ -127,8 +127,9 @@ def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
         return Points()
     if kind == Draws.kind:
         draws = {site: arrays[f"draws/{site}"] for site in sites}
-        if (numbers := {len(values) for values in draws.values()}) and (len(numbers) > 1 or 0 in numbers):
-            raise ValueError(f"the sites have {', '.join(map(str, sorted(numbers)))} draws")
+        numbers = {len(values) for values in draws.values()}
+        if len(numbers) > 1 or 0 in numbers:
+            raise ValueError(f"draws of different numbers, or none: {', '.join(map(str, sorted(numbers)))}")
         return Draws(draws)
     if kind != Gaussian.kind:
         raise ValueError(f"unknown law {kind!r}")

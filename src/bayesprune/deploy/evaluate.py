@@ -10,7 +10,7 @@ from bayesprune.deploy.run import step
 
 
 def evaluate(op: Op, arrays: list[np.ndarray], dtype: Any = np.float64) -> list[np.ndarray]:
-    """The results for one row, floats in ``dtype``.
+    """The results for one row, floats in ``dtype``; of an opaque operation by JAX, which may round them first.
 
     >>> evaluate(Op("convert", (0,), (1,), {"dtype": "float32"}), [np.asarray([1, 2])])[0].dtype
     dtype('float64')
