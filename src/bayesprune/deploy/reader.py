@@ -240,8 +240,8 @@ def pool(a, fold, empty, window, strides, sides):
     """A sum, maximum or minimum over windows: axis by axis, of as many slices as a window is long there."""
     a = np.pad(a, sides, constant_values=empty) if np.any(sides) else a
     for axis, (n, by) in enumerate(zip(window, strides, strict=True)):
-        length, whole = max(0, (a.shape[axis] - n) // by + 1) * by, [slice(None)] * axis
-        a = functools.reduce(fold, [a[(*whole, slice(at, at + length, by))] for at in range(n)])
+        count, whole = max(0, (a.shape[axis] - n) // by + 1), [slice(None)] * axis
+        a = functools.reduce(fold, [a[(*whole, slice(at, at + count * by, by))] for at in range(n if count else 1)])
     return a
 
 
