@@ -12,6 +12,7 @@ one: ONNX Runtime runs both, two threads, medians of ratios taken in turns. Accu
 the test set, which decides nothing.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,8 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     units = {site: np.asarray(alive).reshape(-1, alive.shape[-1]).any(0).sum() for site, alive in fit.mask.items()}
     return {
         **{name: figures[name] for name in ("accuracy", "nll", "ece")},
-        "pruned": 1 - sum(int(np.sum(a)) for a in fit.mask.values()) / sum(a.size for a in fit.mask.values()),
-        "units": "-".join(str(int(alive)) for site, alive in units.items() if site.endswith("kernel")),
+        "pruned": sum(int(np.sum(~np.asarray(a))) for a in fit.mask.values()) / sum(math.prod(s.shape) for s in bnn.layout),
+        "units": "-".join(str(int(alive)) for site, alive in units.items() if site.endswith("kernel")) or "all",
         "flops": small.cost.executed,
         "dense_flops": small.cost.dense,
         "bytes": (folder / "net.bayesprune").stat().st_size,

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.deploy import reader
+from bayesprune.deploy.blocks import blocks
 from bayesprune.deploy.fusing import ACTIVATIONS, Segment
 from bayesprune.deploy.ops import Op
 from bayesprune.deploy.runs import in_lines, runs
@@ -175,9 +176,9 @@ class Layers:
         heights = np.array([p.height for p in self.patterns], np.int32)
         self.gaps = [np.isin(np.arange(height), place, invert=True) for height, place in zip(heights, places, strict=True)]
         columns = np.concatenate([p.columns for p in self.patterns])
-        acts = np.array([ACTIVATIONS.index(segment.act) for segment in segments], np.int32)
+        self.acts = np.array([ACTIVATIONS.index(segment.act) for segment in segments], np.int32)
         self.size = len(outputs)
-        self.structure = (inputs, outputs, heights, ptr.astype(np.int32), columns, acts)
+        self.structure = (inputs, outputs, heights, ptr.astype(np.int32), columns, self.acts)
 
     def numbers(self, weights: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The entries of each matrix, and what all outputs begin with."""
@@ -192,7 +193,8 @@ def chain(segments: Sequence[Segment], weights: Sequence[np.ndarray]) -> Kernel:
 
     layers, single = Layers(segments), Layers(segments, gaps=True)
     entries, bias = layers.numbers(weights)
-    many = (*layers.structure, np.concatenate(entries), bias)
+    blocked = blocks(layers.patterns, kernels_numba.BLOCK)
+    many = (*layers.structure[:2], *blocked[:7], layers.acts, *blocked.filled(np.concatenate(entries), bias))
     entries, bias = single.numbers(weights)
     lines, work = runs(single.patterns, entries, single.gaps), sum(map(len, entries))
     alone, few = (*single.structure, np.concatenate(entries), bias, *lines), FEW if len(lines.values) else 1

@@ -14,6 +14,7 @@ import numpy as np
 
 try:
     from llvmlite import ir
+    from llvmlite.binding import get_host_cpu_features
     from numba import njit, types
     from numba.extending import intrinsic
 except ImportError as error:
@@ -36,19 +37,20 @@ def jit(function):  # type: ignore[no-untyped-def]
         return njit(**_OPTIONS)(function)
 
 
-# ---- one output, all lanes: LLVM keeps sums in registers only if it is told to
-def _lanes(numbers_by_lane: bool):  # type: ignore[no-untyped-def]
-    """out[o + l] = start[s (+ l)] + sum_j number[j, l] * x[columns[j], l] for l below `LANES`, j from ``first`` to ``last``.
+# ---- outputs, all lanes: LLVM keeps sums in registers only if it is told to
+def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-def]
+    """out[o + t, l] = start[s + t (, l)] + sum_j numbers[n + (j - first) * tall + t] * x[columns[j], l], for l below `LANES`, t
+    below ``tall``, j from ``first`` to ``last``.
 
-    Numbers and start are of shape (..., LANES), found by ``places[j]`` and s; or one for all lanes, number[j], start[s].
+    ``by_lane``: start and numbers are of shape (..., LANES), the j-th number stands at ``places[j]``, and ``tall`` is 1.
+    ``at_once``: entries of which the sums are kept apart: an addition waits for the one before it.
     """
 
     @intrinsic
     @no_type_check
     def product(context, x, columns, places, numbers, n, first, last, start, s, out, o):  # type: ignore[no-untyped-def]
-        signature = types.void(
-            x, columns, places, numbers, types.intp, types.intp, types.intp, start, types.intp, out, types.intp
-        )
+        whole = types.intp
+        signature = types.void(x, columns, places, numbers, whole, whole, whole, start, whole, out, whole)
 
         @no_type_check
         def generate(target, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -57,17 +59,15 @@ def _lanes(numbers_by_lane: bool):  # type: ignore[no-untyped-def]
             data = [target.make_array(kind)(target, builder, a).data if hasattr(kind, "dtype") else None
                     for kind, a in zip(signature.args, args, strict=True)]  # fmt: skip
             x, columns, places, numbers, start, out = (data[i] for i in (0, 1, 2, 3, 7, 9))
-            n, first, last, s, o = (
-                builder.sext(args[i], size) if args[i].type.width < 64 else args[i] for i in (4, 5, 6, 8, 10)
-            )
+            n, first, last, s, o = (args[i] for i in (4, 5, 6, 8, 10))
 
             def vectors(pointer, offset):  # type: ignore[no-untyped-def]
                 for part in range(0, LANES, _VECTOR):
                     place = builder.gep(pointer, [builder.add(offset, size(part))])
                     yield builder.bitcast(place, vector.as_pointer())
 
-            def load(pointer, offset, by_lane):  # type: ignore[no-untyped-def]
-                if by_lane:
+            def load(pointer, offset, of_lanes):  # type: ignore[no-untyped-def]
+                if of_lanes:
                     return [builder.load(place, align=4) for place in vectors(pointer, offset)]
                 number = builder.load(builder.gep(pointer, [offset]))
                 one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, index(0))
@@ -77,27 +77,49 @@ def _lanes(numbers_by_lane: bool):  # type: ignore[no-untyped-def]
             def at(pointer, j):  # type: ignore[no-untyped-def]
                 return builder.mul(builder.sext(builder.load(builder.gep(pointer, [j])), size), size(LANES))
 
-            sums = load(start, s, numbers_by_lane)
-            entry, head = builder.block, builder.append_basic_block("head")
-            body, done = builder.append_basic_block("body"), builder.append_basic_block("done")
-            builder.branch(head)
-            builder.position_at_end(head)
-            j, kept = builder.phi(size), [builder.phi(vector) for _ in sums]
-            builder.cbranch(builder.icmp_signed("<", j, last), body, done)
-            builder.position_at_end(body)
-            factors = load(numbers, builder.add(n, at(places, j)) if numbers_by_lane else j, numbers_by_lane)
-            parts = load(x, at(columns, j), True)
-            more = [
-                builder.fadd(total, builder.fmul(f, p, flags=("contract",)), flags=("contract",))
-                for total, f, p in zip(kept, factors, parts, strict=True)
-            ]
-            following = builder.add(j, size(1))
-            builder.branch(head)
-            for phi, before, after in zip([j, *kept], [first, *sums], [following, *more], strict=True):
-                phi.add_incoming(before, entry)
-                phi.add_incoming(after, body)
-            builder.position_at_end(done)
-            for total, place in zip(kept, vectors(out, o), strict=True):
+            def added(sums, j):  # type: ignore[no-untyped-def]
+                """The sums with entry j."""
+                parts, more = load(x, at(columns, j), True), []
+                for t in range(tall):
+                    place = at(places, j) if by_lane else builder.add(builder.mul(builder.sub(j, first), size(tall)), size(t))
+                    for f, p in zip(load(numbers, builder.add(n, place), by_lane), parts, strict=True):
+                        product = builder.fmul(f, p, flags=("contract",))
+                        more.append(builder.fadd(sums[len(more)], product, flags=("contract",)))
+                return more
+
+            def loop(begin, groups, name):  # type: ignore[no-untyped-def]
+                """As many entries at once as there are groups of sums, until there are fewer; where it ended, and the sums."""
+                entry, flat = builder.block, [total for sums in groups for total in sums]
+                head, body, done = (builder.append_basic_block(f"{name}_{part}") for part in ("head", "body", "done"))
+                builder.branch(head)
+                builder.position_at_end(head)
+                j, kept = builder.phi(size), [builder.phi(vector) for _ in flat]
+                end = builder.add(j, size(len(groups)))
+                builder.cbranch(builder.icmp_signed("<=", end, last), body, done)
+                builder.position_at_end(body)
+                each = len(flat) // len(groups)
+                more = [
+                    total
+                    for g in range(len(groups))
+                    for total in added(kept[g * each : (g + 1) * each], builder.add(j, size(g)))
+                ]
+                builder.branch(head)
+                for phi, before, after in zip([j, *kept], [begin, *flat], [end, *more], strict=True):
+                    phi.add_incoming(before, entry)
+                    phi.add_incoming(after, body)
+                builder.position_at_end(done)
+                return j, [kept[g * each : (g + 1) * each] for g in range(len(groups))]
+
+            line = size(LANES) if by_lane else size(1)
+            begin = [total for t in range(tall) for total in load(start, builder.add(s, builder.mul(size(t), line)), by_lane)]
+            empty = [ir.Constant(vector, [ir.FloatType()(0.0)] * _VECTOR)] * len(begin)
+            j, groups = loop(first, [begin, *[empty] * (at_once - 1)], "main") if at_once > 1 else (first, [begin])
+            sums = groups[0]
+            for others in groups[1:]:
+                sums = [builder.fadd(a, b) for a, b in zip(sums, others, strict=True)]
+            _, (sums,) = loop(j, [sums], "rest")
+            places_of = [place for t in range(tall) for place in vectors(out, builder.add(o, size(t * LANES)))]
+            for total, place in zip(sums, places_of, strict=True):
                 builder.store(total, place, align=4)
             return target.get_dummy_value()
 
@@ -106,7 +128,9 @@ def _lanes(numbers_by_lane: bool):  # type: ignore[no-untyped-def]
     return product
 
 
-by_number, by_lane = _lanes(False), _lanes(True)
+# Four outputs of 32 lanes are eight of the 32 registers that AVX-512 has, two are eight of 16 where vectors are half as long.
+BLOCK = 4 if get_host_cpu_features().get("avx512f") else 2
+by_number, by_block, by_lane = _lanes(False, 1, 2), _lanes(False, BLOCK, 1), _lanes(True, 1, 2)
 
 
 @intrinsic
@@ -176,10 +200,10 @@ def _softmax(values, lanes):  # type: ignore[no-untyped-def]
 
 @jit
 @no_type_check
-def rows(x, inputs, outputs, heights, ptr, columns, acts, numbers, bias, out):  # type: ignore[no-untyped-def]
-    """Many rows, `LANES` at a time. ``x``: (rows, inputs); ``numbers``: (entries,); ``bias``: of all layers; ``out``: (rows,
-    outputs)."""
-    width = max(len(inputs), heights.max())
+def rows(x, inputs, outputs, heights, tall, steps, tops, firsts, ptr, columns, acts, numbers, bias, out):  # type: ignore[no-untyped-def]
+    """Many rows, `LANES` at a time, by `blocks.Blocks`. ``x``: (rows, inputs); ``numbers``, ``bias``: of all layers; ``out``:
+    (rows, outputs)."""
+    width = max(len(inputs), heights.max()) + BLOCK
     before, after = np.zeros(width * LANES, F), np.empty(width * LANES, F)
     for begin in range(0, len(x), LANES):
         count = min(LANES, len(x) - begin)
@@ -188,15 +212,17 @@ def rows(x, inputs, outputs, heights, ptr, columns, acts, numbers, bias, out):  
             column = inputs[i]
             for lane in range(count):
                 before[i * LANES + lane] = x[begin + lane, column]
-        start = 0
         for layer in range(len(heights)):
-            height = heights[layer]
-            for o in range(height):
-                r = start + o
-                by_number(before, columns, columns, numbers, 0, ptr[r], ptr[r + 1], bias, r, after, o * LANES)
-            activate(after[: height * LANES], acts[layer], LANES)
+            n = firsts[layer]
+            for g in range(steps[layer], steps[layer + 1]):
+                o, j, end = (g - steps[layer]) * tall[layer], ptr[g], ptr[g + 1]
+                if tall[layer] == 1:
+                    by_number(before, columns, columns, numbers, n, j, end, bias, tops[layer] + o, after, o * LANES)
+                else:
+                    by_block(before, columns, columns, numbers, n, j, end, bias, tops[layer] + o, after, o * LANES)
+                n += (end - j) * tall[layer]
+            activate(after[: heights[layer] * LANES], acts[layer], LANES)
             before, after = after, before
-            start += height
         for lane in range(count):
             for o in range(out.shape[1]):
                 out[begin + lane, o] = before[outputs[o] * LANES + lane]

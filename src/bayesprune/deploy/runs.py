@@ -60,11 +60,11 @@ def _runs(pattern: Pattern, entries: np.ndarray, gap: np.ndarray, stride: int) -
 
 
 def in_lines(segments: Sequence[Segment], gaps: bool) -> tuple[list[Segment], np.ndarray, list[np.ndarray]]:
-    """The same segments with images between them channel by channel, so that their lines make runs.
+    """The same segments with the numbers between them in an order of our own: channels side by side, as `blocks` needs them.
 
-    ``gaps``: with room after each line of a convolution's result up to the length of the lines that it reads, so that all its
-    lines make one run; what stands there is of no use. With them, the numbers of a row that are read, in order; and for each
-    segment where each number of its result stands.
+    ``gaps``: images channel by channel instead, so that their lines make runs, with room after each line of a convolution's
+    result up to the length of the lines that it reads, so that all its lines make one run; what stands there is of no use.
+    With them, the numbers of a row that are read, in order; and for each segment where each number of its result stands.
     """
     first = segments[0].pattern
     assert first is not None
@@ -98,13 +98,14 @@ def _spread(values: np.ndarray, place: np.ndarray, width: int, empty: int) -> np
 
 
 def _places(segment: Segment, pattern: Pattern, gaps: bool) -> np.ndarray:
-    """Where each number of the result is to stand: channels first, then the lines of the image."""
+    """Where each number of the result is to stand: channels last; with ``gaps`` first, then the lines of the image."""
     op, axes, shape = segment.op, range(len(segment.shape)), segment.shape
     if op.name == "conv":
         channels = [op.attributes["result"][1] - 1]
     else:
         channels = [axis for axis in axes if op.name == "window_sum" and op.attributes["window"][axis + 1] == 1]
-    order = [*channels, *(axis for axis in axes if axis not in channels)]
+    image = [axis for axis in axes if axis not in channels]
+    order = [*channels, *image] if gaps else [*image, *channels]
     turned = [shape[axis] for axis in order]
     length = _line(pattern, shape, order) if gaps and op.name == "conv" and len(shape) == 3 and len(pattern.columns) else 0
     if length:
