@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from functools import cache
 
 import jax
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import bayesprune as bp
 from bayesprune.deploy import reader
+from bayesprune.deploy.chosen import Engines
 from bayesprune.deploy.compact import _single
 from bayesprune.deploy.engine import Engine
 from bayesprune.deploy.kernels import available, pool
@@ -242,7 +244,7 @@ def compact():
 def test_what_is_measured_is_chosen(kernels) -> None:
     net = compact()
     choice = measure(net, (1, 40), kernels=kernels, num_repeats=2)
-    assert Choice(json.loads(json.dumps(choice.table))) == choice
+    assert Choice.read(json.loads(json.dumps(asdict(choice)))) == choice
     for size in ("1", "40"):
         line = choice.table[size]
         seconds = line["seconds"]
@@ -253,10 +255,20 @@ def test_what_is_measured_is_chosen(kernels) -> None:
             assert kernel in seconds[str(index)]
     x = rows(np.random.default_rng(0), 7, 5)
     expected = Engine(net.program, net.head, {}, "dense")(x)
-    np.testing.assert_allclose(choice.prepare(net)(x), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(replace(net, choice=choice).predict(x), expected, rtol=1e-4, atol=1e-5)
     for engine in ("kernels", "jax"):
         forced = Choice({size: {**line, "engine": engine} for size, line in choice.table.items()})
-        np.testing.assert_allclose(forced.prepare(net)(x), expected, rtol=1e-4, atol=1e-5)
+        found = Engines(net, forced).at_mean("auto", 7)
+        assert (found is None) == (engine == "jax")
+        if found is not None:
+            assert found.kernels == choice.kernels(7)
+
+
+def test_a_measurement_of_another_machine_is_not_used() -> None:
+    line = {"engine": "kernels", "0": "csr"}
+    assert Choice({"1": line}).holds_here()
+    assert not Choice({"1": line}, "a machine with 1,000 processors").holds_here()
+    assert Engines(compact(), Choice({"1": line}, "another")).choice is None
 
 
 def test_a_measurement_needs_sizes_and_kernels() -> None:

@@ -2,7 +2,10 @@
 
 from bayesprune.deploy.certificate import Certificate
 from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.draws_engine import DrawsEngine
+from bayesprune.deploy.engine import Engine
 from bayesprune.deploy.load import load
+from bayesprune.deploy.measure import Choice, measure
 from bayesprune.deploy.to_onnx import export_onnx
 
-__all__ = ["Certificate", "Compact", "compact", "export_onnx", "load"]
+__all__ = ["Certificate", "Choice", "Compact", "DrawsEngine", "Engine", "compact", "export_onnx", "load", "measure"]

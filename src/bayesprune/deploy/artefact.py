@@ -15,6 +15,7 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.certificate import Certificate
 from bayesprune.deploy.coding import VALUES, Coder, divergence
 from bayesprune.deploy.cost import Cost
+from bayesprune.deploy.measure import Choice
 from bayesprune.deploy.ops import Op, Program
 from bayesprune.deploy.run import check_shapes
 from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
@@ -46,6 +47,7 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
         "task": compact.task,
         "noise_scale": None if compact.noise_scale is None else np.asarray(compact.noise_scale, np.float64).tolist(),
         "certificate": compact.certificate and asdict(compact.certificate),
+        "choice": compact.choice and asdict(compact.choice),
         "values": values,
         "divergence": lost,
         "arrays": coder.arrays,
@@ -85,6 +87,7 @@ def read(path: str) -> dict[str, Any]:
             "task": str(plan["task"]),
             "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
             "certificate": _read_certificate(plan["certificate"]),
+            "choice": Choice.read(plan["choice"]) if plan.get("choice") else None,
             "metadata": json.loads(header["metadata"]),
         }
 

@@ -14,9 +14,9 @@ WORTH = 1.8
 class Blocks(NamedTuple):
     """Layers as `kernels_numba.rows` takes them: ``tall[i]`` outputs of layer i at a time, of which there are ``heights[i]``.
 
-    Step g of layer i, from ``steps[i]`` to ``steps[i + 1]``, reads ``columns[ptr[g]:ptr[g + 1]]``; its numbers, ``tall`` for each
-    column, follow upon one another from ``firsts[i]``, and what its outputs begin with from ``tops[i]``. ``entries``, ``begins``:
-    for each of these numbers which entry of the matrices, or which output, it is of, counted from one; 0: it is zero.
+    Step g of layer i, from ``steps[i]`` to ``steps[i + 1]``, reads ``columns[ptr[g]:ptr[g + 1]]``; its numbers, ``tall`` for
+    each column, follow upon one another from ``firsts[i]``, and what its outputs begin with from ``tops[i]``. ``entries``,
+    ``begins``: of which entry of the matrices, or which output, each of these numbers is, counted from one; 0: it is zero.
     """
 
     heights: np.ndarray
@@ -32,7 +32,8 @@ class Blocks(NamedTuple):
     def filled(self, numbers: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and what outputs begin with, from those of all matrices one after another."""
         return tuple(  # type: ignore[return-value]
-            np.concatenate([np.zeros(1, of.dtype), of])[places] for of, places in ((numbers, self.entries), (start, self.begins))
+            np.concatenate([np.zeros(1, of.dtype), of])[places]
+            for of, places in ((numbers, self.entries), (start, self.begins))
         )
 
 
@@ -62,7 +63,7 @@ def blocks(patterns: Sequence[Pattern], size: int) -> Blocks:
         before, outputs = before + len(pattern.columns), outputs + pattern.height
     starts = [np.cumsum([0, *map(len, parts)]) for parts in (ptr[1:], begins, entries)]
     whole = [np.array([p.height for p in patterns]), np.array(tall), *starts, np.concatenate(ptr), np.concatenate(columns)]
-    return Blocks(*(array.astype(np.int32) for array in whole), np.concatenate(entries), np.concatenate(begins))
+    return Blocks._make([*(array.astype(np.int32) for array in whole), np.concatenate(entries), np.concatenate(begins)])
 
 
 def _shared(pattern: Pattern, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

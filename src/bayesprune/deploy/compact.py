@@ -3,7 +3,7 @@
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,17 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.numbers import real_numbers
 from bayesprune.deploy import artefact, laws
+from bayesprune.deploy.by_jax import ByJax
 from bayesprune.deploy.certificate import Certificate, certify
+from bayesprune.deploy.chosen import Engines
 from bayesprune.deploy.cost import Cost, cost
 from bayesprune.deploy.from_bnn import head, network
+from bayesprune.deploy.measure import Choice, measure
 from bayesprune.deploy.ops import Program
 from bayesprune.deploy.plan import Plan, make_plan
 from bayesprune.deploy.run import run
 from bayesprune.deploy.shrink import Small, build
 from bayesprune.deploy.weights import Draws, Law, Points, checked
-from bayesprune.infer.predict import blocks_of, check_bnn, check_sites, rows_of
+from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
 from bayesprune.posteriors.samples import count, draws_of, spread_out
@@ -111,8 +113,8 @@ class Compact:
     """A smaller network with its weights; made by `compact`, read by `load`.
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
-    FLOPs, before and after. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood. `bayesprune.predict`,
-    `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
+    FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
+    `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
     program: Program
@@ -123,30 +125,57 @@ class Compact:
     cost: Cost
     origin: Origin | None = field(default=None, repr=False)
     certificate: Certificate | None = None
+    choice: Choice | None = None
     task: str = "other"
     noise_scale: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100) -> np.ndarray:
+    def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
-        ``x``: (rows, *input_shape). Returns class probabilities (rows, classes) or means of y, as `bayesprune.predict` does.
-        The network at the mean is one network: it is surer than the posterior. Stored draws need no key: all are averaged, or
-        with one, which then decides nothing, ``num_samples`` of them.
+        Args:
+            x: (rows, *input_shape).
+            rng_key: a JAX random key. Stored draws need none: all are averaged, or with one, which then decides nothing,
+                ``num_samples`` of them.
+            num_samples: how many networks.
+            engine: "jax", compiled by JAX for its device; "kernels", sparse products on the CPU; "auto", what `measured` found,
+                else kernels where they suit the network: see `chosen.Engines`. The networks of one key are others by kernels
+                than by JAX; their law is the same.
+
+        Returns:
+            Class probabilities (rows, classes) or means of y, as `bayesprune.predict` does. The network at the mean is one
+            network: it is surer than the posterior.
+
+        Raises:
+            ValueError: rows of another shape, none, or NaN; an unknown engine; "kernels" for operations that JAX alone can run.
         """
         if rng_key is None and not isinstance(self.law, Draws):
-            return self._rows(x, self._at_mean, self._mean_weights)
+            at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
+            return self._by_jax(x) if at_mean is None else at_mean(x)
         number = None
         if rng_key is not None:
             rng_key, number = checked(rng_key, num_samples)
+        if (draws := self._engines.of_draws(engine)) is not None:
+            return draws.mean(x, rng_key, number)
         key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
-        return self._rows(x, self._mean, self._tensors, key, self.law.chosen(number))
+        return self._by_jax.mean(x, key, number)
 
-    def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
-        """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs)."""
+    def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
+        """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
+
+        Of stored draws there may be fewer. ``engine``, errors: as `predict`.
+        """
         key, number = checked(rng_key, num_samples)
-        draws = [self._rows(x, self._draw, self._tensors, key, index) for index in self.law.chosen(number)]
-        return np.stack([draw[..., None] if draw.ndim == len(self.output_shape) else draw for draw in draws])
+        if (kernels := self._engines.of_draws(engine)) is not None:
+            return kernels.predict_draws(key, x, number)
+        return self._by_jax.predict_draws(key, x, number)
+
+    def measured(self, batch_sizes: Sequence[int] = (1, 128), **how: Any) -> "Compact":
+        """The same, with a measurement of what predicts quickest here at the posterior mean, which `save` keeps: ``choice``.
+
+        ``batch_sizes``: numbers of rows; ``how``: what else `deploy.measure` takes. On another kind of machine it is not used.
+        """
+        return replace(self, choice=measure(self, batch_sizes, **how))
 
     def noise(self, num_samples: int = 100) -> Any:
         """The noise's standard deviation of a Gaussian likelihood; of stored samples of each network."""
@@ -220,50 +249,13 @@ class Compact:
         )
 
     # ---- inside
-    def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
-        x = np.asarray(real_numbers(x, "x"), np.float32)
-        if tuple(x.shape[1:]) != tuple(self.input_shape):
-            raise ValueError(f"x must have shape (rows, {', '.join(map(str, self.input_shape))}), got {x.shape}: reshape it.")
-        if len(x) == 0:
-            raise ValueError("x is empty: there are no rows to predict.")
-        return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
-
-    def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:
-        return jax.lax.map(lambda x: run(self.head, {}, run(self.program, weights, x, constants)), block)
-
-    # Numbers go into compiled functions as arguments: as constants, the compiler would work on every one of them.
     @functools.cached_property
-    def _constants(self) -> dict[int, jax.Array]:
-        return jax.tree.map(jnp.asarray, dict(self.program.constants))
+    def _engines(self) -> Engines:
+        return Engines(self, self.choice)
 
     @functools.cached_property
-    def _tensors(self) -> dict[str, jax.Array]:
-        return jax.tree.map(jnp.asarray, self.law.tensors())
-
-    @functools.cached_property
-    def _mean_weights(self) -> dict[str, jax.Array]:
-        return jax.tree.map(jnp.asarray, self.law.mean())
-
-    @functools.cached_property
-    def _at_mean(self) -> Callable[..., jax.Array]:
-        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, constants))
-
-    @functools.cached_property
-    def _draw(self) -> Callable[..., jax.Array]:
-        def outputs(block: Any, constants: Any, tensors: Any, key: Any, index: Any) -> jax.Array:
-            return self._outputs(self.law.draw(key, index, tensors), block, constants)
-
-        return jax.jit(outputs)
-
-    @functools.cached_property
-    def _mean(self) -> Callable[..., jax.Array]:
-        def mean(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
-            one = lambda index: self._outputs(self.law.draw(key, index, tensors), block, constants)  # noqa: E731
-            shape, number = jax.eval_shape(one, 0), len(chosen)
-            total = jnp.zeros(shape.shape, shape.dtype)
-            return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number
-
-        return jax.jit(mean)
+    def _by_jax(self) -> ByJax:
+        return ByJax(self)
 
 
 def _noise_scale(bnn: BNN, params: dict[str, Any], law: Law) -> Any:

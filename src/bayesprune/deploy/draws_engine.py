@@ -9,7 +9,6 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.deploy import laws
-from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.draws_kernels import by_scipy, compiled
 from bayesprune.deploy.draws_table import LANES, Networks, Table, factors, generator
 from bayesprune.deploy.engine import checked_rows
@@ -20,7 +19,7 @@ from bayesprune.deploy.normal import normal
 from bayesprune.deploy.ops import Op
 from bayesprune.deploy.segments import Finder, check_data, folded, joined, traced
 from bayesprune.deploy.steps import Step, alive, linked, never
-from bayesprune.deploy.weights import Gaussian
+from bayesprune.deploy.weights import Gaussian, Weighted
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
 NOISES = ("weights", "local")
@@ -35,7 +34,7 @@ class DrawsEngine:
     are run for all networks at once where they treat each row for itself, and network by network where they do not.
 
     Args:
-        compact: of `bayesprune.compact` with ``keep="posterior"``; of a mean, there is one network.
+        compact: a `Compact`, of `bayesprune.compact` with ``keep="posterior"``; of a mean, there is one network.
         kernel: "numba", "csr" (SciPy), or "auto", numba where it is installed.
 
     Raises:
@@ -55,7 +54,7 @@ class DrawsEngine:
         ((20, 3, 10), (3, 10))
     """
 
-    def __init__(self, compact: Compact, kernel: Literal["auto", "csr", "numba"] | str = "auto") -> None:
+    def __init__(self, compact: Weighted, kernel: Literal["auto", "csr", "numba"] | str = "auto") -> None:
         if kernel not in ("auto", "csr", "numba"):
             raise unknown_name("kernel", kernel, ("auto", "csr", "numba"))
         self.kernel = ("numba" if has_numba() else "csr") if kernel == "auto" else kernel
@@ -107,12 +106,18 @@ class DrawsEngine:
             raise unknown_name("noise", str(noise), NOISES)
         check_integer(num_samples, "num_samples")
         if noise == "weights":
-            made = self.outputs(self.draw(rng_key, num_samples), x).mean(0)
-            return made[..., 0] if self._one_output else made
+            return self.mean(x, rng_key, num_samples)
         steps, law, rng = self._local, self.compact.law, generator(rng_key)
         assert isinstance(law, Gaussian)
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(x, num_samples, steps)])
+
+    def mean(self, x: Any, rng_key: Any = None, num_samples: int | None = None) -> np.ndarray:
+        """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
+        groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
+        sizes, sums = zip(*groups, strict=True)
+        made = np.asarray(sum(sums) / sum(sizes), np.float32)
+        return made[..., 0] if self._one_output else made
 
     # ---- inside
     @property

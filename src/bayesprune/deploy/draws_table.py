@@ -1,7 +1,7 @@
 """All numbers of many drawn networks in one table: a line for each number, a lane for each network."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from bayesprune.deploy.fusing import Place, Segment
 from bayesprune.deploy.weights import Draws, Gaussian, Law
 
 LANES = 32  # networks in a block, as many as `kernels_numba` takes at a time
+LARGEST = 1 << 26  # numbers of networks that are there at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,9 @@ class Table:
 
     def __init__(self, law: Law, numbers: Mapping[str, int], compiled: bool) -> None:
         self.law, self.compiled = law, compiled
-        self.alive = {site: np.flatnonzero(alive) for site, alive in laws.alive(law).items() if site in numbers}
-        self.shapes = {site: alive.shape for site, alive in laws.alive(law).items()}
+        living = laws.alive(law)
+        self.alive = {site: np.flatnonzero(alive) for site, alive in living.items() if site in numbers}
+        self.shapes = {site: alive.shape for site, alive in living.items()}
         self.lines: dict[int, np.ndarray] = {}  # of each weight of an array, 0 for dead ones
         self.spans: dict[str, slice] = {}
         self.size = 1
@@ -83,33 +85,53 @@ class Table:
         self.size += new.shape[1]
         return self.size - new.shape[1] + index.reshape(-1)
 
-    def drawn(self, rng: Any, num_samples: int) -> Networks:
+    def drawn(self, rng: Any, num_samples: int | None) -> Networks:
         """So many networks. ``rng``: a NumPy generator or a JAX key; of stored draws, evenly over all, without it."""
-        chosen = self.law.chosen(num_samples)
-        size = len(chosen)
-        numbers = np.zeros((-(-size // LANES), self.size, LANES), np.float32)
-        if isinstance(self.law, Gaussian):
-            self._draw(self.law, generator(rng), numbers[:, 1 : self.random])
-        elif isinstance(self.law, Draws):
-            for site, span in self.spans.items():
-                values = np.zeros((len(numbers) * LANES, span.stop - span.start), np.float32)
-                values[:size] = self.law.values[site][chosen].reshape(size, -1)[:, self.alive[site]]
-                numbers[:, span] = values.reshape(len(numbers), LANES, -1).transpose(0, 2, 1)
-        if self.sources:
-            sources, factors, shifts = map(np.concatenate, (self.sources, self.factors, self.shifts))
-            numbers[:, self.random :] = numbers[:, sources] * factors[:, None] + shifts[:, None]
-        return Networks(numbers, size)
+        (networks,) = self.groups(rng, num_samples, at_once=None)
+        return networks
 
-    def _draw(self, law: Gaussian, rng: np.random.Generator, out: np.ndarray) -> None:
-        shared, empty = factors(law, rng, (len(out), 1, LANES)), np.zeros(0, np.float32)
+    def groups(self, rng: Any, num_samples: int | None, at_once: int | None = LARGEST) -> Iterator[Networks]:
+        """The networks of `drawn`, in order, as many at a time as make at most so many numbers; None: all."""
+        law, chosen = self.law, self.law.chosen(num_samples)
+        total = -(-len(chosen) // LANES)
+        step = total if at_once is None else max(1, at_once // (self.size * LANES))
+        draw = self._draws(law, generator(rng), total) if isinstance(law, Gaussian) else None
+        for first in range(0, total, step):
+            of = chosen[first * LANES : (first + step) * LANES]
+            numbers = np.zeros((-(-len(of) // LANES), self.size, LANES), np.float32)
+            if draw is not None:
+                draw(first, numbers[:, 1 : self.random])
+            elif isinstance(law, Draws):
+                self._copy(law, of, numbers)
+            if self.sources:
+                sources, factors, shifts = map(np.concatenate, (self.sources, self.factors, self.shifts))
+                numbers[:, self.random :] = numbers[:, sources] * factors[:, None] + shifts[:, None]
+            yield Networks(numbers, len(of))
+
+    def _copy(self, law: Draws, chosen: np.ndarray, numbers: np.ndarray) -> None:
+        """Stored networks."""
+        for site, span in self.spans.items():
+            values = np.zeros((len(numbers) * LANES, span.stop - span.start), np.float32)
+            values[: len(chosen)] = law.values[site][chosen].reshape(len(chosen), -1)[:, self.alive[site]]
+            numbers[:, span] = values.reshape(len(numbers), LANES, -1).transpose(0, 2, 1)
+
+    def _draws(self, law: Gaussian, rng: np.random.Generator, total: int) -> Callable[[int, np.ndarray], None]:
+        """A function that draws block after block: (number of the first, out)."""
+        shared, empty = factors(law, rng, (total, 1, LANES)), np.zeros(0, np.float32)
         loc, scale = (
             np.concatenate([empty, *(arrays[site].reshape(-1)[self.alive[site]] for site in self.spans)])
             for arrays in (law.loc, law.scale)
         )
-        normals(rng, loc, scale, self.compiled, out)
-        for site, span in self.spans.items():
-            if site in law.shared:
-                out[:, span.start - 1 : span.stop - 1] *= shared[law.shared[site]]
+        normal = normals(rng, self.compiled)
+
+        def draw(first: int, out: np.ndarray) -> None:
+            normal(loc, scale, out)
+            for site, span in self.spans.items():
+                if site in law.shared:
+                    of_blocks = shared[law.shared[site]][first : first + len(out)]
+                    out[:, span.start - 1 : span.stop - 1] *= of_blocks
+
+        return draw
 
     def array(self, networks: Networks, site: str) -> np.ndarray:
         """All of a site's weights: (networks, *shape)."""
@@ -125,19 +147,29 @@ def generator(rng: Any) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.asarray(jax.random.key_data(check_key(rng))).reshape(-1).tolist()))
 
 
-def normals(rng: np.random.Generator, loc: np.ndarray, scale: np.ndarray, compiled: bool, out: np.ndarray) -> None:
-    """out = loc + scale z, z ~ N(0, 1); ``out``: (blocks, numbers, `LANES`). ``compiled``: by numba, several times as fast."""
-    if not compiled:
-        for block in out:
-            rng.standard_normal(block.shape, np.float32, block)
-            block *= scale[:, None]
-            block += loc[:, None]
-    elif loc.size:
-        from bayesprune.deploy import normals_numba
+def normals(rng: np.random.Generator, compiled: bool) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
+    """A function of (loc, scale, out): out = loc + scale z, z ~ N(0, 1), ``out`` (blocks, numbers, `LANES`).
 
-        state = rng.integers(1, 1 << 32, (4, LANES), np.uint32)
-        for block in out:
+    ``compiled``: by numba, several times as fast.
+    """
+    if not compiled:
+
+        def by_numpy(loc: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
+            for block in out:
+                rng.standard_normal(block.shape, np.float32, block)
+                block *= scale[:, None]
+                block += loc[:, None]
+
+        return by_numpy
+    from bayesprune.deploy import normals_numba
+
+    state = rng.integers(1, 1 << 32, (4, LANES), np.uint32)
+
+    def by_numba(loc: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
+        for block in out if loc.size else ():
             normals_numba.draw(state, loc, scale, block)
+
+    return by_numba
 
 
 def factors(law: Gaussian, rng: np.random.Generator, shape: Sequence[int]) -> dict[str, np.ndarray]:

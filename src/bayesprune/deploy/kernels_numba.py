@@ -8,33 +8,21 @@ int32.
 They stand in one file: numba keeps what it compiled until the file changes, and would not see a change in another one.
 """
 
-from typing import Any, no_type_check
+import functools
+from typing import no_type_check
 
 import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.extending import intrinsic
 
-try:
-    from llvmlite import ir
-    from llvmlite.binding import get_host_cpu_features
-    from numba import njit, types
-    from numba.extending import intrinsic
-except ImportError as error:
-    raise ImportError('kernels by numba need it: pip install "bayesprune[fast]".') from error
+from bayesprune.deploy.compiling import LANES, jit
 
-LANES = 32  # rows, or networks, at a time: two registers of 512 bits, four of 256
 TILE = 4  # rows for which a layer's numbers of many networks are read once
 _VECTOR = 16
 
 F, I = np.float32, np.int32  # noqa: E741
-# Sums keep their order, NaN and infinities their meaning; a multiplication and an addition may be one instruction.
-_OPTIONS: dict[str, Any] = {"fastmath": {"contract", "nsz", "arcp"}, "error_model": "numpy", "nogil": True}
-
-
-def jit(function):  # type: ignore[no-untyped-def]
-    """Compiled by numba at its first call, and kept on disk where there is room for it."""
-    try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder can be written to
-        return njit(**_OPTIONS)(function)
 
 
 # ---- outputs, all lanes: LLVM keeps sums in registers only if it is told to
@@ -56,10 +44,10 @@ def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-d
         def generate(target, builder, signature, args):  # type: ignore[no-untyped-def]
             size, index = ir.IntType(64), ir.IntType(32)
             vector = ir.VectorType(ir.FloatType(), _VECTOR)
-            data = [target.make_array(kind)(target, builder, a).data if hasattr(kind, "dtype") else None
-                    for kind, a in zip(signature.args, args, strict=True)]  # fmt: skip
-            x, columns, places, numbers, start, out = (data[i] for i in (0, 1, 2, 3, 7, 9))
-            n, first, last, s, o = (args[i] for i in (4, 5, 6, 8, 10))
+            x, columns, places, numbers, n, first, last, start, s, out, o = (
+                target.make_array(kind)(target, builder, a).data if hasattr(kind, "dtype") else a
+                for kind, a in zip(signature.args, args, strict=True)
+            )
 
             def vectors(pointer, offset):  # type: ignore[no-untyped-def]
                 for part in range(0, LANES, _VECTOR):
@@ -89,7 +77,7 @@ def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-d
 
             def loop(begin, groups, name):  # type: ignore[no-untyped-def]
                 """As many entries at once as there are groups of sums, until there are fewer; where it ended, and the sums."""
-                entry, flat = builder.block, [total for sums in groups for total in sums]
+                entry, flat = builder.block, [total for sums in zip(*groups, strict=True) for total in sums]
                 head, body, done = (builder.append_basic_block(f"{name}_{part}") for part in ("head", "body", "done"))
                 builder.branch(head)
                 builder.position_at_end(head)
@@ -97,29 +85,24 @@ def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-d
                 end = builder.add(j, size(len(groups)))
                 builder.cbranch(builder.icmp_signed("<=", end, last), body, done)
                 builder.position_at_end(body)
-                each = len(flat) // len(groups)
-                more = [
-                    total
-                    for g in range(len(groups))
-                    for total in added(kept[g * each : (g + 1) * each], builder.add(j, size(g)))
-                ]
+                parted = [kept[g :: len(groups)] for g in range(len(groups))]
+                added_to = [added(sums, builder.add(j, size(g))) for g, sums in enumerate(parted)]
+                more = [total for sums in zip(*added_to, strict=True) for total in sums]
                 builder.branch(head)
                 for phi, before, after in zip([j, *kept], [begin, *flat], [end, *more], strict=True):
                     phi.add_incoming(before, entry)
                     phi.add_incoming(after, body)
                 builder.position_at_end(done)
-                return j, [kept[g * each : (g + 1) * each] for g in range(len(groups))]
+                return j, parted
 
             line = size(LANES) if by_lane else size(1)
             begin = [total for t in range(tall) for total in load(start, builder.add(s, builder.mul(size(t), line)), by_lane)]
             empty = [ir.Constant(vector, [ir.FloatType()(0.0)] * _VECTOR)] * len(begin)
             j, groups = loop(first, [begin, *[empty] * (at_once - 1)], "main") if at_once > 1 else (first, [begin])
-            sums = groups[0]
-            for others in groups[1:]:
-                sums = [builder.fadd(a, b) for a, b in zip(sums, others, strict=True)]
-            _, (sums,) = loop(j, [sums], "rest")
-            places_of = [place for t in range(tall) for place in vectors(out, builder.add(o, size(t * LANES)))]
-            for total, place in zip(sums, places_of, strict=True):
+            joined = [functools.reduce(builder.fadd, totals) for totals in zip(*groups, strict=True)]
+            _, (sums,) = loop(j, [joined], "rest")
+            made = [place for t in range(tall) for place in vectors(out, builder.add(o, size(t * LANES)))]
+            for total, place in zip(sums, made, strict=True):
                 builder.store(total, place, align=4)
             return target.get_dummy_value()
 

@@ -28,7 +28,7 @@ class Noise:
         count = int(np.prod(shape))
         lines = -(-count // LANES)
         out = np.empty((1, lines, LANES), np.float32)
-        normals(self.rng, np.zeros(lines, np.float32), np.ones(lines, np.float32), self.compiled, out)
+        normals(self.rng, self.compiled)(np.zeros(lines, np.float32), np.ones(lines, np.float32), out)
         return out.reshape(-1)[:count].reshape(shape)
 
 

@@ -1,22 +1,28 @@
 """Which kernel is the quickest on this machine: measured, not guessed."""
 
 import math
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
-from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.by_jax import ByJax
 from bayesprune.deploy.engine import Engine, one, source_of
-from bayesprune.deploy.kernels import available, check_kernel
-from bayesprune.deploy.run import run
+from bayesprune.deploy.kernels import KERNELS, available, check_kernel
+from bayesprune.deploy.threads import processors
+from bayesprune.deploy.weights import Weighted
 
 ENGINES = ("kernels", "jax")
+
+
+def machine() -> str:
+    """This machine, as far as timings are of one like it."""
+    return f"{platform.system()} {platform.machine()}, {processors()} processors"
 
 
 @dataclass(frozen=True)
@@ -25,10 +31,11 @@ class Choice:
 
     "engine" is "kernels" or "jax"; "seconds" holds the medians that this was read from: of each operation by each kernel, of
     the whole network by one kernel for all ("all dense", ...), by those that are chosen ("kernels"), and by "jax". The table is
-    JSON as it is.
+    JSON as it is. ``machine``: the kind of machine that it was measured on.
     """
 
     table: Mapping[str, Mapping[str, Any]]
+    machine: str = field(default_factory=machine)
 
     def at(self, rows: int) -> Mapping[str, Any]:
         """The line for so many rows: that of the nearest batch size in logarithm, the smaller of two.
@@ -43,23 +50,24 @@ class Choice:
         """{operation: kernel} for so many rows, as `Engine` takes them."""
         return {int(key): kernel for key, kernel in self.at(rows).items() if key not in ("engine", "seconds")}
 
-    def prepare(self, compact: Compact) -> Callable[[Any], np.ndarray]:
-        """Rows -> E[y | x, w] of the network at the posterior mean, by whatever was quickest for so many rows."""
-        weights, made = compact.law.mean(), dict[int, Callable[[Any], np.ndarray]]()
+    def holds_here(self) -> bool:
+        """Whether it was measured on a machine like this one, with kernels that are installed here."""
+        named = {kernel for rows in self.table for kernel in self.kernels(int(rows)).values()}
+        return self.machine == machine() and named <= set(available())
 
-        def predict(x: Any) -> np.ndarray:
-            line = self.at(max(1, len(x)))
-            if id(line) not in made:
-                by_jax = line["engine"] == "jax"
-                engine = Engine(compact.program, compact.head, weights, self.kernels(max(1, len(x))))
-                made[id(line)] = _jitted(compact) if by_jax else engine
-            return made[id(line)](x)
-
-        return predict
+    @classmethod
+    def read(cls, stated: Any) -> "Choice":
+        """From JSON of ``table`` and ``machine``. Raises ``ValueError`` for what is none."""
+        choice = cls({str(int(size)): dict(line) for size, line in stated["table"].items()}, str(stated["machine"]))
+        for size, line in choice.table.items():
+            named = choice.kernels(int(size)).values() if int(size) > 0 else [""]
+            if line["engine"] not in ENGINES or not set(named) <= set(KERNELS):
+                raise ValueError(f"the measurement for {size} rows names no engine or kernel of ours")
+        return choice
 
 
 def measure(
-    compact: Compact,
+    compact: Weighted,
     batch_sizes: Sequence[int] = (1, 128),
     *,
     x: Any = None,
@@ -69,7 +77,8 @@ def measure(
     """Time every kernel for every product at every batch size, and whole networks by them and by JAX.
 
     Contestants take turns, so that a drift of the machine's speed hits them alike; each is run ``num_repeats`` times after two
-    that do not count, and its median is taken. The times are of this machine with what else it does.
+    that do not count, and its median is taken. The times are of this machine with what else it does. `Compact.measured` keeps
+    them with the network, which then predicts by what was quickest.
 
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`; its network at the posterior mean is run.
@@ -83,15 +92,15 @@ def measure(
         ImportError: "numba" by name, and it is not installed.
 
     Example:
-        >>> import bayesprune as bp
+        >>> import jax, bayesprune as bp
         >>> bnn = bp.BNN(bp.nets.MLP((8,), 3), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
         ...              input_shape=(4,))
         >>> train = bp.Dataset(np.ones((20, 4), np.float32), np.arange(20) % 3)
         >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=20)
         >>> small = bp.compact(bnn, fit.params, fit.mask, keep="mean")
         >>> choice = measure(small, (1, 16), kernels=("dense", "csr"), num_repeats=3)
-        >>> sorted(choice.table), choice.prepare(small)(train.x).shape
-        (['1', '16'], (20, 3))
+        >>> sorted(choice.table), choice.at(10)["engine"] in ("kernels", "jax")
+        (['1', '16'], True)
     """
     if not batch_sizes:
         raise ValueError("batch_sizes is empty: name at least one number of rows.")
@@ -113,9 +122,9 @@ def measure(
 
 
 class _Contestants:
-    def __init__(self, compact: Compact, tried: tuple[str, ...], engines: dict[str, Engine], num_repeats: int) -> None:
+    def __init__(self, compact: Weighted, tried: tuple[str, ...], engines: dict[str, Engine], num_repeats: int) -> None:
         self.compact, self.tried, self.engines, self.num_repeats = compact, tried, engines, num_repeats
-        self.jitted = _jitted(compact)
+        self.by_jax = ByJax(compact)
 
     def line(self, x: np.ndarray) -> dict[str, Any]:
         """The table's line for these rows."""
@@ -127,7 +136,7 @@ class _Contestants:
         best = {int(index): min(times, key=times.__getitem__) for index, times in operations.items()}
         mixed = Engine(self.compact.program, self.compact.head, self.compact.law.mean(), best)
         engines = {"kernels": mixed} | {f"all {name}": self.engines[name] for name in self.tried}
-        calls = {name: _call(engine, x) for name, engine in engines.items()} | {"jax": _call(self.jitted, x)}
+        calls = {name: _call(engine, x) for name, engine in engines.items()} | {"jax": _call(self.by_jax, x)}
         totals = _medians(calls, self.num_repeats)
         quickest = min(engines, key=totals.__getitem__)
         totals["kernels"] = totals[quickest]
@@ -137,14 +146,6 @@ class _Contestants:
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     return lambda: function(*arguments)
-
-
-def _jitted(compact: Compact) -> Callable[[Any], np.ndarray]:
-    """The network at the posterior mean, compiled by JAX."""
-    weights, constants = compact.law.mean(), dict(compact.program.constants)
-    arrays = jax.device_put((weights, constants))
-    function = jax.jit(lambda arrays, x: run(compact.head, {}, run(compact.program, arrays[0], x, arrays[1])))
-    return lambda x: np.asarray(function(arrays, np.asarray(x, np.float32)))
 
 
 def _medians(calls: Mapping[str, Callable[[], Any]], num_repeats: int) -> dict[str, float]:

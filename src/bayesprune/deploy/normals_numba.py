@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bayesprune.deploy.kernels_numba import LANES, jit
+from bayesprune.deploy.compiling import LANES, jit
 
 F, I, U = np.float32, np.int32, np.uint32  # noqa: E741
 

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.deploy.ops import Program
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -120,6 +121,22 @@ class Draws:
 
 
 Law = Points | Gaussian | Draws
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A program with the law of its weights, and its head: what engines run. A `Compact` is one."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def head(self) -> Program: ...
+    @property
+    def law(self) -> Law: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def output_shape(self) -> tuple[int, ...]: ...
 
 
 def checked(rng_key: Any, num_samples: Any) -> tuple[jax.Array, int]:
