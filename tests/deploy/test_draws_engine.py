@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.deploy.compact import _single
 from bayesprune.deploy.draws_engine import DrawsEngine
 from bayesprune.deploy.kernels import available
 from bayesprune.deploy.run import run
@@ -83,7 +82,7 @@ def test_stored_draws_of_every_network_are_run_as_they_are(name, kernel) -> None
 def test_stored_draws_of_random_networks_are_run_as_they_are(kernel, drawn, seed, density) -> None:
     net, shape = drawn
     rng, function = np.random.default_rng(seed), chained(net.steps)
-    program = _single(program_of(function, net.shapes, shape))
+    program = program_of(function, net.shapes, shape).single()
     law = Draws({site: np.stack([sparse(rng, size, density) for _ in range(3)]) for site, size in net.shapes.items()})
     compact, x = compact_of(program, law), rows(rng, 4, *shape)
     made = DrawsEngine(compact, kernel).predict_draws(KEY, x)
@@ -157,7 +156,7 @@ def test_a_key_says_which_networks(kernel) -> None:
 def test_a_mean_is_one_network() -> None:
     weights = {site: sparse(np.random.default_rng(0), shape) for site, shape in SHAPES.items()}
     program = program_of(lambda _, x: jnp.tanh(x @ weights["a"] + weights["b"]) @ weights["c"], {}, (5,))
-    engine, x = DrawsEngine(compact_of(_single(program), Points()), "csr"), rows(np.random.default_rng(0), 3, 5)
+    engine, x = DrawsEngine(compact_of(program.single(), Points()), "csr"), rows(np.random.default_rng(0), 3, 5)
     assert engine.predict_draws(KEY, x, 7).shape == (1, 3, 3)
     np.testing.assert_allclose(engine.predict(x, KEY, 7), outputs_of(engine.compact, {}, x), rtol=1e-5, atol=1e-6)
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import bayesprune as bp
 from bayesprune.deploy import reader
 from bayesprune.deploy.chosen import Engines
-from bayesprune.deploy.compact import _single
 from bayesprune.deploy.engine import Engine
 from bayesprune.deploy.kernels import available, pool
 from bayesprune.deploy.measure import Choice, measure
@@ -43,7 +42,7 @@ def small(name: str):
     weights = weights_of(name, 0, 0.7, 0.3)
     _, made = plan_of(name, weights, "posterior")
     mine = {site: np.where(made.alive[site], weights[site][np.ix_(*made.places[site])], 0) for site in made.program.weights}
-    program = _single(made.program)
+    program = made.program.single()
     values = {**program.constants, **{program.weights[site]: value.astype(np.float32) for site, value in mine.items()}}
     x = np.asarray(case(name).drawn(0)[1])
     if program.one_by_one:
@@ -87,7 +86,7 @@ def test_every_network_gives_its_outputs(name, kernel) -> None:
 def test_random_networks_give_their_outputs(kernel, drawn, seed, density) -> None:
     net, shape = drawn
     rng, function = np.random.default_rng(seed), chained(net.steps)
-    program = _single(program_of(function, net.shapes, shape))
+    program = program_of(function, net.shapes, shape).single()
     weights, x = numbers(program, rng, density), rows(rng, 8, *shape)
     engine, expected = Engine(program, identity(program), weights, kernel), np.asarray(function(weights, x))
     for count in (1, 3, 8):
@@ -237,7 +236,7 @@ def test_parts_cover_everything_once(size, grain, most) -> None:
 def compact():
     weights = weights_with()
     program = program_of(lambda _, x: jax.nn.silu(x @ weights["a"] + weights["b"]) @ weights["c"], {}, (5,))
-    return compact_of(_single(program), Points())
+    return compact_of(program.single(), Points())
 
 
 @pytest.mark.parametrize("kernels", [("dense", "csr"), pytest.param(None, marks=SLOW)])

@@ -1,7 +1,5 @@
 """The smaller program of every kind of network: the same outputs, by JAX and by NumPy, and the same function over a field."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,8 +17,7 @@ UNFOLLOWED = ("recurrent", "stacked")
 
 def smaller_outputs(small, weights, x, numpy=False):
     mine = {site: np.where(small.alive[site], weights[site][np.ix_(*small.places[site])], 0) for site in small.program.weights}
-    single = lambda a: a.astype(np.float32) if a.dtype == np.float64 else a  # noqa: E731
-    inner = replace(small.program, constants={n: single(c) for n, c in small.program.constants.items()})
+    inner = small.program.single()
     mine = {site: value.astype(np.float32) for site, value in mine.items()}
     if not numpy:
         return np.asarray(run(inner, mine, x))

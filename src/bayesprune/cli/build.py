@@ -17,6 +17,7 @@ from bayesprune.core.schedules import LinearWarmup
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
+from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
@@ -154,6 +155,7 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
         "optimizer": optimizers.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
         "kl_weight": kl_weight,
         "eval_data": data.watched,
+        "evaluator": evaluate_by_kernels,
         "early_stop": best if settings.choose == "best" else NeverStop(),
         **{name: getattr(settings, name) for name in (*PERIODS, "estimator", "storage", "remat")},
     }

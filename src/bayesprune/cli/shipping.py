@@ -39,7 +39,7 @@ def report(
     before = _seconds(lambda: [np.asarray(whole(weights, state, block)) for block in blocks])
     return {
         "keeps": small.law.kind,
-        "certificate_holds": small.certify().holds if small.certificate is None else small.certificate.holds,
+        "certificate_holds": small.certificate is not None and small.certificate.holds,
         "numbers": small.cost.numbers,
         "dense_numbers": small.cost.dense_numbers,
         "alive": small.cost.alive,

@@ -49,7 +49,8 @@ def blocks(patterns: Sequence[Pattern], size: int) -> Blocks:
     before = outputs = 0
     for pattern in patterns:
         ends, read, places = _shared(pattern, size)
-        tall.append(size if len(read) * WORTH <= len(pattern.columns) and len(np.unique(places)) == len(places) else 1)
+        once = np.bincount(places, minlength=1).max() <= 1
+        tall.append(size if once and len(read) * WORTH <= len(pattern.columns) else 1)
         if tall[-1] == 1:
             ends, read, places = pattern.ptr[1:], pattern.columns, np.arange(len(pattern.columns))
         entry = np.zeros(len(read) * tall[-1], np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from bayesprune.core.numbers import real_numbers
 from bayesprune.deploy.run import run
 from bayesprune.deploy.weights import Weighted
-from bayesprune.infer.predict import blocks_of, rows_of
+from bayesprune.infer.predict import blocks_of, check_rows, rows_of
 
 
 class ByJax:
@@ -36,11 +36,8 @@ class ByJax:
 
     # ---- inside
     def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
-        shape, x = tuple(self.network.input_shape), np.asarray(real_numbers(x, "x"), np.float32)
-        if tuple(x.shape[1:]) != shape:
-            raise ValueError(f"x must have shape (rows, {', '.join(map(str, shape))}), got {x.shape}: reshape it.")
-        if len(x) == 0:
-            raise ValueError("x is empty: there are no rows to predict.")
+        x = np.asarray(real_numbers(x, "x"), np.float32)
+        check_rows(x, self.network.input_shape)
         return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
 
     def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:

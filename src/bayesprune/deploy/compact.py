@@ -88,9 +88,9 @@ def compact(
     small = build(plan, plan.known.values)
     kept = {site: small.alive[site] for site in small.program.weights}
     return Compact(
-        program=_single(small.program),
+        program=small.program.single(),
         law=laws.smaller(law, small.places, kept),
-        head=_single(head(bnn)),
+        head=head(bnn).single(),
         input_shape=bnn.input_shape,
         output_shape=bnn.output_shape,
         cost=cost(plan, small),
@@ -241,6 +241,11 @@ class Compact:
         why = "not followed: it stays as it is, and all that it reads and makes stays whole"
         return dict.fromkeys([*self.program.opaque, *self.head.opaque], why)
 
+    @property
+    def by_kernels(self) -> bool:
+        """Whether networks drawn from the posterior run by kernels here, unless another engine is asked for."""
+        return self._engines.of_draws("auto") is not None
+
     def __repr__(self) -> str:
         c = self.cost
         return (
@@ -267,9 +272,3 @@ def _noise_scale(bnn: BNN, params: dict[str, Any], law: Law) -> Any:
     number = law.num_draws if isinstance(law, Draws) else math.prod(count(params))
     scale = bnn.likelihood.read_noise_scale(spread_out(params, number))
     return scale if isinstance(law, Draws) else float(np.median(scale))
-
-
-def _single(program: Program) -> Program:
-    """With constants in float32."""
-    constants = {n: c.astype(np.float32) if c.dtype == np.float64 else c for n, c in program.constants.items()}
-    return replace(program, constants=constants)

@@ -136,7 +136,7 @@ class DrawsEngine:
     def _parts(self, x: Any, size: int, steps: Sequence[Step]) -> list[np.ndarray]:
         """Rows, checked, in parts of which all arrays of all networks have room."""
         x = checked_rows(x, self.compact.input_shape)
-        between = {i for s in steps for i in (*s.inputs, s.output)} - set(self.random) - set(self._known)
+        between = {i for s in steps for i in (*s.inputs, s.output) if i in self.drawn} - set(self.random)
         largest = max(int(np.prod(self.program.shapes[i], dtype=int)) for i in between | {self.program.output})
         rows = max(1, LARGEST // (largest * size))
         rows -= rows % LANES if rows > LANES else 0

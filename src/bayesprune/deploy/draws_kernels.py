@@ -45,7 +45,7 @@ def compiled(segments: Sequence[Segment], table: Table) -> DrawsKernel:
 
         many = x.shape[1] >= MANY_ROWS
         most = workers(networks.size * x.shape[1] * len(entries))
-        in_parts(one_by_one if many else side_by_side, networks.size, LANES, most)
+        in_parts(one_by_one if many else side_by_side, networks.size, 1 if many else LANES, most)
         return out.reshape(networks.size, *a.shape[1 : 1 + layers.lead], *layers.shape)
 
     return kernel

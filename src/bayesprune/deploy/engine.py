@@ -14,6 +14,7 @@ from bayesprune.deploy.normal import normal
 from bayesprune.deploy.ops import Program
 from bayesprune.deploy.segments import Finder, check_data, folded, joined
 from bayesprune.deploy.steps import Step, alive, linked, never
+from bayesprune.infer.predict import check_rows
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
 Kernels = str | Mapping[int, str]
@@ -125,10 +126,7 @@ def checked_rows(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Rows in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
     if not (type(x) is np.ndarray and x.dtype == np.float32 and np.isfinite(x).all()):  # for one row, the rest takes longer
         x = np.asarray(real_numbers(x, "x"), np.float32)
-    if x.shape[1:] != tuple(shape):
-        raise ValueError(f"x must have shape (rows, {', '.join(map(str, shape))}), got {x.shape}: reshape it.")
-    if len(x) == 0:
-        raise ValueError("x is empty: there are no rows to predict.")
+    check_rows(x, shape)
     return x
 
 

@@ -1,5 +1,6 @@
 """The operations of a `BNN`: of its network, and from that one's outputs to the mean of y."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,15 @@ from bayesprune.structure.jaxprs import CALLS, called
 
 def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     """The operations of the network itself. Raises ``ValueError`` where it does not treat every row alike."""
+    return _network(bnn, state) if state else _without_state(bnn)
+
+
+@functools.lru_cache(maxsize=32)
+def _without_state(bnn: BNN) -> Program:
+    return _network(bnn, {})
+
+
+def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]

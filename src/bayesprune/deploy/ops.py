@@ -1,7 +1,7 @@
 """A network as data: operations on numbered arrays, and what each kind of operation is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -55,6 +55,11 @@ class Program:
     def opaque(self) -> list[str]:
         """The names of operations that are kept as they are, each once."""
         return list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))
+
+    def single(self) -> "Program":
+        """With constants in float32."""
+        constants = {n: c.astype(np.float32) if c.dtype == np.float64 else c for n, c in self.constants.items()}
+        return replace(self, constants=constants)
 
 
 def alive(ops: Sequence[Op], output: int) -> tuple[tuple[Op, ...], set[int]]:

@@ -90,6 +90,12 @@ def as_schedule(kl_weight: Any) -> Callable[[jax.Array], Any]:
     return Constant(float(kl_weight))
 
 
+def check_function(given: Any, name: str, example: str) -> None:
+    """Refuse what cannot be called, and classes."""
+    if not callable(given) or isinstance(given, type):
+        raise TypeError(f"{name} must be a function, got {given!r}: give {example}, or one that is called as it is.")
+
+
 def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], None], ...]:
     """Functions of a `Moment`; one alone needs no list."""
     several = (callbacks,) if callable(callbacks) else tuple(callbacks)

@@ -45,6 +45,7 @@ def fit_svi(
     eval_data: Any = None,
     eval_every: int | None = None,
     eval_samples: int = 20,
+    evaluator: Callable[..., dict[str, float]] | Any = evaluate,
     early_stop: EarlyStop | NeverStop | Any = NeverStop(),
     callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
     checkpoint: str | os.PathLike[str] | None = None,
@@ -79,6 +80,7 @@ def fit_svi(
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
+        evaluator: a function called as `bayesprune.evaluate`, in its place; `deploy.evaluate_by_kernels` is quicker on CPUs.
         early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
         callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
@@ -118,6 +120,7 @@ def fit_svi(
     check_integer(num_steps, "num_steps")
     door.check_parts(program, sparsifier, early_stop)
     door.check_optimizer(optimizer)
+    door.check_function(evaluator, "evaluator", "bp.evaluate")
     kl_weight, callbacks = door.as_schedule(kl_weight), door.as_callbacks(callbacks)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage)
     data = door.check_program_data(program, data, "data")
@@ -138,5 +141,5 @@ def fit_svi(
         program, Example.of(data), batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    watch = Watch(evaluate, eval_data, eval_samples, early_stop, callbacks)
+    watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
     return run(recipe, rng_key, data, given, periods, watch, checkpoint, progress)
