@@ -17,7 +17,7 @@ import bayesprune as bp
 from bayesprune.deploy import reader
 from bayesprune.deploy.chosen import Engines
 from bayesprune.deploy.engine import Engine
-from bayesprune.deploy.kernels import available, pool
+from bayesprune.deploy.kernels import available
 from bayesprune.deploy.measure import Choice, measure
 from bayesprune.deploy.threads import in_parts
 from bayesprune.deploy.weights import Points
@@ -212,17 +212,7 @@ def test_importing_does_not_import_numba() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# ---- one operation by NumPy
-@pytest.mark.parametrize("sides", [[[0, 0]] * 4, [[0, 0], [1, 0], [0, 2], [0, 0]]])
-@pytest.mark.parametrize("name", ["window_sum", "window_max", "window_min"])
-def test_pooling_by_slices_is_pooling_by_windows(name, sides) -> None:
-    x = rows(np.random.default_rng(0), 3, 5, 6, 2)
-    attributes = {"window": [1, 3, 2, 1], "strides": [1, 2, 3, 1], "sides": sides}
-    fold = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}[name]
-    expected = reader.step(name, attributes, 3, x)
-    np.testing.assert_allclose(pool(x, fold, reader.EMPTY[name], **attributes), expected, rtol=1e-6, atol=1e-6)
-
-
+# ---- parts
 @pytest.mark.parametrize(("size", "grain", "most"), [(1, 32, 4), (100, 32, 2), (100, 32, 9), (64, 32, 2), (97, 1, 3)])
 def test_parts_cover_everything_once(size, grain, most) -> None:
     parts: list[tuple[int, int]] = []

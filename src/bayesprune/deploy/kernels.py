@@ -20,10 +20,6 @@ KERNELS = ("dense", "csr", "numba")
 FEW = 6  # rows at most that are quicker one by one, where a matrix has runs
 Kernel = Callable[[np.ndarray, int], np.ndarray]  # (operand, number of rows) -> result
 
-# Of windows of a few numbers each, whole slices are added up many times faster than window by window.
-FOLDS: Mapping[str, Any] = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
-_LARGEST_WINDOW = 25
-
 
 def has_numba() -> bool:
     """Whether numba can be imported."""
@@ -54,38 +50,9 @@ def check_kernel(name: str) -> None:
 # ---- one operation by NumPy
 def step(op: Op) -> Callable[..., np.ndarray]:
     """An operation as a function of (rows, *arrays): `reader.step`, or a faster form of it."""
-    if op.name in FOLDS and math.prod(op.attributes["window"]) <= _LARGEST_WINDOW:
-        return lambda rows, a: pool(a, FOLDS[op.name], reader.EMPTY[op.name], **op.attributes)
-    if op.name == "logistic":
-        return lambda rows, a: logistic(a)
     if op.name == "conv" and _channels_last(op.attributes):
         return lambda rows, a, w: convolve(a, w, **op.attributes)
     return lambda rows, *arrays: reader.step(op.name, op.attributes, rows, *arrays)
-
-
-def logistic(a: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-a), by vectors: many times as fast as the reader's, which keeps the digits of results below 1e-38."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-a)))
-
-
-def pool(a: np.ndarray, fold: Any, empty: float, window: Any, strides: Any, sides: Any) -> np.ndarray:
-    """A sum, maximum or minimum over windows: of as many slices as a window has numbers.
-
-    >>> pool(np.arange(6.0).reshape(1, 6), np.add, 0.0, [1, 2], [1, 2], [[0, 0], [0, 0]]).tolist()
-    [[1.0, 5.0, 9.0]]
-    """
-    a = np.pad(a, sides, constant_values=empty) if np.any(sides) else a
-    counts = [(size - n) // by + 1 for size, n, by in zip(a.shape, window, strides, strict=True)]
-    ends = [(count - 1) * by + 1 for count, by in zip(counts, strides, strict=True)]
-    slices = (
-        a[tuple(slice(at, at + end, by) for at, end, by in zip(corner, ends, strides, strict=True))]
-        for corner in np.ndindex(*window)
-    )
-    total = next(slices).copy()
-    for part in slices:
-        fold(total, part, out=total)
-    return total
 
 
 def _channels_last(attributes: Mapping[str, Any]) -> bool:
@@ -117,9 +84,9 @@ def activate(values: np.ndarray, act: str, axis: int) -> np.ndarray:
         case "tanh":
             np.tanh(values, out=values)
         case "logistic":
-            values[...] = logistic(values)
+            values[...] = reader.UNARY["logistic"](values)
         case "silu":
-            values *= logistic(values)
+            values *= reader.UNARY["logistic"](values)
         case "softmax":
             np.exp(values - values.max(axis, keepdims=True), out=values)
             values /= values.sum(axis, keepdims=True)
