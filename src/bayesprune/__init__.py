@@ -12,6 +12,7 @@ from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
 from bayesprune.deploy import Compact, compact, export_onnx, load
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
@@ -92,6 +93,7 @@ __all__ = [
     "recalibrate",
     "reduce_scales",
     "report",
+    "sample_targets",
     "schedules",
     "scores",
     "select",

@@ -79,7 +79,7 @@ def test_real_targets_of_a_likelihood_of_ones_own_are_scored_by_its_density(rng_
     params = start(bnn)
     figures = bp.evaluate(rng_key, bnn, params, bp.Dataset(X, y), num_samples=3)
     draws = bp.predict_draws(rng_key, bnn, params, X, num_samples=3)[..., 0].astype(np.float64)
-    assert set(figures) == {"rmse", "nll"}
+    assert set(figures) == {"rmse", "nll", "crps", "coverage", "interval_width"}
     assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((draws.mean(0) - y) ** 2)), rel=1e-5)
     density = np.exp(-np.abs(y - draws) / 0.5)  # over 2 * 0.5
     assert figures["nll"] == pytest.approx(-np.mean(np.log(density.mean(0))), rel=1e-4)

@@ -25,11 +25,11 @@ from bayesprune.deploy.shrink import Small, build
 from bayesprune.deploy.weights import Draws, Law, Points, checked
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
-from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
+from bayesprune.model.likelihoods import Normal
 from bayesprune.posteriors.samples import count, draws_of, spread_out
 
 KEEPS = ("posterior", "mean")
-TASKS: dict[type, str] = {Categorical: "classes", Bernoulli: "binary", Normal: "numbers"}
+TASKS = ("classes", "binary", "numbers")  # of a likelihood, whose figures come from E[y | x, w] and one noise; or "other"
 
 
 def compact(
@@ -94,7 +94,7 @@ def compact(
         input_shape=bnn.input_shape,
         output_shape=bnn.output_shape,
         cost=cost(plan, small),
-        task="other" if hasattr(bnn.likelihood, "metrics") else TASKS.get(type(bnn.likelihood), "other"),
+        task=_task(bnn),
         noise_scale=_noise_scale(bnn, params, law),
         origin=Origin(plan, small),
     )
@@ -263,9 +263,14 @@ class Compact:
         return ByJax(self)
 
 
+def _task(bnn: BNN) -> str:
+    task = getattr(bnn.likelihood, "task", "other")
+    return task if task in TASKS and not hasattr(bnn.likelihood, "metrics") else "other"
+
+
 def _noise_scale(bnn: BNN, params: dict[str, Any], law: Law) -> Any:
     """Of a Gaussian likelihood: one number, or that of each stored network, in the order of the law's."""
-    if not isinstance(bnn.likelihood, Normal):
+    if not isinstance(bnn.likelihood, Normal) or _task(bnn) != "numbers":
         return None
     if not draws_of(params):
         return bnn.likelihood.read_noise_scale(params)

@@ -14,6 +14,7 @@ from bayesprune.deploy.ops import Program
 from bayesprune.deploy.run import run
 from bayesprune.deploy.trace import trace
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.alone import sites_of_mean
 from bayesprune.structure.jaxprs import CALLS, called
 
 
@@ -94,7 +95,12 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def head(bnn: BNN) -> Program:
-    """From the network's outputs to the mean of y."""
+    """From the network's outputs to the mean of y. Raises ``ValueError`` where that asks for more than the outputs."""
+    if asked := sites_of_mean(bnn.likelihood, bnn.output_shape):
+        raise ValueError(
+            f"the mean of {type(bnn.likelihood).__name__} asks for {', '.join(asked)}, drawn with the network, which a compact "
+            "one does not hold: predict with the BNN and its parameters."
+        )
 
     def jaxpr(rows: int) -> Any:
         return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))

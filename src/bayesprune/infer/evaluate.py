@@ -5,10 +5,10 @@ from typing import Any, TypedDict
 import numpy as np
 
 from bayesprune.core.types import Standalone
-from bayesprune.infer.log_score import log_density
+from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, nll_of_bits
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Bernoulli, Categorical, Normal
+from bayesprune.model.likelihoods import Ordinal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
 
@@ -31,16 +31,18 @@ def evaluate(
 ) -> dict[str, float]:
     """Figures of ``num_samples`` posterior draws on a data set, by name; see `bayesprune.metrics` for the definitions.
 
-    Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal. Regression: rmse in the units of y, and with
-    a Gaussian likelihood nll, coverage and width of 95 % predictive intervals, noise included. Binary targets: accuracy, brier.
-    Of outputs for every token, (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
+    Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal; of ordered classes (`likelihoods.Ordinal`)
+    rps besides. Binary targets: accuracy and brier of each label, nll of a row's labels together. All others: rmse in the units
+    of y, nll, and of the predictive distribution, noise included, crps, coverage and width of 95 % intervals: exact for
+    Gaussian noise, else from a thousand targets drawn for each row. Of outputs for every token, (rows, tokens, outputs), each
+    token counts as a row: accuracy and nll are per token.
 
-    ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then.
+    ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then. It holds no distribution of y: it has
+    figures of classes, of binary targets, and of Gaussian noise of one scale.
 
     A likelihood of your own may have a method ``metrics(draws, y, params) -> dict[str, float]``, whose figures these then are;
     ``draws``: E[y | x, w], (num_samples, rows, ..., outputs), as `predict_draws` gives them. Without one: the figures of
-    classification where its means are probabilities of the classes that y numbers; else the rmse of its mean, where that has
-    the shape of y, and the nll of y, where it samples "obs" row by row.
+    classification where its means are probabilities of the classes that y numbers; else those of what it samples as "obs".
 
     Raises:
         TypeError: ``bnn`` is no `BNN`; nothing of the above can be said of its likelihood.
@@ -64,22 +66,21 @@ def scored(
     check_bnn(bnn)
     assert params is not None
     y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
-    bnn.likelihood.check(y, bnn.output_shape)
-    if hasattr(bnn.likelihood, "metrics"):
-        figures = bnn.likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
+    likelihood: Any = bnn.likelihood
+    likelihood.check(y, bnn.output_shape)
+    if hasattr(likelihood, "metrics"):
+        figures = likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
         return {name: float(value) for name, value in figures.items()}, None
-    if isinstance(bnn.likelihood, Normal):
+    task = getattr(likelihood, "task", "other")
+    if task == "numbers":
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
-        outputs = draws.shape[-1]
-        by_token = draws.reshape(len(draws), -1, outputs)
         of = spread_out(params, num_samples) if draws_of(params) else params
-        return metrics.regression_summary(by_token, y.reshape(-1, outputs), bnn.likelihood.read_noise_scale(of)), None
+        return figures_of_numbers(draws, y, likelihood.read_noise_scale(of)), None
     mean = predict(rng_key, bnn, params, data.x, **settings)
-    if isinstance(bnn.likelihood, Categorical) or _are_probabilities(mean, y):
-        return metrics.classification_summary(mean, y), mean
-    if isinstance(bnn.likelihood, Bernoulli):
-        return _figures_of_yes_and_no(mean, y), None
-    return _figures_of_the_unknown(bnn, mean, y, log_density(rng_key, bnn, params, data, mask, num_samples)), None
+    if task == "classes" or _are_probabilities(mean, y):
+        ordered = {"rps": metrics.ranked_probability_score(mean, y)} if isinstance(likelihood, Ordinal) else {}
+        return metrics.classification_summary(mean, y) | ordered, mean
+    return figures_observed(rng_key, bnn, params, data, mean, **settings), None
 
 
 def _of_standalone(
@@ -87,21 +88,17 @@ def _of_standalone(
 ) -> tuple[dict[str, float], np.ndarray | None]:
     y = np.asarray(data.y)
     if network.task == "numbers":
-        draws = network.predict_draws(rng_key, data.x, num_samples)
-        by_token = draws.reshape(len(draws), -1, draws.shape[-1])
-        noise = network.noise(num_samples)
-        return metrics.regression_summary(by_token, y.reshape(-1, draws.shape[-1]), noise), None
+        return figures_of_numbers(network.predict_draws(rng_key, data.x, num_samples), y, network.noise(num_samples)), None
     mean = predict(rng_key, network, None, data.x, num_samples=num_samples)
     if network.task == "classes":
         return metrics.classification_summary(mean, y), mean
     if network.task == "binary":
-        return _figures_of_yes_and_no(mean, y), None
-    raise TypeError("the likelihood of this network is one of your own, which a compact one does not hold: compare its draws.")
-
-
-def _figures_of_yes_and_no(mean: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    y = y.reshape(mean.shape)
-    return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
+        draws = network.predict_draws(rng_key, data.x, num_samples)
+        return figures_of_bits(mean, y, None) | {"nll": nll_of_bits(draws, y)}, None
+    raise TypeError(
+        "a compact network holds the mean of y, not its distribution, which the figures of this likelihood are of: evaluate "
+        "the BNN with its parameters, or compare predictions, as in bp.metrics.rmse(small.predict(x), y)."
+    )
 
 
 def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:
@@ -109,17 +106,3 @@ def _are_probabilities(mean: np.ndarray, y: np.ndarray) -> bool:
     if y.dtype.kind not in "iu" or y.shape != mean.shape[:-1] or mean.shape[-1] < 2:
         return False
     return bool((mean >= 0).all() and np.allclose(mean.sum(-1), 1.0, atol=1e-3) and y.min() >= 0 and y.max() < mean.shape[-1])
-
-
-def _figures_of_the_unknown(bnn: BNN, mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:
-    figures = {}
-    if mean.size == y.size:
-        figures["rmse"] = metrics.rmse(mean, y.reshape(mean.shape))
-    if nats is not None:
-        figures["nll"] = -float(np.mean(nats, dtype=np.float64))
-    if not figures:
-        raise TypeError(
-            f"{type(bnn.likelihood).__name__} has no figures: its mean is no prediction of y, and it samples no 'obs' "
-            "row by row; give it a method metrics(draws, y, params) that returns them by name."
-        )
-    return figures

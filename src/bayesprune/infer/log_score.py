@@ -1,4 +1,4 @@
-"""How probable held-out targets are, row by row, under any likelihood that samples "obs"."""
+"""How probable held-out targets are, row by row or token by token, under any likelihood that samples "obs"."""
 
 import functools
 from collections.abc import Callable
@@ -7,9 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from numpyro.handlers import trace
 
 from bayesprune.core.numbers import real_numbers
+from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
 
@@ -19,27 +21,33 @@ def log_density(
 ) -> np.ndarray | None:
     """log p(y_i | x_i, data), the log of the mean density over ``num_samples`` networks drawn, nats, (rows,).
 
-    None where the likelihood has no density of each row: it samples no "obs", or one for all rows together.
+    Of outputs for every token, and targets for each: (rows, tokens). None where the likelihood has no density of each row: it
+    samples no "obs", or one for all rows together.
     """
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
     pairs = list(zip(blocks_of(x), blocks_of(y), strict=True))
-    if _shape(bnn, rng_key, params, mask, *pairs[0]) != pairs[0][0].shape[:2]:
+    if _shape(bnn, rng_key, params, mask, *pairs[0])[:2] != pairs[0][0].shape[:2]:
         return None
     return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], len(x))
 
 
 def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows)."""
+    """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows), or (chunks, rows, tokens)."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
 
     def chunk(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
         site = trace(observe).get_trace(network(pair[0]), pair[1]).get("obs")
         if site is None or site["type"] != "sample":
             return jnp.zeros(())
-        nats = site["fn"].log_prob(site["value"])
-        return nats.reshape((*nats.shape[:1], -1)).sum(-1) if nats.ndim else nats  # several outputs of a row
+        fn = site["fn"]
+        kept = (len(pair[0]), *bnn.output_shape[:-1])
+        if isinstance(fn, dist.Independent) and elements(fn).batch_shape[: len(kept)] == kept:
+            nats = elements(fn).log_prob(site["value"])
+        else:
+            nats, kept = fn.log_prob(site["value"]), kept[:1]
+        return nats.reshape((*kept, -1)).sum(-1) if nats.ndim else nats  # several outputs of a row, or of a token
 
     return jax.lax.map(chunk, (x, y))
 

@@ -43,8 +43,8 @@ def predict(
             than there are.
 
     Returns:
-        Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, outputs), in the units of y. Of a network with
-        outputs for every token: (rows, tokens, classes), (rows, tokens) or (rows, tokens, outputs).
+        Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, targets), in the units of y. Of a network with
+        outputs for every token: (rows, tokens, classes), (rows, tokens) or (rows, tokens, targets).
 
     Raises:
         ValueError: ``x`` has rows of another shape than the network's inputs, or holds NaN or infinities; ``params`` or
@@ -192,8 +192,9 @@ def draw(
 
 def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: jax.Array) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
-    (network,) = draw(bnn, rng_key, index, params, mask, bnn.network)
-    return jax.lax.map(lambda x: bnn.likelihood.mean(network(x)), block)
+    # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.
+    network, mean = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.mean)
+    return jax.lax.map(lambda x: mean(network(x)), block)
 
 
 @functools.lru_cache(maxsize=32)

@@ -6,6 +6,7 @@ Predictions and targets may be NumPy or JAX arrays; the arithmetic is done in fl
 from bayesprune.report.calibration import calibration_marginal, ece, ece_quantile, top_label_bins
 from bayesprune.report.classification import accuracy, brier, nll
 from bayesprune.report.connected import weights_in_use
+from bayesprune.report.crps import crps, gaussian_crps, ranked_probability_score
 from bayesprune.report.flops import flops, training_flops
 from bayesprune.report.inputs import ArrayLike
 from bayesprune.report.ood import ood_auroc, predictive_entropy
@@ -26,12 +27,14 @@ __all__ = [
     "calibration_marginal",
     "classification_summary",
     "coverage",
+    "crps",
     "ece",
     "ece_quantile",
     "fdr",
     "flops",
     "fnr",
     "fpr",
+    "gaussian_crps",
     "gaussian_nll",
     "interval_width",
     "nll",
@@ -39,6 +42,7 @@ __all__ = [
     "power",
     "predictive_entropy",
     "predictive_interval",
+    "ranked_probability_score",
     "regression_summary",
     "rmse",
     "selection_summary",

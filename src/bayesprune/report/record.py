@@ -66,6 +66,8 @@ def flops(bnn: Any, mask: Mapping[str, Any]) -> dict[str, Any] | None:
 def definitions(scores: Mapping[str, Any]) -> dict[str, str]:
     """What each metric is, in the first line of its own documentation; of real targets, in the units that were trained on."""
     functions = {name: getattr(metrics, name, None) for name in scores}
+    if "rps" in scores:
+        functions["rps"] = metrics.ranked_probability_score
     if "rmse" in scores:
         functions["nll"] = metrics.gaussian_nll
     return {name: (thing.__doc__ or "").strip().split("\n")[0] for name, thing in functions.items() if thing}

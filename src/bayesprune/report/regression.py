@@ -6,51 +6,13 @@ standard deviation in the target's units: a number, or an array that broadcasts 
 """
 
 import numpy as np
-from jaxtyping import Float64
 from scipy.special import logsumexp, ndtr, ndtri
 
-from bayesprune.report.inputs import ArrayLike, finite
+from bayesprune.report.crps import gaussian_crps
+from bayesprune.report.inputs import ArrayLike
+from bayesprune.report.mixture import Draws, Matrix, columns, matching, mixture
 
-Matrix = Float64[np.ndarray, "rows outputs"]
-Draws = Float64[np.ndarray, "num_samples rows outputs"]
 BISECTIONS = 50  # halves the bracket to 1e-15 of its width, which is at most the spread of the draws
-
-
-def _columns(values: ArrayLike, name: str) -> Matrix:
-    """(rows,) or (rows, outputs) to (rows, outputs)."""
-    array = finite(values, name)
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise ValueError(f"{name} must have shape (rows,) or (rows, outputs) and hold something, got {array.shape}.")
-    return array.reshape(len(array), -1)
-
-
-def _mixture(draws: ArrayLike, noise_scale: float | ArrayLike) -> tuple[Draws, Draws]:
-    """Centres and standard deviations of the mixture, both (num_samples, rows, outputs)."""
-    centre = finite(draws, "draws")
-    if centre.ndim not in (2, 3) or centre.size == 0:
-        raise ValueError(
-            f"draws must have shape (num_samples, rows) or (num_samples, rows, outputs), got {centre.shape}: "
-            "bayesprune.predict_draws gives it; a single prediction needs a leading axis of one."
-        )
-    noise = finite(np.asarray(noise_scale), "noise_scale")
-    if (noise < 0).any():
-        raise ValueError(f"noise_scale must not be negative, got {noise.min()}: it is a standard deviation.")
-    try:
-        noise = np.broadcast_to(noise, centre.shape)
-    except ValueError:
-        raise ValueError(
-            f"noise_scale of shape {noise.shape} does not broadcast against draws of shape {centre.shape}: "
-            "give a number, or add axes, as in noise_scale[:, None, None] for one value per draw."
-        ) from None
-    shape = (*centre.shape[:2], -1)
-    return centre.reshape(shape), noise.reshape(shape)
-
-
-def _matching(draws: Draws, y: ArrayLike) -> Matrix:
-    target = _columns(y, "y")
-    if target.shape != draws.shape[1:]:
-        raise ValueError(f"y must match the rows and outputs of draws, {draws.shape[1:]}, got {np.shape(y)}.")
-    return target
 
 
 def rmse(mean: ArrayLike, y: ArrayLike) -> float:
@@ -62,7 +24,7 @@ def rmse(mean: ArrayLike, y: ArrayLike) -> float:
     >>> rmse(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 2**0.5
     True
     """
-    prediction, target = _columns(mean, "mean"), _columns(y, "y")
+    prediction, target = columns(mean, "mean"), columns(y, "y")
     if prediction.shape != target.shape:
         raise ValueError(f"mean and y must have the same shape, got {np.shape(mean)} and {np.shape(y)}: average draws first.")
     return float(np.sqrt(np.mean((prediction - target) ** 2)))
@@ -78,10 +40,10 @@ def gaussian_nll(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike)
     >>> round(gaussian_nll(np.zeros((3, 2)), np.zeros(2), noise_scale=1.0), 4)
     0.9189
     """
-    centre, noise = _mixture(draws, noise_scale)
+    centre, noise = mixture(draws, noise_scale)
     if (noise == 0).any():
         raise ValueError("noise_scale must be positive for a likelihood, got 0: pass the noise's standard deviation.")
-    z = (_matching(centre, y) - centre) / noise
+    z = (matching(centre, y) - centre) / noise
     log_density = -0.5 * z**2 - np.log(noise) - 0.5 * np.log(2 * np.pi)
     return float(np.mean(np.log(len(centre)) - logsumexp(log_density.sum(axis=2), axis=0)))
 
@@ -111,7 +73,7 @@ def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level:
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie in (0, 1), got {level}: 0.95 asks for a 95 % interval.")
-    centre, noise = _mixture(draws, noise_scale)
+    centre, noise = mixture(draws, noise_scale)
     if (noise == 0).any() and noise.any():
         raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")
     return _quantile(centre, noise, (1.0 - level) / 2.0), _quantile(centre, noise, (1.0 + level) / 2.0)
@@ -125,7 +87,7 @@ def coverage(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike, lev
     >>> coverage(np.zeros((4, 2)), np.array([0.0, 3.0]), noise_scale=1.0)
     0.5
     """
-    return _covered(predictive_interval(draws, noise_scale, level), _matching(_mixture(draws, noise_scale)[0], y))
+    return _covered(predictive_interval(draws, noise_scale, level), matching(mixture(draws, noise_scale)[0], y))
 
 
 def interval_width(draws: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> float:
@@ -143,19 +105,20 @@ def _covered(interval: tuple[Matrix, Matrix], target: Matrix) -> float:
 
 
 def regression_summary(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike) -> dict[str, float]:
-    """``rmse`` of the mean draw, ``nll`` in nats per row, ``coverage`` and ``interval_width`` at 95 %, as plain floats.
+    """``rmse`` of the mean draw, ``nll`` in nats per row, ``coverage`` and ``interval_width`` at 95 %, ``crps``.
 
     ``draws``: (num_samples, rows[, outputs]); ``y``: (rows[, outputs]); ``noise_scale`` positive. All in the units of ``y``.
 
     >>> sorted(regression_summary(np.zeros((3, 2)), np.zeros(2), noise_scale=1.0))
-    ['coverage', 'interval_width', 'nll', 'rmse']
+    ['coverage', 'crps', 'interval_width', 'nll', 'rmse']
     """
-    centre, noise = _mixture(draws, noise_scale)
-    target = _matching(centre, y)
+    centre, noise = mixture(draws, noise_scale)
+    target = matching(centre, y)
     low, high = predictive_interval(centre, noise)
     return {
         "rmse": rmse(centre.mean(axis=0), target),
         "nll": gaussian_nll(centre, target, noise),
         "coverage": _covered((low, high), target),
         "interval_width": float(np.mean(high - low)),
+        "crps": gaussian_crps(centre, target, noise),
     }

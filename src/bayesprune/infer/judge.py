@@ -1,0 +1,91 @@
+"""Figures of likelihoods of every other kind than classes and Gaussian noise of one scale: by what they observe."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayesprune.infer.log_score import log_density
+from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.model.bnn import BNN
+from bayesprune.report import metrics
+from bayesprune.report.crps import sampled_figures
+
+SAMPLES = 1000  # targets drawn of each row, over all networks; of a quantile at 2.5 % they leave an error of .005 in its level
+VALUES = 2**22  # of them at once
+
+
+def figures_of_numbers(draws: np.ndarray, y: np.ndarray, noise_scale: Any) -> dict[str, float]:
+    """The figures of draws (num_samples, rows, ..., outputs) with Gaussian noise; each token counts as a row."""
+    outputs = draws.shape[-1]
+    return metrics.regression_summary(draws.reshape(len(draws), -1, outputs), y.reshape(-1, outputs), noise_scale)
+
+
+def figures_of_bits(mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:
+    """Of the probability of a one: accuracy and Brier score of each label, and the mean of ``-nats``."""
+    y = y.reshape(mean.shape)
+    figures = {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
+    return figures if nats is None else figures | {"nll": _nll(nats)}
+
+
+def figures_observed(
+    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mean: np.ndarray, mask: Any, num_samples: int
+) -> dict[str, float]:
+    """Figures by what the likelihood samples as "obs"; and the error of its mean, where that has the targets' shape."""
+    y, kind = np.asarray(data.y), kind_of(bnn, params)
+    if kind == "gaussian":
+        drawn = draws_of_targets(rng_key, bnn, params, data.x, mask, num_samples, gaussian=True)
+        shape = (len(y), *_tokens(bnn, drawn["loc"].shape[2:]), -1)
+        loc, scale = (drawn[name].reshape(num, *shape) for name, num in ((n, len(drawn[n])) for n in ("loc", "scale")))
+        return figures_of_numbers(loc, y, scale.reshape(len(scale), -1, scale.shape[-1]))
+    nats = log_density(rng_key, bnn, params, data, mask, num_samples)
+    fits = mean.size == y.size
+    if kind == "bits" and fits:
+        return figures_of_bits(mean, y, nats)
+    figures = {"rmse": metrics.rmse(mean.reshape(len(y), -1), y.reshape(len(y), -1))} if fits else {}
+    if nats is not None:
+        figures["nll"] = _nll(nats)
+    if kind == "values":
+        figures |= _sampled(rng_key, bnn, params, data.x, y, mask, num_samples)
+    if not figures:
+        raise TypeError(
+            f"{type(bnn.likelihood).__name__} has no figures: its mean is no prediction of y, and it samples no 'obs' "
+            "row by row; give it a method metrics(draws, y, params) that returns them by name."
+        )
+    return figures
+
+
+def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
+    """-log of the mean over networks of what they say of a row's (or token's) labels together, (num_samples, ..., labels).
+
+    From probabilities in single precision, in which nothing next to 1 lies nearer than 6e-8: at most 16.6 nats for each label.
+    """
+    probability = np.clip(np.where(y.reshape(draws.shape[1:]) == 1, draws, 1.0 - draws.astype(np.float64)), 2.0**-24, 1.0)
+    together = np.log(probability).sum(-1)
+    return float(-np.mean(np.logaddexp.reduce(together, axis=0) - math.log(len(draws))))
+
+
+def _sampled(
+    rng_key: Any, bnn: BNN, params: dict[str, Any], x: Any, y: np.ndarray, mask: Any, num_samples: int
+) -> dict[str, float]:
+    """Averages over all targets of the figures of `sampled_figures`, so many rows at a time that memory does not grow."""
+    each, x = math.ceil(SAMPLES / num_samples), np.asarray(x)
+    rows = max(1, VALUES // (SAMPLES * max(1, y[0].size)))
+    total: dict[str, float] = {}
+    for first in range(0, len(y), rows):
+        part = slice(first, first + rows)
+        drawn = draws_of_targets(rng_key, bnn, params, x[part], mask, num_samples, each)["y"]
+        target = y[part].reshape(len(y[part]), -1)
+        for name, values in sampled_figures(drawn.reshape(*drawn.shape[:2], -1), target).items():
+            total[name] = total.get(name, 0.0) + float(values.sum()) / y.size
+    return total
+
+
+def _tokens(bnn: BNN, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of a row of targets that count as rows: its tokens, where it has those of the network's outputs."""
+    tokens = bnn.output_shape[:-1]
+    return tokens if shape[: len(tokens)] == tokens else ()
+
+
+def _nll(nats: np.ndarray) -> float:
+    return -float(np.mean(nats, dtype=np.float64))

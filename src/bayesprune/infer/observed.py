@@ -1,0 +1,131 @@
+"""What a likelihood observes: the distribution of "obs" under networks drawn from the posterior, and targets drawn of it."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.handlers import trace
+
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Standalone
+from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
+from bayesprune.model.bnn import BNN
+
+CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
+
+
+def sample_targets(
+    rng_key: Any,
+    bnn: BNN | Any,
+    params: dict[str, Any] | Any,
+    x: Any,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
+) -> np.ndarray:
+    """Targets drawn from the predictive distribution, noise included: (num_samples, rows, ...), one network for each.
+
+    Their quantiles over the first axis are predictive bands under any likelihood; labels are drawn as whole numbers.
+
+    Arguments and errors are those of `predict`; and ``TypeError`` for a `Compact`, which holds no distribution of y, and for a
+    likelihood that samples no "obs".
+
+    Example:
+        >>> import jax, numpy as np, bayesprune as bp
+        >>> bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Poisson(),
+        ...              input_shape=(2,))
+        >>> data = bp.Dataset(np.ones((20, 2), np.float32), np.arange(20))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=2, progress=False)
+        >>> y = bp.sample_targets(jax.random.key(1), bnn, fit.params, data.x, num_samples=3)
+        >>> y.shape, y.dtype.kind, bool((y >= 0).all())
+        ((3, 20), 'i', True)
+    """
+    if isinstance(bnn, Standalone):
+        raise TypeError(f"{type(bnn).__name__} holds the mean of y, not its distribution: give the BNN with its parameters.")
+    check_inputs(rng_key, bnn, params, x, {} if mask is None else mask, num_samples)
+    if kind_of(bnn, params) is None:
+        raise TypeError(f"{type(bnn.likelihood).__name__} samples no 'obs' row by row: there are no targets to draw.")
+    return draws_of_targets(rng_key, bnn, params, x, mask, num_samples)["y"]
+
+
+def draws_of_targets(
+    rng_key: Any,
+    bnn: BNN,
+    params: dict[str, Any],
+    x: Any,
+    mask: dict[str, Any] | None,
+    num_samples: int,
+    each: int = 1,
+    gaussian: bool = False,
+) -> dict[str, np.ndarray]:
+    """``each`` targets of every network and row, "y" (num_samples each, rows, ...); or, with ``gaussian``, "loc" and "scale" of
+    each network's Gaussian, (num_samples, rows, ...)."""
+    rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    params, num_samples = networks(params, num_samples)
+    blocks, found = list(blocks_of(x)), []
+    for index in range(num_samples):
+        of_block = functools.partial(_draw(bnn, each, gaussian), rng_key, params, mask)
+        parts = [of_block(block, index, jnp.int32(number)) for number, block in enumerate(blocks)]
+        found.append({name: rows_of([part[name] for part in parts], len(x)) for name in parts[0]})
+    stacked = {name: np.stack([part[name] for part in found]) for name in found[0]}
+    if "y" not in stacked:
+        return stacked
+    of_networks = np.moveaxis(stacked["y"], 2, 1)  # (networks, each, rows, ...)
+    return {"y": of_networks.reshape((-1, *of_networks.shape[2:]))}
+
+
+def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
+    """What is observed: "gaussian", "bits", "classes", or other "values"; None where nothing is, or not row by row."""
+    found: list[str | None] = []
+    row = jnp.zeros((2, *bnn.input_shape))
+
+    def of_two_rows() -> Any:
+        fn = _observed(bnn, jax.random.key(0), 0, networks(params, 1)[0], {}, row)
+        found.append(None if fn is None else _kind(elements(fn)))
+        return jnp.zeros(())
+
+    jax.eval_shape(of_two_rows)
+    return found[0]
+
+
+def elements(fn: Any) -> Any:
+    """The distribution of the single targets, below those that one row makes an event of."""
+    return elements(fn.base_dist) if isinstance(fn, dist.Independent) else fn
+
+
+def _kind(fn: Any) -> str | None:
+    if fn.batch_shape[:1] != (2,):
+        return None
+    if type(fn) is dist.Normal:
+        return "gaussian"
+    if isinstance(fn, CLASSES):
+        return "classes"
+    return "bits" if fn.support == dist.constraints.boolean else "values"
+
+
+def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array) -> Any:
+    """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
+    network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
+    site = trace(observe).get_trace(network(x), None).get("obs")
+    return site["fn"] if site is not None and site["type"] == "sample" else None
+
+
+@functools.lru_cache(maxsize=32)
+def _draw(bnn: BNN, each: int, gaussian: bool) -> Callable[..., dict[str, jax.Array]]:
+    def one(rng_key, params, mask, block, index, number):  # type: ignore[no-untyped-def]
+        # Other noise for every chunk of rows: the network's own key is one for all of them.
+        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(rng_key, index), number + 1), len(block))
+
+        def chunk(pair: tuple[jax.Array, jax.Array]) -> dict[str, jax.Array]:
+            fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))
+            if gaussian:
+                return {name: jnp.broadcast_to(getattr(fn, name), fn.batch_shape) for name in ("loc", "scale")}
+            return {"y": jnp.moveaxis(fn.sample(pair[1], (each,)), 0, 1)}
+
+        return jax.lax.map(chunk, (block, keys))
+
+    return jax.jit(by_one_thread(one))

@@ -1,0 +1,109 @@
+"""Any distribution of NumPyro as a likelihood."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+from bayesprune.model.families import Family
+from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each
+
+CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Targets of any NumPyro distribution: y ~ fn(outputs), outputs of shape (rows, *output_shape).
+
+    Args:
+        fn: from outputs to a distribution, its first batch axis the rows. It is called on tracers, by JAX.
+        learned: name -> prior on positive numbers, of further arguments of ``fn`` that are learned with the network.
+        mean_of: from the same arguments to what is predicted; None: the distribution's own mean, or the probabilities of a
+            categorical one's classes.
+
+    Networks of one and the same ``fn`` are equal and share what is compiled: write it once, not inside a loop.
+
+    Raises (when data come, by ``check``):
+        TypeError: ``fn`` gives no distribution.
+        ValueError: one whose first batch axis is not the rows, or without a mean and no ``mean_of``; targets of another shape
+            or outside the distribution's support.
+
+    Example:
+        >>> laplace = Custom(lambda f, scale: dist.Laplace(f[..., 0], scale), learned={"scale": dist.Gamma(2.0, 2.0)})
+        >>> laplace.check(np.zeros(5), (1,))
+        >>> print(laplace.fn(jnp.ones((5, 1)), 0.5).log_prob(1.0).shape)
+        (5,)
+    """
+
+    fn: Callable[..., Any]
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    mean_of: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn) or isinstance(self.fn, dist.Distribution):
+            raise TypeError(f"fn must be a function from outputs to a NumPyro distribution, got {type(self.fn).__name__}.")
+        for name, prior in self.learned.items():
+            if name == "obs" or getattr(prior, "batch_shape", None) != () or prior.support != dist.constraints.positive:
+                raise ValueError(
+                    f"learned[{name!r}] must be a prior of one positive number under a name other than 'obs', such as "
+                    f"dist.Gamma(2.0, 2.0), got {prior!r}."
+                )
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        fn = self.fn(outputs, **self._sampled())
+        discrete = y is not None and fn.support.is_discrete
+        return observe_rows(fn, jnp.asarray(y, int) if discrete else y)
+
+    def guide(self, family: Family) -> None:
+        for name in self.learned:
+            family.positive(name)
+
+    def mean(self, outputs: Any) -> Any:
+        return self._mean(outputs, self._sampled())
+
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        zeros, ones = (self._of_two_rows(output_shape, at) for at in (0.0, 1.0))
+        shape = tuple(zeros.shape()[1:])
+        check_shape(y, output_shape, [shape, *(one_for_each(shape)[:1] if shape else [(1,)])], "Custom")
+        # What a distribution allows may depend on the outputs; then nobody knows it before the network does.
+        if zeros.support == ones.support:
+            inside = np.asarray(zeros.support(jnp.asarray(y).reshape((-1, *shape))))
+            if not inside.all():
+                row = int(np.argwhere(~inside)[0][0])
+                raise ValueError(
+                    f"data.y is outside the support of {type(zeros).__name__}, {zeros.support}, first in row {row}: "
+                    f"{np.asarray(y)[row]}. Repair those rows, or take a distribution that allows them."
+                )
+
+    def _sampled(self) -> dict[str, Any]:
+        return {name: numpyro.sample(name, prior) for name, prior in self.learned.items()}
+
+    def _mean(self, outputs: Any, values: dict[str, Any]) -> Any:
+        if self.mean_of is not None:
+            return self.mean_of(outputs, **values)
+        fn = self.fn(outputs, **values)
+        return fn.probs if isinstance(fn, CLASSES) else fn.mean
+
+    def _of_two_rows(self, output_shape: OutputShape, at: float) -> Any:
+        """The distribution at outputs that are all the same, if it and its mean are what they must be."""
+        outputs, ones = jnp.full((2, *output_shape), at), dict.fromkeys(self.learned, jnp.ones(()))
+        fn = self.fn(outputs, **ones)
+        if not isinstance(fn, dist.Distribution):
+            raise TypeError(f"fn must give a NumPyro distribution, got {type(fn).__name__}.")
+        if fn.batch_shape[:1] != (2,):
+            raise ValueError(
+                f"fn must give a distribution with the rows as its first batch axis, got batch_shape {fn.batch_shape} and "
+                f"event_shape {fn.event_shape} for outputs of two rows, {outputs.shape}."
+            )
+        try:
+            mean = self._mean(outputs, ones)
+        except NotImplementedError:
+            mean = jnp.nan
+        if jnp.shape(mean)[:1] != (2,) or not bool(jnp.isfinite(mean).all()):
+            raise ValueError(f"{type(fn).__name__} has no finite mean of each row: give mean_of=, what is to be predicted.")
+        return fn

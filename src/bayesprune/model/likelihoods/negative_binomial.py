@@ -1,0 +1,55 @@
+"""Counts that vary more than Poisson's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpyro.distributions as dist
+
+from bayesprune.core.checks import check_positive
+from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import learned
+from bayesprune.model.likelihoods.links import rate
+from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
+
+REFERENCE = "lawless1987negative"
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    """Counts: E[y] = m = exp f and Var[y] = m + m² / concentration (21.5); f (rows, 1) with y (rows,), or both (..., outputs).
+
+    Args:
+        concentration: r, which is Poisson's at infinity; None learns one for all rows and outputs.
+        concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1).
+
+    exp is that of (21.1).
+
+    Raises:
+        ValueError: a number that is not positive.
+
+    Source: Lawless (1987), eq. 1.1.
+    """
+
+    concentration: float | None = None
+    concentration_shape: float = 2.0
+    concentration_rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        learned.check_given(self.concentration, "concentration", "mean² over the variance beyond Poisson's")
+        check_positive(self.concentration_shape, "concentration_shape")
+        check_positive(self.concentration_rate, "concentration_rate")
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        spread = learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate)
+        return observe_rows(dist.NegativeBinomial2(rate(squeeze(outputs)), spread), y)
+
+    def guide(self, family: Family) -> None:
+        learned.guide(family, "concentration", self.concentration)
+
+    def mean(self, outputs: Any) -> Any:
+        return rate(squeeze(outputs))
+
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        check_shape(y, output_shape, one_for_each(output_shape), "NegativeBinomial")
+        check_counts(y, "NegativeBinomial")

@@ -1,0 +1,29 @@
+"""What a likelihood is: how a network's outputs become a distribution of the targets."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from bayesprune.model.families import Family
+
+OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, classes) say
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs].
+
+    Outputs are (rows, *output_shape), and ``check`` refuses targets that cannot be compared with such. ``mean`` may sample
+    what ``observe`` samples beside "obs": it is called with the posterior's values of it.
+
+    Beside these, all of them optional: a method ``metrics(draws, y, params)`` gives the figures of `bayesprune.evaluate`. An
+    attribute ``task`` says which figures there are otherwise: "classes" (``mean`` gives probabilities), "binary" (of ones among
+    zeros), or "numbers" (Gaussian noise of one scale, by a method ``read_noise_scale(params)``). Any other likelihood is judged
+    by what it samples as "obs".
+    """
+
+    def observe(self, outputs: Any, y: Any) -> Any: ...
+
+    def guide(self, family: Family) -> None: ...
+
+    def mean(self, outputs: Any) -> Any: ...
+
+    def check(self, y: Any, output_shape: OutputShape) -> None: ...

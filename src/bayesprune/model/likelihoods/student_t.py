@@ -1,0 +1,62 @@
+"""Real targets with noise of heavy tails: outliers pull less."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpyro.distributions as dist
+
+from bayesprune.core.checks import check_positive
+from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import learned
+from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
+
+REFERENCE = "lange1989robust"
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """Real targets: y ~ f + scale t_df, Student's t (21.4); f of shape (rows, 1) with y (rows,), or both (rows, ..., outputs).
+
+    Args:
+        df: degrees of freedom; 4 keeps a variance; None learns them, df ~ Gamma(df_shape, df_rate) (Juárez & Steel 2010).
+        scale: of the noise, in the units of y, not its standard deviation, which is scale sqrt(df / (df - 2)); None learns
+            it, scale^-2 ~ Gamma(noise_shape, noise_rate), for standardised targets (see `Normal`).
+
+    ``mean`` is f: the mean of y where df > 1, its median always.
+
+    Raises:
+        ValueError: a number that is not positive.
+
+    Source: Lange, Little & Taylor (1989), eq. 2.
+    """
+
+    df: float | None = 4.0
+    scale: float | None = None
+    noise_shape: float = 6.0
+    noise_rate: float = 6.0
+    df_shape: float = 2.0
+    df_rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        learned.check_given(self.df, "df", "degrees of freedom")
+        learned.check_given(self.scale, "scale", "the noise's scale")
+        for name in ("noise_shape", "noise_rate", "df_shape", "df_rate"):
+            check_positive(getattr(self, name), name)
+
+    def observe(self, outputs: Any, y: Any) -> Any:
+        df = learned.positive("df", self.df, self.df_shape, self.df_rate)
+        scale = self.scale
+        if scale is None:
+            scale = learned.positive("noise_precision", None, self.noise_shape, self.noise_rate) ** -0.5
+        return observe_rows(dist.StudentT(df, squeeze(outputs), scale), y)
+
+    def guide(self, family: Family) -> None:
+        learned.guide(family, "df", self.df)
+        learned.guide(family, "noise_precision", self.scale)
+
+    def mean(self, outputs: Any) -> Any:
+        return squeeze(outputs)
+
+    def check(self, y: Any, output_shape: OutputShape) -> None:
+        check_shape(y, output_shape, one_for_each(output_shape), "StudentT")

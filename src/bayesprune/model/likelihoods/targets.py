@@ -1,0 +1,67 @@
+"""Targets: their shapes, their rows as events, and the errors for those that a likelihood cannot take."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+
+from bayesprune.model.likelihoods.protocol import OutputShape
+
+
+def squeeze(outputs: Any) -> Any:
+    """One output per row, or per token, needs no axis."""
+    return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
+
+
+def observe_rows(fn: Any, y: Any) -> Any:
+    """Sample "obs" row by row: several outputs, or tokens, of one row are one event of it, and their log densities a sum."""
+    shape = fn.batch_shape
+    with numpyro.plate("rows", shape[0]):
+        # Reshaped, because y of shape (rows, 1) would broadcast with (rows,) to every pair of rows.
+        y = None if y is None else jnp.reshape(y, (*shape, *fn.event_shape))
+        return numpyro.sample("obs", fn.to_event(len(shape) - 1), obs=y)
+
+
+def check_shape(y: Any, output_shape: OutputShape, wanted: list[OutputShape], name: str) -> None:
+    """Refuse targets whose rows are of none of the shapes ``wanted``."""
+    if tuple(y.shape[1:]) not in wanted:
+        shapes = " or ".join(_of_rows(shape) for shape in wanted)
+        raise ValueError(
+            f"data.y has shape {tuple(y.shape)}, but the network's outputs are {_of_rows(output_shape)}, which {name} compares "
+            f"with y of shape {shapes}: reshape y, or give the network outputs that fit it."
+        )
+
+
+def one_for_each(output_shape: OutputShape) -> list[OutputShape]:
+    """Shapes of a row of targets, one for each output."""
+    return [output_shape[:-1], output_shape] if output_shape[-1] == 1 else [output_shape]
+
+
+def check_labels(y: Any, num_classes: int, name: str, remedy: str) -> None:
+    """Refuse what is no integer label in [0, num_classes); ``remedy`` ends the sentence, ``{0}`` being the classes needed."""
+    if not np.issubdtype(y.dtype, np.integer):
+        raise TypeError(
+            f"data.y must hold integer class labels for {name}, got dtype {y.dtype}: cast it, or use Normal for real targets."
+        )
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"data.y holds labels from {low} to {high}, but {name} has {num_classes} classes here: labels must lie in "
+            f"[0, {num_classes}). Renumber the classes, or {remedy.format(high + 1)}."
+        )
+
+
+def check_counts(y: Any, name: str) -> None:
+    """Refuse what is no whole number from 0."""
+    values = np.asarray(y)
+    wrong = (values < 0) | (values != np.round(values))
+    if wrong.any():
+        raise ValueError(
+            f"data.y must hold counts, whole numbers from 0, for {name}, got {values[wrong].flat[0]}: do not standardise "
+            "counts; for other numbers use Normal or StudentT."
+        )
+
+
+def _of_rows(shape: OutputShape) -> str:
+    return f"({', '.join(map(str, ('rows', *shape)))}{'' if shape else ','})"
