@@ -378,7 +378,7 @@ def test_a_likelihood_of_one_s_own(tmp_path) -> None:
     assert "cumsum" in small.pinned
     with pytest.raises(ValueError, match="cumsum"):
         small.save(tmp_path / "net.bayesprune")
-    with pytest.raises(TypeError, match="one of your own"):
+    with pytest.raises(TypeError, match="holds the mean of y, not its distribution"):
         bp.evaluate(jax.random.key(0), small, None, DATA)
 
 

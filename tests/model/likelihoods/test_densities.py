@@ -279,7 +279,7 @@ OUTPUTS = "but the network's outputs are "
 BAD = {
     "rank": (bp.likelihoods.Categorical(), np.zeros((5, 1), int), (3,), ValueError, rf"{OUTPUTS}\(rows, 3\).* \(rows,\)"),
     "labels of rows": (bp.likelihoods.Categorical(), LABELS, (2, 3), ValueError, rf"{OUTPUTS}\(rows, 2, 3\).* \(rows, 2\)"),
-    "label of a token": (bp.likelihoods.Categorical(), np.full((5, 2), 3), (2, 3), ValueError, "labels from 3 to 3.*3 classes"),
+    "label of a token": (bp.likelihoods.Categorical(), np.full((5, 2), 3), (2, 3), ValueError, "labels from 3 to 3.*3 outputs"),
     "reals as classes": (bp.likelihoods.Categorical(), np.zeros(5), (3,), TypeError, "integer class labels.*use Normal"),
     "label": (bp.likelihoods.Categorical(), np.array([0, 3]), (3,), ValueError, r"labels from 0 to 3.*\[0, 3\).*4 outputs"),
     "bit": (bp.likelihoods.Bernoulli(), np.array([0, 2]), (1,), ValueError, "only 0 and 1"),
@@ -291,7 +291,7 @@ BAD = {
     "shares at 1 when rounded": (bp.likelihoods.Beta(), np.array([1 - 1e-9]), (1,), ValueError, "strictly between 0 and 1"),
     "one output for mean and noise": (bp.likelihoods.Normal("predicted"), np.zeros(2), (1,), ValueError, "num_outputs=2"),
     "targets of predicted noise": (bp.likelihoods.Normal("predicted"), np.zeros((2, 4)), (4,), ValueError, r"\(rows, 2\)"),
-    "rank of order": (bp.likelihoods.Ordinal(3), np.array([0, 3]), (1,), ValueError, r"has 3 classes here.*write Ordinal\(4\)"),
+    "rank of order": (bp.likelihoods.Ordinal(3), np.array([0, 3]), (1,), ValueError, r"has 3 classes.*write Ordinal\(4\)"),
     "outputs of order": (bp.likelihoods.Ordinal(3), np.array([0, 2]), (3,), ValueError, "network of one output, got 3"),
     "class weights": (
         bp.likelihoods.Categorical((1, 2)),

@@ -81,7 +81,8 @@ class Categorical:
 
     def check(self, y: Any, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, [output_shape[:-1]], "Categorical")
-        check_labels(y, output_shape[-1], "Categorical", "give the network {} outputs")
+        classes = output_shape[-1]
+        check_labels(y, classes, "Categorical", f"the network has {classes} outputs", "give the network {} outputs")
         if self.class_weights is not None and len(self.class_weights) != output_shape[-1]:
             raise ValueError(
                 f"class_weights must be as many as the network's outputs, {output_shape[-1]}, got {len(self.class_weights)}."

@@ -64,7 +64,7 @@ class Ordinal:
         if output_shape[-1] != 1:
             raise ValueError(f"Ordinal needs a network of one output, got {output_shape[-1]}: its cut points make the classes.")
         check_shape(y, output_shape, [output_shape[:-1]], "Ordinal")
-        check_labels(y, self.num_classes, "Ordinal", "write Ordinal({})")
+        check_labels(y, self.num_classes, "Ordinal", f"Ordinal has {self.num_classes} classes", "write Ordinal({})")
 
     def read_cut_points(self, params: dict[str, Any]) -> np.ndarray:
         """The cut points, (num_classes - 1,), at the posterior medians of their gaps."""

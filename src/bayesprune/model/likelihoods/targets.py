@@ -38,8 +38,8 @@ def one_for_each(output_shape: OutputShape) -> list[OutputShape]:
     return [output_shape[:-1], output_shape] if output_shape[-1] == 1 else [output_shape]
 
 
-def check_labels(y: Any, num_classes: int, name: str, remedy: str) -> None:
-    """Refuse what is no integer label in [0, num_classes); ``remedy`` ends the sentence, ``{0}`` being the classes needed."""
+def check_labels(y: Any, num_classes: int, name: str, whose: str, remedy: str) -> None:
+    """Refuse what is no integer label in [0, num_classes). ``whose`` are the classes; ``remedy``: {} is how many are needed."""
     if not np.issubdtype(y.dtype, np.integer):
         raise TypeError(
             f"data.y must hold integer class labels for {name}, got dtype {y.dtype}: cast it, or use Normal for real targets."
@@ -47,7 +47,7 @@ def check_labels(y: Any, num_classes: int, name: str, remedy: str) -> None:
     low, high = int(y.min()), int(y.max())
     if low < 0 or high >= num_classes:
         raise ValueError(
-            f"data.y holds labels from {low} to {high}, but {name} has {num_classes} classes here: labels must lie in "
+            f"data.y holds labels from {low} to {high}, but {whose}: labels must lie in "
             f"[0, {num_classes}). Renumber the classes, or {remedy.format(high + 1)}."
         )
 
