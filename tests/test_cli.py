@@ -392,7 +392,7 @@ def test_other_choices_run(more: list[str], tmp_path: Path, capsys: pytest.Captu
         assert made["train_rows"] == 719 and share == pytest.approx(0.1, abs=0.01)
     else:
         assert there == FIGURES - {"reliability.png"} and made["evaluated_on"]["target_scale"] == pytest.approx(77, rel=0.1)
-        assert set(made["metrics"]) == {"rmse", "nll", "coverage", "interval_width"} == set(made["definitions"])
+        assert set(made["metrics"]) == {"rmse", "nll", "coverage", "interval_width", "crps"} == set(made["definitions"])
     capsys.readouterr()
     assert cli.main(["evaluate", str(tmp_path / "run"), "--num-samples", "5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == pytest.approx(made["metrics"], rel=1e-6)
