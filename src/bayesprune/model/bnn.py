@@ -23,6 +23,7 @@ from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
+from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
@@ -199,6 +200,10 @@ class BNN:
     def groups(self, name: str) -> Groups:
         """Which prunable weights belong together: by "unit" of the network, or "per_output" of each array."""
         return groups(self, name)
+
+    def summary(self) -> Summary:
+        """The table of parameters: path, shape, Bayesian or not, prunable or not, how often a weight is used, counts."""
+        return summarise(self)
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.init(rng_key)[0][path]
