@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 
+from bayesprune.core.shown import line, number, share_pruned
+
 PyTree = Any
 
 
@@ -186,6 +188,9 @@ class Pruned(NamedTuple):
     params: PyTree
     mask: PyTree
     info: Info
+
+    def __repr__(self) -> str:
+        return line("Pruned", share_pruned(self.mask), number("evidence gained", getattr(self.info, "evidence_gained", None)))
 
 
 @runtime_checkable

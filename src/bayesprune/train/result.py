@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.svi import SVIState
 
+from bayesprune.core import shown
 from bayesprune.core.types import Evidence, Info, SparseState
 from bayesprune.report.arviz import to_arviz
 
@@ -28,6 +29,20 @@ class FitResult(NamedTuple):
     losses: np.ndarray
     mask: dict[str, Any]
     history: dict[str, np.ndarray]
+
+    def __repr__(self) -> str:
+        if not shown.has_values(self.losses):
+            return "FitResult(of arrays without values)"
+        *chains, steps = np.shape(self.losses)
+        length = f"{steps:,} steps" if not chains else f"{chains[0]} chains of {steps:,} steps"
+        returned = int(self.history.get("returned/step", (steps,))[0])
+        return shown.line(
+            "FitResult",
+            length if returned == steps else f"{length}, returned as of step {returned:,}",
+            *(shown.number("loss", loss) for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
+            shown.share_pruned(self.mask),
+            shown.last(self.history, "eval"),
+        )
 
     def to_arviz(self, functionals: Mapping[str, Any] | None = None) -> Any:
         """The samples of `fit_sgmcmc`, or functionals of them, for ArviZ; see `report.to_arviz`."""

@@ -1,0 +1,56 @@
+"""Results in one line: the figures that matter, and no array."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def line(kind: str, *figures: str) -> str:
+    """A result's kind and its figures; empty ones are left out.
+
+    >>> line("Pruned", share_pruned({"w": np.array([True, False])}), "")
+    'Pruned(50.0 % of 2 weights pruned)'
+    """
+    return f"{kind}({', '.join(filter(None, figures))})"
+
+
+def share_pruned(mask: Any) -> str:
+    """How many weights of a mask are dead; nothing where there is no mask, or none that has values yet."""
+    leaves = jax.tree.leaves(mask)
+    if not leaves or any(not has_values(leaf) for leaf in leaves):
+        return ""
+    size, alive = sum(np.size(leaf) for leaf in leaves), sum(int(np.sum(np.asarray(leaf))) for leaf in leaves)
+    return f"{100 * (1 - alive / size):.1f} % of {size:,} weights pruned" if size else ""
+
+
+def number(name: str, value: Any) -> str:
+    """A name and its number to four digits; nothing for what is no single number, is NaN, or has no value yet.
+
+    >>> number("nll", 0.123456), number("readiness", float("nan"))
+    ('nll 0.1235', '')
+    """
+    if not has_values(value) or np.size(value) != 1 or math.isnan(single := float(np.asarray(value).reshape(()))):
+        return ""
+    return f"{name} {single:.4g}"
+
+
+def last(history: Mapping[str, Any], kind: str) -> str:
+    """The last row of one kind of a fit's history.
+
+    >>> last({"eval/step": np.array([5, 10]), "eval/nll": np.array([0.5, 0.25])}, "eval")
+    'at step 10: nll 0.25'
+    """
+    steps = history.get(f"{kind}/step", ())
+    if not len(steps):
+        return ""
+    names = [name for name in history if name.startswith(f"{kind}/") and name != f"{kind}/step"]
+    figures = ", ".join(filter(None, (number(name.removeprefix(f"{kind}/"), history[name][-1]) for name in names)))
+    return f"at step {int(steps[-1]):,}: {figures}"
+
+
+def has_values(leaf: Any) -> bool:
+    """Whether it is an array or number, and no stand-in for one, as a traced function has."""
+    return isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array) and not isinstance(leaf, jax.core.Tracer)
