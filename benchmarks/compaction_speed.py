@@ -2,8 +2,10 @@
 
     python benchmarks/compaction_speed.py mlp lenet5
     python benchmarks/compaction_speed.py mlp --threads 1 --repeats 200
+    python benchmarks/compaction_speed.py resnet18 --repeats 10
 
-Networks are masked at random: a share of weights is alive, all of them between units of which six tenths are. Every contestant
+The MLP and LeNet-5 are masked at random: a share of weights is alive, all of them between units of which six tenths are. Of
+ResNet-18 every second channel is left, whole. Every contestant
 gives the same predictions, which is checked first. They take turns within a repeat and every ratio is the median over repeats
 of a ratio of two times, so that a drift of the machine's speed falls out. All have the same number of threads. The last table
 is of 100 networks drawn from the posterior, against `bayesprune.predict`.
@@ -36,6 +38,7 @@ from bayesprune.deploy.run import run
 from bayesprune.deploy.to_onnx import export_onnx
 from bayesprune.deploy.weights import Points
 
+NETS = NETS | {"resnet18": (lambda: bp.nets.ResNet18(num_outputs=10), (32, 32, 3))}
 DENSITY = {"mlp": 0.02, "lenet5": 0.1}
 UNITS, BATCHES, DRAWS = 0.6, (1, 8, 32, 128, 1000), 100
 Calls = dict[str, Callable[[], np.ndarray]]
@@ -58,6 +61,13 @@ def masked(bnn: bp.BNN, density: float) -> dict[str, np.ndarray]:
         mask[site.replace("kernel", "bias")] = after
         before = after
     return mask
+
+
+def every_second(bnn: bp.BNN) -> dict[str, np.ndarray]:
+    """A mask of every second unit, with all that makes it; units are numbered side by side within a layer."""
+    made = {site: np.broadcast_to(ids, ids.shape) for site, ids in bnn.units.producers.items()}
+    shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.prunable}
+    return {site: np.broadcast_to((made[site] < 0) | (made[site] % 2 == 0), shape) for site, shape in shapes.items()}
 
 
 def dense(bnn: bp.BNN, compact: Compact, params: Mapping[str, Any], mask: Mapping[str, Any]) -> Compact:
@@ -86,28 +96,40 @@ def by_jax(compact: Compact) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.asarray(function(constants, x))
 
 
-def by_torch(name: str, threads: int) -> Callable[[np.ndarray], np.ndarray] | None:
-    """A dense network of the same shape, with weights of its own; None: PyTorch is not installed."""
+def by_torch(name: str, threads: int, mask: Mapping[str, np.ndarray]) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Networks of the same shape with weights of their own: dense, and the MLP with its mask in CSR; none without PyTorch."""
     try:
         import torch
     except ImportError:
-        return None
+        return {}
+    if name not in DENSITY:
+        return {}
     torch.set_num_threads(threads)
     n = torch.nn
-    if name == "mlp":
-        sizes = [784, *[400] * 5]
-        hidden = [part for a, b in itertools.pairwise(sizes) for part in (n.Linear(a, b), n.SiLU())]
-        net = n.Sequential(n.Flatten(), *hidden, n.Linear(400, 10), n.Softmax(1))
-    else:
+
+    def outputs(net: Any) -> Callable[[np.ndarray], np.ndarray]:
+        def predict(x: np.ndarray) -> np.ndarray:
+            with torch.inference_mode():
+                return net(torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()).numpy()
+
+        return predict
+
+    if name == "lenet5":
         pooled = [part for a, b in ((1, 6), (6, 16)) for part in (n.Conv2d(a, b, 5), n.Tanh(), n.AvgPool2d(2))]
         rest = [n.Conv2d(16, 120, 5), n.Tanh(), n.Flatten(), n.Linear(120, 84), n.Tanh(), n.Linear(84, 10), n.Softmax(1)]
-        net = n.Sequential(*pooled, *rest)
+        return {"PyTorch, dense": outputs(n.Sequential(*pooled, *rest))}
+    sizes = [784, *[400] * 5]
+    hidden = [part for a, b in itertools.pairwise(sizes) for part in (n.Linear(a, b), n.SiLU())]
+    matrices = [torch.from_numpy(mask[f"Dense_{i}.kernel"].T.astype(np.float32)).to_sparse_csr() for i in range(6)]
 
-    def predict(x: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            return net(torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()).numpy()
+    def sparse(x: Any) -> Any:
+        x = x.flatten(1).T
+        for matrix in matrices[:-1]:
+            x = n.functional.silu(matrix @ x)
+        return torch.softmax((matrices[-1] @ x).T, 1)
 
-    return predict
+    whole = n.Sequential(n.Flatten(), *hidden, n.Linear(400, 10), n.Softmax(1))
+    return {"PyTorch, dense": outputs(whole), "PyTorch, CSR": outputs(sparse)}
 
 
 def times_of(calls: Calls, repeats: int) -> dict[str, list[float]]:
@@ -140,10 +162,17 @@ def header(base: str) -> None:
 
 def study(name: str, threads: int, repeats: int) -> None:
     make, shape = NETS[name]
-    bnn = bp.BNN(make(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=shape)
+    whole_units = name not in DENSITY
+    bnn = bp.BNN(
+        make(),
+        prior=bp.priors.Gaussian(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=shape,
+        **({"posterior": "map", "prunable": bp.select.everything} if whole_units else {}),
+    )
     data = made_up(shape)
-    params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=128, progress=False).params
-    mask = masked(bnn, DENSITY[name])
+    params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=8 if whole_units else 128, progress=False).params
+    mask = every_second(bnn) if whole_units else masked(bnn, DENSITY[name])
     small, posterior = (bp.compact(bnn, params, mask, keep) for keep in ("mean", "posterior"))
     whole = dense(bnn, small, params, mask)
     print(f"\n## {name}: {sum(m.sum() for m in mask.values()):,} weights alive\n\n{small}\n{posterior}")
@@ -157,14 +186,14 @@ def study(name: str, threads: int, repeats: int) -> None:
     expected = np.asarray(whole.predict(data.x[:64]))
     for label, predict in contestants.items():
         np.testing.assert_allclose(predict(data.x[:64]), expected, rtol=2e-3, atol=2e-5, err_msg=label)
-    if (torch := by_torch(name, threads)) is not None:
-        contestants["PyTorch, dense"] = torch
+    contestants |= by_torch(name, threads, mask)
     header("ONNX Runtime, dense")
-    for rows in BATCHES:
+    for rows in BATCHES[: 4 if whole_units else None]:
         x = np.ascontiguousarray(data.x[:rows])
         calls: Calls = {label: lambda predict=predict: predict(x) for label, predict in contestants.items()}  # noqa: B023
         table(f"{name}, {rows} rows", "ONNX Runtime, dense", times_of(calls, max(10, repeats if rows < 1000 else repeats // 5)))
-    draws(name, bnn, params, mask, posterior, data.x, max(3, repeats // 20))
+    if not whole_units:
+        draws(name, bnn, params, mask, posterior, data.x, max(3, repeats // 20))
 
 
 def draws(name: str, bnn: bp.BNN, params: Any, mask: Any, compact: Compact, data: np.ndarray, repeats: int) -> None:
@@ -188,7 +217,7 @@ def draws(name: str, bnn: bp.BNN, params: Any, mask: Any, compact: Compact, data
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("nets", nargs="+", choices=list(DENSITY))
+    parser.add_argument("nets", nargs="+", choices=list(NETS))
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--threads", type=int, default=2, help="of every contestant")
     arguments = parser.parse_args()
