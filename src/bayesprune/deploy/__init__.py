@@ -7,6 +7,7 @@ from bayesprune.deploy.engine import Engine
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.deploy.load import load
 from bayesprune.deploy.measure import Choice, measure
+from bayesprune.deploy.moments import MomentEngine
 from bayesprune.deploy.to_onnx import export_onnx
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Compact",
     "DrawsEngine",
     "Engine",
+    "MomentEngine",
     "compact",
     "evaluate_by_kernels",
     "export_onnx",

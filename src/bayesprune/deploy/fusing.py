@@ -20,6 +20,10 @@ class Place(NamedTuple):
     number: int
     where: np.ndarray
 
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """The numbers themselves, from the values of the array."""
+        return np.where(self.where >= 0, array.reshape(-1)[self.where], 0).astype(np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:

@@ -70,14 +70,14 @@ def noisy(segment: Segment, law: Gaussian, sites: Mapping[int, str], kernel: str
         mean, spread, shared = make(bare), None, ""
     else:
         site = sites[segment.weights.number]
-        loc, scale = (_numbers(arrays[site], segment.weights) for arrays in (law.loc, law.scale))
+        loc, scale = (segment.weights.of(arrays[site]) for arrays in (law.loc, law.scale))
         squared = None if segment.scale is None else segment.scale**2
         mean, spread = make(replace(bare, weights=loc)), make(replace(bare, weights=scale**2, scale=squared))
         shared = law.shared.get(site, "")
     begin, add, add_spread, add_shared = segment.shift, None, None, ""
     if segment.bias is not None:
         site = sites[segment.bias.number]
-        add, add_spread = (_numbers(arrays[site], segment.bias) for arrays in (law.loc, law.scale))
+        add, add_spread = (segment.bias.of(arrays[site]) for arrays in (law.loc, law.scale))
         add_shared = law.shared.get(site, "")
 
     def call(noise: Noise, a: np.ndarray) -> np.ndarray:
@@ -102,7 +102,3 @@ def _of(kernel: Kernel, a: np.ndarray) -> np.ndarray:
     flat = a.reshape(-1, *a.shape[2:])
     made = kernel(flat, len(flat))
     return made.reshape(len(a), -1, *made.shape[1:])
-
-
-def _numbers(array: np.ndarray, place: Place) -> np.ndarray:
-    return np.where(place.where >= 0, array.reshape(-1)[place.where], 0).astype(np.float32)
