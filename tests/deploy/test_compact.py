@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen
 
 import bayesprune as bp
+from bayesprune.deploy.weights import Gaussian
 from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
+from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 from tests.infer.programs import small_bnn
 
 DRAWS = 400
@@ -409,3 +412,15 @@ def test_an_exact_gelu_is_followed() -> None:
     bnn = bp.BNN(Exact(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
     params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
     assert not bp.compact(bnn, params).pinned
+
+
+@pytest.mark.parametrize("name", ["dense", "images", "branches", "tokens"])
+def test_what_is_exported_is_the_network_for_any_number_of_rows(name) -> None:
+    function, shapes, shape = FUNCTIONS[name]
+    program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
+    loc = numbers(program, rng)
+    small = compact_of(program, Gaussian(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
+    again = jax.export.deserialize(small.exported(("cpu", "tpu")).serialize())
+    for count in (1, 6):
+        x = rng.standard_normal((count, *shape)).astype(np.float32)
+        np.testing.assert_allclose(again.call(x), small.predict(x, engine="jax"), rtol=1e-5, atol=1e-6)

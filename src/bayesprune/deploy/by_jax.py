@@ -1,10 +1,11 @@
 """A compact network on JAX's device, rows and draws streamed as `bayesprune.predict` streams them."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,6 +34,14 @@ class ByJax:
         chosen, axes = self.network.law.chosen(num_samples), len(self.network.output_shape)
         draws = [self._rows(x, self._draw, self._tensors, rng_key, index) for index in chosen]
         return np.stack([draw[..., None] if draw.ndim == axes else draw for draw in draws])
+
+    def exported(self, platforms: Sequence[str] | None) -> jax.export.Exported:
+        """The network at the posterior mean, for any number of rows."""
+        network, weights = self.network, self.network.law.mean()
+        rows = jax.export.symbolic_shape("rows")
+        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), jnp.float32)
+        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x)))
+        return jax.export.export(mean, platforms=platforms)(x)
 
     # ---- inside
     def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:

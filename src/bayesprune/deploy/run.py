@@ -43,7 +43,7 @@ def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Map
     values: dict[int, Any] = {**constants, program.rows: x}
     values |= {number: weights[site] for site, number in program.weights.items()}
     for op in program.ops:
-        values.update(zip(op.outputs, step(op, len(x), [values[i] for i in op.inputs]), strict=True))
+        values.update(zip(op.outputs, step(op, x.shape[0], [values[i] for i in op.inputs]), strict=True))
     return values
 
 
@@ -65,8 +65,8 @@ def check_shapes(
             raise ValueError(f"the operations give {made} for {rows} rows")
 
 
-def step(op: Op, rows: int, arrays: list[Any]) -> list[Any]:
-    """One operation: its results."""
+def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
+    """One operation: its results. ``rows``: how many, which may be a symbol of `jax.export`."""
     if op.name == OPAQUE:
         primitive = op.attributes["primitive"]
         made = primitive.bind(*map(jnp.asarray, arrays), **op.attributes["params"])
@@ -74,7 +74,7 @@ def step(op: Op, rows: int, arrays: list[Any]) -> list[Any]:
     return [_step(op.name, op.attributes, rows, *map(jnp.asarray, arrays))]
 
 
-def _step(name: str, attributes: Mapping[str, Any], rows: int, *arrays: Any) -> Any:
+def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> Any:
     a, size = arrays[0], lambda number: -number * rows if number < 0 else number
     if name in UNARY:
         return UNARY[name](a)
