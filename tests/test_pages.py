@@ -12,7 +12,16 @@ import bayesprune as bp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-WHOLE = ("adding_a_kernel", "adding_a_method", "adding_a_prior", "compaction", "concepts", "loading_a_run", "which_method")
+WHOLE = (
+    "adding_a_kernel",
+    "adding_a_method",
+    "adding_a_prior",
+    "compaction",
+    "concepts",
+    "likelihoods",
+    "loading_a_run",
+    "which_method",
+)
 
 
 def blocks(text: str) -> list[str]:

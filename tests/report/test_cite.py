@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesprune import kernels, methods, priors
+from bayesprune import kernels, likelihoods, methods, priors
 from bayesprune.report.cite import cite, references
 
 ENTRY = "@article{a2024, title={A}}"
@@ -34,6 +34,8 @@ def kernels_that_cite():
 
 def test_every_method_and_prior_has_a_reference_and_every_reference_is_somebodys():
     classes = [*methods.find().values(), *kernels_that_cite(), *(getattr(priors, name) for name in priors.__all__)]
+    classes += [getattr(likelihoods, name) for name in ("Beta", "Categorical", "NegativeBinomial", "Normal", "Ordinal")]
+    classes += [likelihoods.Poisson, likelihoods.StudentT]
     cited = {cite(cls) for cls in classes if isinstance(cls, type)}
     assert cited <= set(references().values())
     sheet = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")

@@ -163,3 +163,50 @@ def test_no_network_before_the_fit():
         _ = bp.BayesianSparseRegressor().bnn_
     with pytest.raises(NotFittedError):
         bp.BayesianSparseRegressor().predict([[0.0]])
+
+
+def test_counts_are_taken_as_they_are_with_the_variance_of_their_own():
+    x, _ = linear_rows(rows=200)
+    y = np.random.default_rng(3).poisson(np.exp(1.0 + 0.5 * x[:, 0]))
+    model = bp.BayesianSparseRegressor(**LINEAR, likelihood="poisson").fit(x, y)
+    mean, std = model.predict(x, return_std=True)
+    assert (mean > 0).all() and np.corrcoef(np.log(mean), x[:, 0])[0, 1] > 0.95
+    draws = model.bnn_, model.params_, ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
+    rates = bp.predict_draws(jax.random.key(5), *draws, mask=model.mask_, num_samples=200)[..., 0]
+    # Var[y] = E[rate] + Var[rate], by other draws.
+    np.testing.assert_allclose(std**2, rates.mean(0) + rates.var(0), rtol=0.1)
+
+
+@pytest.mark.slow
+def test_noise_that_grows_and_outliers():
+    """2,000 rows: the spread of low and high rows differs by a factor e, found within a third; outliers move no slope."""
+    x, _ = linear_rows(rows=2000, features=2, relevant=1)
+    rng = np.random.default_rng(4)
+    y = 10 + 3 * (x[:, 0] + 0.3 * np.exp(x[:, 1]) * rng.standard_normal(2000))
+    more = LINEAR | {"num_steps": 2000}
+    std = (
+        bp.BayesianSparseRegressor(**more, likelihood="predicted_noise")
+        .fit(x, y)
+        .predict([[0, -0.5], [0, 0.5]], return_std=True)[1]
+    )
+    assert 0.67 * np.e < std[1] / std[0] < 1.5 * np.e
+    np.testing.assert_allclose(std, 0.9 * np.exp([-0.5, 0.5]), rtol=0.3)
+    wild = 10 + 3 * x[:, 0] + 0.3 * rng.standard_t(2, 2000)
+    model = bp.BayesianSparseRegressor(**more, likelihood=bp.likelihoods.StudentT(3.0)).fit(x, wild)
+    low, high = model.predict([[-1.0, 0.0], [1.0, 0.0]])
+    assert high - low == pytest.approx(6.0, abs=0.1)
+    assert model.predict(x, return_std=True)[1].min() > 0
+
+
+def test_likelihoods_that_are_none_for_numbers_are_refused():
+    x, y = linear_rows(rows=20)
+    for wrong, message in {
+        "poison": "unknown likelihood 'poison'. Did you mean 'poisson'",
+        "poisson": "counts, whole numbers from 0",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            bp.BayesianSparseRegressor(**LINEAR, likelihood=wrong).fit(x, y)
+    with pytest.raises(ValueError, match="is of labels: use BayesianSparseClassifier"):
+        bp.BayesianSparseRegressor(likelihood=bp.likelihoods.Ordinal(3)).fit(x, y)
+    with pytest.raises(TypeError, match="likelihood must be an object, got the class StudentT"):
+        bp.BayesianSparseRegressor(likelihood=bp.likelihoods.StudentT).fit(x, y)

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs
+from bayesprune.cli import knobs, likelihood
 from bayesprune.cli.find import choose
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
@@ -18,7 +18,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
 from bayesprune.deploy.held_out import evaluate_by_kernels
-from bayesprune.model import likelihoods, select
+from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.train import optimizers
@@ -56,6 +56,7 @@ def resolve(settings: Settings) -> Settings:
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
+    likelihood.check(settings.likelihood)
     _check_numbers(settings)
     filled |= {name: getattr(settings, name) or -(-settings.steps // part) for name, part in PERIODS.items()}
     if filled["method"] != "none" and filled["every"] >= settings.steps > 1:
@@ -117,16 +118,16 @@ def is_real(data: Dataset) -> bool:
 
 
 def make_bnn(settings: Settings, data: Data) -> BNN:
-    """The network with its prior, its likelihood (`Normal` for real targets, `Categorical` for labels) and its family."""
-    y, shape, real = data.train.y, data.train.x.shape[1:], is_real(data.train)
-    outputs = (1 if y.ndim == 1 else y.shape[1]) if real else int(max(y.max(), data.test.y.max(), data.watched.y.max())) + 1
+    """The network with its prior, its likelihood and its family."""
+    shape, targets = data.train.x.shape[1:], (data.train.y, data.test.y, data.watched.y)
+    made, outputs = likelihood.make(settings.likelihood, is_real(data.train), *targets)
     if settings.net in NEED_IMAGES:
         _check_images(f"net {settings.net}", settings, data, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
         prior=prior,
-        likelihood=likelihoods.Normal() if real else likelihoods.Categorical(),
+        likelihood=made,
         input_shape=shape,
         posterior=_family(settings, prior),
         bayesian=getattr(select, settings.bayesian),

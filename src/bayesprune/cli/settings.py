@@ -33,6 +33,9 @@ class Settings:
     """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
     prior: str = "flat"
     """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
+    likelihood: str = "auto"
+    """Of real targets: normal (auto), student-t (outliers), or predicted-noise (each row's own); of labels: categorical (auto)
+    or ordinal (ordered classes)."""
     density: str | None = None
     """Share of the prunable weights that stays alive: the density knob of the method, where it has one."""
     out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None

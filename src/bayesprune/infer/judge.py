@@ -8,6 +8,7 @@ import numpy as np
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.model.bnn import BNN
+from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report import metrics
 from bayesprune.report.crps import sampled_figures
 
@@ -34,7 +35,7 @@ def figures_observed(
     """Figures by what the likelihood samples as "obs"; and the error of its mean, where that has the targets' shape."""
     y, kind = np.asarray(data.y), kind_of(bnn, params)
     if kind == "gaussian":
-        drawn = draws_of_targets(rng_key, bnn, params, data.x, mask, num_samples, gaussian=True)
+        drawn = draws_of_targets(rng_key, bnn, params, data.x, mask, num_samples, read=("loc", "scale"))
         shape = (len(y), *_tokens(bnn, drawn["loc"].shape[2:]), -1)
         loc, scale = (drawn[name].reshape(num, *shape) for name, num in ((n, len(drawn[n])) for n in ("loc", "scale")))
         return figures_of_numbers(loc, y, scale.reshape(len(scale), -1, scale.shape[-1]))
@@ -69,7 +70,8 @@ def _sampled(
     rng_key: Any, bnn: BNN, params: dict[str, Any], x: Any, y: np.ndarray, mask: Any, num_samples: int
 ) -> dict[str, float]:
     """Averages over all targets of the figures of `sampled_figures`, so many rows at a time that memory does not grow."""
-    each, x = math.ceil(SAMPLES / num_samples), np.asarray(x)
+    num_networks = min(num_samples, math.prod(count(params))) if draws_of(params) else num_samples
+    each, x = math.ceil(SAMPLES / num_networks), np.asarray(x)
     rows = max(1, VALUES // (SAMPLES * max(1, y[0].size)))
     total: dict[str, float] = {}
     for first in range(0, len(y), rows):

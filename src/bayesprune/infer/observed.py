@@ -60,15 +60,15 @@ def draws_of_targets(
     mask: dict[str, Any] | None,
     num_samples: int,
     each: int = 1,
-    gaussian: bool = False,
+    read: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
-    """``each`` targets of every network and row, "y" (num_samples each, rows, ...); or, with ``gaussian``, "loc" and "scale" of
-    each network's Gaussian, (num_samples, rows, ...)."""
+    """``each`` targets of every network and row, "y" (num_samples each, rows, ...); or with ``read``, such as ("loc", "scale"),
+    what each network's distribution of targets says of itself, (num_samples, rows, ...)."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     blocks, found = list(blocks_of(x)), []
     for index in range(num_samples):
-        of_block = functools.partial(_draw(bnn, each, gaussian), rng_key, params, mask)
+        of_block = functools.partial(_draw(bnn, each, read), rng_key, params, mask)
         parts = [of_block(block, index, jnp.int32(number)) for number, block in enumerate(blocks)]
         found.append({name: rows_of([part[name] for part in parts], len(x)) for name in parts[0]})
     stacked = {name: np.stack([part[name] for part in found]) for name in found[0]}
@@ -115,15 +115,15 @@ def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, 
 
 
 @functools.lru_cache(maxsize=32)
-def _draw(bnn: BNN, each: int, gaussian: bool) -> Callable[..., dict[str, jax.Array]]:
+def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
     def one(rng_key, params, mask, block, index, number):  # type: ignore[no-untyped-def]
         # Other noise for every chunk of rows: the network's own key is one for all of them.
         keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(rng_key, index), number + 1), len(block))
 
         def chunk(pair: tuple[jax.Array, jax.Array]) -> dict[str, jax.Array]:
             fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))
-            if gaussian:
-                return {name: jnp.broadcast_to(getattr(fn, name), fn.batch_shape) for name in ("loc", "scale")}
+            if read:
+                return {name: jnp.broadcast_to(getattr(fn, name), fn.shape()) for name in read}
             return {"y": jnp.moveaxis(fn.sample(pair[1], (each,)), 0, 1)}
 
         return jax.lax.map(chunk, (block, keys))

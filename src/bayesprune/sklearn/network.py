@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import optax
 
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_object, check_positive, unknown_name
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.likelihoods import Beta, Likelihood, NegativeBinomial, Normal, Poisson, StudentT
 from bayesprune.nets import MLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 
@@ -24,6 +24,14 @@ PRIORS: dict[str, Any] = {
     "dirac_slab": DiracSlab(),
     "gaussian_slab": GaussianSlab(spike_scale=0.135, slab_scale=1.0),
     "flat": Flat(),
+}
+LIKELIHOODS: dict[str, Any] = {
+    "beta": Beta(),
+    "negative_binomial": NegativeBinomial(),
+    "normal": Normal(),
+    "poisson": Poisson(),
+    "predicted_noise": Normal("predicted"),
+    "student_t": StudentT(),
 }
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
@@ -96,6 +104,18 @@ def read_prior(prior: Any) -> Any:
     if not (hasattr(prior, "model") and hasattr(prior, "guide")) or isinstance(prior, type):
         raise TypeError(f"prior must be one of {', '.join(PRIORS)}, or an object of bayesprune.priors; got {prior!r}.")
     return prior
+
+
+def read_likelihood(likelihood: Any) -> Any:
+    """The likelihood of a name; or an object of numbers, with whatever knobs."""
+    if isinstance(likelihood, str):
+        if likelihood not in LIKELIHOODS:
+            raise unknown_name("likelihood", likelihood, LIKELIHOODS, "Or give an object of bayesprune.likelihoods.")
+        return LIKELIHOODS[likelihood]
+    check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
+    if getattr(likelihood, "task", "other") in ("classes", "binary"):
+        raise ValueError(f"likelihood={likelihood!r} is of labels: use BayesianSparseClassifier for classes.")
+    return likelihood
 
 
 def read_rate(learning_rate: Any) -> float:

@@ -7,19 +7,21 @@ from jaxtyping import Float64
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesprune.data.scaling import fit_scaling
+from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
-from bayesprune.model.likelihoods import Normal
+from bayesprune.model.likelihoods import Normal, StudentT
+from bayesprune.sklearn import network
 from bayesprune.sklearn.base import SparseNetwork
 
 Values = Float64[np.ndarray, "rows *outputs"]
 
 
 class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
-    """A sparse Bayesian multi-layer perceptron for real targets, with their uncertainty.
+    """A sparse Bayesian multi-layer perceptron for real targets, counts or shares, with their uncertainty.
 
-    A `BNN` with learned Gaussian noise is fitted by `fit_svi` to standardised columns and cut once; predictions are averages
-    over networks drawn from the posterior, in the units of y.
+    A `BNN`, by default with learned Gaussian noise, is fitted by `fit_svi` to standardised columns and cut once; predictions
+    are averages over networks drawn from the posterior, in the units of y.
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.
@@ -32,6 +34,10 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
         learning_rate: of the optimiser.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
+        likelihood: "normal"; "predicted_noise" (Gaussian, its scale the network's output for each row); "student_t" (outliers);
+            "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of `bayesprune.likelihoods`. Of
+            `Normal` and `StudentT`, y is standardised, and their scales are in units of its standard deviation; of all others
+            it is taken as it is.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
 
     Attributes, after ``fit``:
@@ -59,22 +65,46 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
     Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
     """
 
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``; and every name written out.
+    def __init__(
+        self,
+        hidden: Any = (50,),
+        *,
+        prior: Any = "dirac_slab",
+        method: Any = "auto",
+        density: Any = None,
+        num_steps: Any = 3000,
+        batch_size: Any = 128,
+        learning_rate: Any = 1e-2,
+        num_samples: Any = 100,
+        activation: Any = "swish",
+        likelihood: Any = "normal",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            hidden, prior=prior, method=method, density=density, num_steps=num_steps, batch_size=batch_size,
+            learning_rate=learning_rate, num_samples=num_samples, activation=activation, random_state=random_state,
+        )  # fmt: skip
+        self.likelihood = likelihood
+
     def fit(self, X: Any, y: Any) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units."""
         x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
-        y = np.asarray(y, np.float64)
+        y, likelihood = np.asarray(y, np.float64), network.read_likelihood(self.likelihood)
         self._outputs = y.shape[1:]
         columns = y.reshape((len(y), -1))
-        self._target_scaling = fit_scaling(columns)
+        shifts = isinstance(likelihood, Normal | StudentT)
+        self._target_scaling = fit_scaling(columns) if shifts else _as_it_is(columns)
         scaled = self._target_scaling.apply(columns)
-        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, Normal(), scaled.shape[1])
+        outputs = scaled.shape[1] * (2 if isinstance(likelihood, Normal) and likelihood.heteroscedastic else 1)
+        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The predictive mean of y, shape (rows,) or (rows, outputs) as in ``fit``, in the units of y.
 
         With ``return_std`` also the standard deviation of the predictive distribution of y, of the same shape and units: the
-        spread of the networks' means and the mean variance of the noise, added.
+        spread of the networks' means and the mean variance of the noise, added. It is infinite where the noise has no variance.
         """
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
@@ -83,13 +113,16 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
         moments = [_moments(drawn[:, :rows]) for drawn, rows in self._streamed(predict_draws, x)]
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
-        std = np.sqrt(variance + self._noise_variance())
+        std = np.sqrt(variance + self._noise_variance(x))
         return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
 
-    def _noise_variance(self) -> float:
-        """E[scale²] of the standardised noise, whose precision is LogNormal under the posterior."""
-        loc, scale = (float(self.params_[f"noise_precision_log_{name}"]) for name in ("loc", "scale"))
-        return float(np.exp(-loc + 0.5 * scale**2))
+    def _noise_variance(self, x: Any) -> Any:
+        """The mean variance of the noise, in the units that were trained on: one number, or (rows, outputs)."""
+        if "noise_precision_log_loc" in self.params_ and isinstance(self.bnn_.likelihood, Normal):
+            loc, scale = (float(self.params_[f"noise_precision_log_{name}"]) for name in ("loc", "scale"))
+            return float(np.exp(-loc + 0.5 * scale**2))  # E[scale²], the precision being log-normal
+        means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
+        return np.concatenate(means).reshape((len(x), -1))
 
     def _in_units(self, values: Any, loc: Any) -> Values:
         columns = np.asarray(values, np.float64).reshape((len(values), -1)) * self._target_scaling.scale + loc
@@ -99,6 +132,15 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _as_it_is(columns: Any) -> Scaling:
+    return Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
+
+
+def _variances(rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> Any:
+    """Var[y | x, w] of each network, (num_samples, rows, ...)."""
+    return draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("variance",))["variance"]
 
 
 def _moments(draws: Any) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ class Custom:
     """
 
     fn: Callable[..., Any]
-    learned: Mapping[str, Any] = field(default_factory=dict)
+    learned: Mapping[str, Any] = field(default_factory=dict, hash=False)
     mean_of: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
