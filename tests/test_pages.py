@@ -13,15 +13,9 @@ import bayesprune as bp
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 WHOLE = (
-    "adding_a_kernel",
-    "adding_a_method",
-    "adding_a_prior",
-    "compaction",
-    "concepts",
-    "likelihoods",
-    "loading_a_run",
+    "adding_a_kernel", "adding_a_method", "adding_a_prior", "compaction", "concepts", "likelihoods", "loading_a_run",
     "which_method",
-)
+)  # fmt: skip
 
 
 def blocks(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from numpyro.infer import MCMC, NUTS
 
 import bayesprune as bp
 from bayesprune.report.export import load_posterior, save_fit
+from tests.infer.test_predict import start
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -25,7 +26,14 @@ def problem(case: str) -> tuple[bp.BNN, bp.Dataset, list[str]]:
     return bp.BNN(net, prior=bp.priors.Gaussian(0.5), likelihood=likelihood, input_shape=(3,)), bp.Dataset(X, y), names
 
 
-@pytest.mark.fast_cases(1)
+def test_a_learned_number_is_no_weight() -> None:
+    bnn, _, _ = problem("ordered")
+    params = start(bnn)
+    assert np.shape(params["cut_gaps_log_loc"]) == (2,)
+    assert sorted(bp.bmr_prune(params | bnn.describe(params)).mask) == ["Dense_0.bias", "Dense_0.kernel"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_pruning_and_files_leave_them_alone(case, tmp_path) -> None:
     bnn, data, names = problem(case)
