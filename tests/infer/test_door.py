@@ -1,5 +1,6 @@
 """Bad input is told by name, with the remedy, before anything is trained."""
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -61,6 +62,28 @@ BAD_SETTINGS = {
     "early_stop": ({"early_stop": 5}, TypeError, r"early_stop .* got 5: write bp\.EarlyStop\('nll', patience=5\)"),
     "early_stop, a class": ({"early_stop": bp.EarlyStop}, TypeError, r"early_stop .* got the class EarlyStop"),
     "callbacks": ({"callbacks": [print, 3]}, TypeError, r"callbacks must be functions .* got 3"),
+    "callbacks, a number": ({"callbacks": 5}, TypeError, r"callbacks must be functions .* got 5: write lambda moment"),
+    "callbacks, None": ({"callbacks": None}, TypeError, r"callbacks .* got None.* leave callbacks out"),
+    "callbacks, a class": ({"callbacks": bp.Moment}, TypeError, r"callbacks .* got the class Moment \(call it\)"),
+    "estimator, a class": ({"estimator": bp.LocalELBO}, TypeError, r"estimator must be .* got the class LocalELBO \(call"),
+    "augment, a class": (
+        {"augment": bp.data.CropFlip},
+        TypeError,
+        r"augment .* got the class CropFlip.*bp\.data\.CropFlip\(\)",
+    ),
+    "kl_weight, a class": ({"kl_weight": bp.schedules.LinearWarmup}, TypeError, r"kl_weight must be a function of the step"),
+    "mask, a fit": ({"mask": bp.FitResult({}, None, None, {}, {})}, TypeError, r"got FitResult: give its \.mask; sites are"),
+    "checkpoint": ({"checkpoint": True}, TypeError, r"checkpoint must be the path of a folder, got True: .*checkpoint_every"),
+    "mesh": ({"mesh": 2}, TypeError, r"mesh must be a jax\.sharding\.Mesh, got 2: .*jax\.make_mesh"),
+    "progress": ({"progress": "bar"}, TypeError, "progress must be True or False, got 'bar'"),
+    "remat": ({"remat": None}, TypeError, "remat must be True or False, got None"),
+    "evaluator, a class": ({"evaluator": bp.EarlyStop}, TypeError, r"evaluator must be a function, got the class EarlyStop"),
+    "eval_samples": (
+        {"eval_data": GOOD, "eval_samples": 0},
+        ValueError,
+        "eval_samples must be an integer of at least 1, got 0",
+    ),
+    "eval data, a class": ({"eval_data": bp.Dataset}, TypeError, r"eval_data must have fields x and y, got the class Dataset"),
     "init_params, an array": ({"init_params": np.ones(3)}, TypeError, r"init_params must be parameters by name.* got ndarray"),
     "eval data": ({"eval_data": bp.Dataset(GOOD.x, GOOD.y + 7)}, ValueError, r"labels from 7 to 9"),
 }
@@ -71,6 +94,64 @@ def test_bad_settings(case, rng_key) -> None:
     settings, kind, message = BAD_SETTINGS[case]
     with pytest.raises(kind, match=message):
         bp.fit_svi(rng_key, programs.small_bnn(), GOOD, **({"num_steps": 1} | settings))
+
+
+BAD_OF_SAMPLERS = {
+    "callbacks": ({"callbacks": 5}, "callbacks must be functions"),
+    "kernel, a class": ({"kernel": bp.kernels.SGHMC}, r"kernel must be a sampler .* got the class SGHMC \(call it\)"),
+    "sparsifier, a class": ({"sparsifier": bp.methods.Magnitude}, "the class Magnitude: call it"),
+    "augment": ({"augment": None}, "augment must be a function, got None"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OF_SAMPLERS)
+def test_bad_settings_of_a_sampler(case, rng_key) -> None:
+    settings, message = BAD_OF_SAMPLERS[case]
+    with pytest.raises(TypeError, match=message):
+        bp.fit_sgmcmc(rng_key, SAMPLED, GOOD, **({"num_steps": 2, "num_samples": 1} | settings))
+
+
+SAMPLED = programs.small_bnn(prior=bp.priors.Gaussian())
+POSTERIOR = {"w_auto_loc": np.zeros(4, np.float32), "w_auto_scale": np.ones(4, np.float32)}
+BAD_OF_PRUNING = {
+    "a fit": ((bp.FitResult(POSTERIOR, None, None, {}, {}),), {}, r"got a whole FitResult: pass its \.params"),
+    "what is pruned": ((bp.Pruned(POSTERIOR, {}, None),), {}, r"got a whole Pruned: pass its \.params"),
+    "program, a class": ((POSTERIOR,), {"program": bp.BNN}, "program must be an object, got the class BNN: call it"),
+    "program, a net": ((POSTERIOR,), {"program": bp.nets.MLP((8,), 3)}, r"program must be .* got MLP: .*bp\.BNN\(net"),
+    "prunable": ((POSTERIOR,), {"prunable": True}, "prunable must be a function, got True"),
+    "mask, a fit": ((POSTERIOR,), {"mask": bp.Pruned({}, {}, None)}, r"got Pruned: give its \.mask"),
+    "mask, an array": ((POSTERIOR,), {"mask": np.ones(4, bool)}, r"mask must map sites .* got ndarray: write \{site: mask\}"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OF_PRUNING)
+def test_what_is_not_to_be_pruned(case) -> None:
+    given, settings, message = BAD_OF_PRUNING[case]
+    with pytest.raises(TypeError, match=message):
+        bp.bmr_prune(*given, **({} if "program" in settings else {"prior_scale": 1.0}) | settings)
+
+
+def test_numbers_and_methods_of_pruning() -> None:
+    for scale in ("1", bp.priors.Gaussian(), 0.0):
+        with pytest.raises(ValueError, match="must be positive and finite, got"):
+            bp.bmr_prune(POSTERIOR, prior_scale=scale)
+    for method in (bp.methods.SNR, "snr"):
+        with pytest.raises(TypeError, match="sparsifier must be an object"):
+            bp.prune_once(POSTERIOR, method)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"net": bp.nets.MLP}, r"net must be a Flax .* got the class MLP \(call it\)"),
+        ({"bayesian": True}, "bayesian must be a function, got True"),
+        ({"prunable": dict}, r"prunable must be a function, got the class dict"),
+    ],
+)
+def test_what_is_no_network(settings, message) -> None:
+    chosen = {"net": bp.nets.MLP((8,), 3), "prior": bp.priors.Flat(), "likelihood": bp.likelihoods.Categorical()} | settings
+    with pytest.raises(TypeError, match=message):
+        bp.BNN(chosen.pop("net"), input_shape=4, **chosen)
 
 
 @pytest.mark.slow
@@ -112,6 +193,7 @@ def test_what_is_plain_is_taken(rng_key) -> None:
     bnn = programs.small_bnn()
     first = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=0.5, callbacks=lambda moment: seen.append(moment.step))
     again = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=bp.schedules.Constant(0.5))
-    assert seen == [2] and programs.same_bits(first.params, again.params)
+    array = bp.fit_svi(rng_key, bnn, GOOD, num_steps=2, kl_weight=jnp.float32(0.5))
+    assert seen == [2] and programs.same_bits(first.params, again.params) and programs.same_bits(first.params, array.params)
     one, other = (bp.fit_svi(rng_key, bnn, GOOD, num_steps=1, kl_weight=0.5, init_params=p) for p in (first, first.params))
     assert programs.same_bits(one.params, other.params)

@@ -36,7 +36,7 @@ def check_positive(value: Any, name: str) -> None:
     """Refuse a number that is not finite and above zero."""
     if isinstance(value, jax.core.Tracer):
         return
-    if not (np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) > 0)):
+    if not (_numbers(value) and np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) > 0)):
         raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 
@@ -44,8 +44,12 @@ def check_not_negative(value: Any, name: str) -> None:
     """Refuse a number that is not finite, or below zero."""
     if isinstance(value, jax.core.Tracer):
         return
-    if not (np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) >= 0)):
+    if not (_numbers(value) and np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) >= 0)):
         raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+
+
+def _numbers(value: Any) -> bool:
+    return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
 
 
 def check_integer(value: Any, name: str, minimum: int = 1) -> None:
@@ -67,14 +71,30 @@ def check_site(argument: str, site: str, value: Any, shapes: Mapping[str, tuple[
         raise ValueError(f"{argument}[{site!r}] has shape {shape}, its site {wanted}: give one value for each weight.")
 
 
+def got(value: Any) -> str:
+    """What was given, for a message: a name or number as it is, a class with what to do, all else by its kind.
+
+    >>> got(0.1), got(dict), got([])
+    ('0.1', 'the class dict (call it)', 'list')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__} (call it)"
+    return repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+
+
+def check_function(given: Any, name: str, example: str) -> None:
+    """Refuse what cannot be called, and classes."""
+    if not callable(given) or isinstance(given, type):
+        raise TypeError(f"{name} must be a function, got {got(given)}: give {example}, or one that is called as it is.")
+
+
 def check_object(value: Any, name: str, functions: Iterable[str], example: str) -> None:
     """Refuse a class, a name or anything else that has not the ``functions`` of what ``name`` must be, such as ``example``."""
     missing = [function for function in functions if not callable(getattr(value, function, None))]
     if isinstance(value, type):
         raise TypeError(f"{name} must be an object, got the class {value.__name__}: call it, as in {example}.")
     if missing:
-        got = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
-        raise TypeError(f"{name} must be an object with {' and '.join(missing)}, got {got}: give one such as {example}.")
+        raise TypeError(f"{name} must be an object with {' and '.join(missing)}, got {got(value)}: give one such as {example}.")
 
 
 def check_params(params: Any, name: str = "params") -> None:
@@ -95,7 +115,8 @@ def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, ja
     """Masks by site as booleans, each of its site's shape; zeros and ones are taken too, and fractions above all refused."""
     if not isinstance(mask, Mapping):
         raise TypeError(
-            f"mask must map sites to booleans, as fit.mask does, got {type(mask).__name__}: write {{site: mask}}; sites are "
+            f"mask must map sites to booleans, as fit.mask does, got {type(mask).__name__}: "
+            f"{'give its .mask' if hasattr(mask, 'mask') else 'write {site: mask}'}; sites are "
             f"{', '.join(list(shapes)[:4])}{', ...' if len(shapes) > 4 else ''}."
         )
     for site, alive in mask.items():

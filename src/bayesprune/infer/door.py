@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_object
+from bayesprune.core.checks import check_object, got
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
@@ -22,8 +22,9 @@ from bayesprune.train.stopping import EarlyStop, NeverStop
 
 def check_data(data: Any, name: str = "data") -> Dataset:
     """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
-    if not (hasattr(data, "x") and hasattr(data, "y")):
-        raise TypeError(f"{name} must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y).")
+    if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
+        kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
+        raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
     x, y = (jnp.asarray(real_numbers(value, f"{name}.{field}")) for field, value in (("x", data.x), ("y", data.y)))
     if x.ndim < 1 or y.ndim < 1 or x.shape[0] != y.shape[0]:
         raise ValueError(
@@ -82,27 +83,13 @@ def as_schedule(kl_weight: Any) -> Callable[[jax.Array], Any]:
     """The divergence's weight as a function of the step; a number is a constant one."""
     if callable(kl_weight) and not isinstance(kl_weight, type):
         return kl_weight  # type: ignore[no-any-return]
-    if isinstance(kl_weight, bool) or not isinstance(kl_weight, int | float | np.number) or not 0 <= kl_weight < np.inf:
+    number = np.ndim(kl_weight) == 0 and jnp.issubdtype(np.asarray(kl_weight).dtype, np.number)
+    if not number or not 0 <= float(kl_weight) < np.inf:
         raise TypeError(
             f"kl_weight must be a function of the step, or one number that is not negative, got {kl_weight!r}: give "
             "bp.schedules.LinearWarmup(0, 1000), or 1.0."
         )
     return Constant(float(kl_weight))
-
-
-def check_function(given: Any, name: str, example: str) -> None:
-    """Refuse what cannot be called, and classes."""
-    if not callable(given) or isinstance(given, type):
-        raise TypeError(f"{name} must be a function, got {given!r}: give {example}, or one that is called as it is.")
-
-
-def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], None], ...]:
-    """Functions of a `Moment`; one alone needs no list."""
-    several = (callbacks,) if callable(callbacks) else tuple(callbacks)
-    for callback in several:
-        if not callable(callback):
-            raise TypeError(f"callbacks must be functions of a bp.Moment, got {callback!r} among them.")
-    return several
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -141,8 +128,8 @@ def check_sampler(kernel: Any) -> None:
     """Refuse what is no kernel, or one that descends: an optax transformation, bare or wrapped."""
     if isinstance(kernel, type) or not isinstance(kernel, Kernel) or isinstance(kernel, Optax):
         raise TypeError(
-            f"kernel must be a sampler such as bp.kernels.SGHMC(), got {getattr(kernel, '__name__', type(kernel).__name__)}: "
-            "an optimizer belongs to bp.fit_svi(..., optimizer=...)."
+            f"kernel must be a sampler such as bp.kernels.SGHMC(), got {got(kernel)}; an optimizer belongs to "
+            "bp.fit_svi(..., optimizer=...)."
         )
 
 

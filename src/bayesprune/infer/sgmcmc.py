@@ -12,10 +12,11 @@ import numpy as np
 from numpyro.handlers import seed
 from numpyro.infer.svi import SVIState
 
-from bayesprune.core.checks import as_params, check_integer, check_key, unknown_name
+from bayesprune.core.checks import as_params, check_integer, check_key, got, unknown_name
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.surroundings import as_callbacks, check_surroundings
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
@@ -59,10 +60,10 @@ def fit_sgmcmc(
     callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
     checkpoint: Any = None,
     checkpoint_every: int | None = None,
-    progress: bool | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-    remat: bool = False,
-    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
+    progress: bool | Any = None,
+    mesh: jax.sharding.Mesh | Any = None,
+    remat: bool | Any = False,
+    augment: Callable[[jax.Array, jax.Array], jax.Array] | Any = as_it_is,
 ) -> FitResult:
     """Draw networks from the posterior by a stochastic gradient sampler, and keep some of them.
 
@@ -116,6 +117,8 @@ def fit_sgmcmc(
         check_integer(value, name)
     _check_bnn(bnn)
     door.check_sampler(kernel)
+    check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
+    callbacks = as_callbacks(callbacks)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
     if chain_method == "vectorized":
@@ -147,7 +150,7 @@ def fit_sgmcmc(
     fits, chains = [], []
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
         snapshots = Snapshots(stops, folder)
-        watch = Watch(evaluate, eval_data, 1, NeverStop(), (snapshots, *door.as_callbacks(callbacks)))
+        watch = Watch(evaluate, eval_data, 1, NeverStop(), (snapshots, *callbacks))
         key = _key_of(rng_key, chain, num_chains)
         fits.append(run(recipe, key, data, start, periods, watch, folder, progress))
         chains.append(snapshots.all())
@@ -157,9 +160,7 @@ def fit_sgmcmc(
 
 def _check_bnn(bnn: Any) -> None:
     if not isinstance(bnn, BNN):
-        raise TypeError(
-            f"bnn must be a bp.BNN, got {type(bnn).__name__}: sample a NumPyro program of your own by numpyro.infer.MCMC."
-        )
+        raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
 def _check_plain(sparsifier: Any, callbacks: Any, *given: Any) -> None:

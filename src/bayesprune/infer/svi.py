@@ -8,11 +8,12 @@ import jax
 import optax
 from numpyro.infer import ELBO
 
-from bayesprune.core.checks import as_params, check_integer, check_key
+from bayesprune.core.checks import as_params, check_function, check_integer, check_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.surroundings import as_callbacks, check_surroundings
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.train.course import Periods
@@ -37,9 +38,9 @@ def fit_svi(
     optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
     sparsifier: Sparsifier | Any = KeepAll(),
     every: int | None = None,
-    estimator: str | ELBO = "weight",
+    estimator: str | ELBO | Any = "weight",
     num_particles: int = 1,
-    kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
+    kl_weight: Callable[[jax.Array], Any] | float | Any = Constant(1.0),
     mask: dict[str, Any] | Any = None,
     init_params: dict[str, Any] | Any = None,
     eval_data: Any = None,
@@ -48,13 +49,13 @@ def fit_svi(
     evaluator: Callable[..., dict[str, float]] | Any = evaluate,
     early_stop: EarlyStop | NeverStop | Any = NeverStop(),
     callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Any = None,
     checkpoint_every: int | None = None,
-    progress: bool | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    progress: bool | Any = None,
+    mesh: jax.sharding.Mesh | Any = None,
     storage: str = "masked",
-    remat: bool = False,
-    augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
+    remat: bool | Any = False,
+    augment: Callable[[jax.Array, jax.Array], jax.Array] | Any = as_it_is,
 ) -> FitResult:
     """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
 
@@ -120,8 +121,10 @@ def fit_svi(
     check_integer(num_steps, "num_steps")
     door.check_parts(program, sparsifier, early_stop)
     door.check_optimizer(optimizer)
-    door.check_function(evaluator, "evaluator", "bp.evaluate")
-    kl_weight, callbacks = door.as_schedule(kl_weight), door.as_callbacks(callbacks)
+    check_function(evaluator, "evaluator", "bp.evaluate")
+    check_integer(eval_samples, "eval_samples")
+    check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
+    kl_weight, callbacks = door.as_schedule(kl_weight), as_callbacks(callbacks)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage)
     data = door.check_program_data(program, data, "data")
     eval_data = door.check_eval_data(program, eval_data, early_stop)

@@ -119,7 +119,7 @@ def bmr_prune(
     num_iters: int = 4,
     group: str = "layer",
     dead: str = "prior",
-    prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
+    prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
 ) -> Pruned:
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx, traverse_util
 
+from bayesprune.core.checks import got
+
 Params = dict[str, Any]
 State = dict[str, Any]
 
@@ -38,7 +40,7 @@ def adapt(module: Any, input_shape: tuple[int, ...]) -> Net:
     if _is_equinox(module):
         return _equinox(module)
     raise TypeError(
-        f"net must be a Flax linen, Flax nnx or Equinox module, got {type(module).__name__}: "
+        f"net must be a Flax linen, Flax nnx or Equinox module, got {got(module)}: "
         "pass an instance such as bp.nets.MLP(hidden=(64,), num_outputs=10), or write a bp.Program(model, guide)."
     )
 

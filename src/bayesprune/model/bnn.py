@@ -13,7 +13,7 @@ import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_integer, check_object, unknown_name
+from bayesprune.core.checks import check_function, check_integer, check_object, unknown_name
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
@@ -71,10 +71,13 @@ class BNN:
         likelihood: Likelihood | Any,
         input_shape: tuple[int, ...] | Any,
         posterior: str | Family | Any = "mean_field",
-        bayesian: Predicate = select.weights,
-        prunable: Predicate | None = None,
+        bayesian: Predicate | Any = select.weights,
+        prunable: Predicate | Any = None,
     ) -> None:
         check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
+        check_function(bayesian, "bayesian", "bp.select.weights")
+        if prunable is not None:
+            check_function(prunable, "prunable", "bp.select.not_last")
         check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
         self.input_shape = _shape(input_shape)

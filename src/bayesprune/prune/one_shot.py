@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_mask, check_positive, check_site
+from bayesprune.core.checks import check_function, check_mask, check_object, check_positive, check_site
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.prune.bookkeeping import fill_unknown
@@ -18,12 +18,12 @@ from bayesprune.prune.needs import check_needs, needs_of
 
 def prune_once(
     params: Any,
-    sparsifier: Sparsifier,
+    sparsifier: Sparsifier | Any,
     *,
     program: Any = None,
     data: Any = None,
     prior_scale: Any = None,
-    prunable: Callable[[str, tuple[int, ...]], bool] = lambda path, shape: True,
+    prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
     rng_key: jax.Array | None = None,
     read: Callable[[Any], Any] = numpyro_params.read,
@@ -54,6 +54,10 @@ def prune_once(
             ``prior_scale`` is unknown or of another shape, or a mask is not boolean.
         TypeError: the sparsifier reads another kind of nodes.
     """
+    check_object(sparsifier, "sparsifier", ("init", "step"), "bp.methods.SNR(0.1)")
+    check_function(prunable, "prunable", "bp.select.kernels")
+    if program is not None:
+        check_object(program, "program", ("read", "describe"), "bp.BNN(net, prior=...), the one that was fitted")
     if needs_of(sparsifier).renewal:
         raise ValueError(
             f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "
@@ -66,7 +70,7 @@ def prune_once(
     chosen = _under(prior_scale, chosen, nodes)
     check_needs(sparsifier, chosen)
     rng_key = jax.random.key(0) if rng_key is None else rng_key
-    given = {} if mask is None else check_mask(trees.flatten(mask), _shapes(nodes))
+    given = {} if mask is None else _given(mask, _shapes(nodes))
     alive = {path: given.get(path, jnp.array(True)) & ~_gone(node) for path, node in chosen.items()}
     state = sparsifier.init(rng_key, chosen)._replace(mask=alive)
     state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state)
@@ -97,7 +101,7 @@ def _groups(sparsifier: Any, program: Any) -> Any:
 
 def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
     """Posterior nodes by path, checked."""
-    if hasattr(params, "params") and hasattr(params, "losses"):
+    if hasattr(params, "params"):
         raise TypeError(f"params must be parameters, got a whole {type(params).__name__}: pass its .params.")
     found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else read(params)
     nodes = {path: node for path, node in found.items() if trees.is_node(node)}
@@ -117,6 +121,12 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
         if not isinstance(proper, jax.core.Tracer) and not proper:
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes
+
+
+def _given(mask: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Array]:
+    """A mask by path, of a tree of masks; a whole fit, or one array for no site, is refused."""
+    flat = trees.flatten(mask)
+    return check_mask(mask if hasattr(mask, "mask") or (list(flat) == [""] and "" not in shapes) else flat, shapes)
 
 
 def _gone(node: Any) -> Any:

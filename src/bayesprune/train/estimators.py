@@ -6,12 +6,12 @@ from typing import Any
 from numpyro.infer import ELBO
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, got, unknown_name
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.local import LocalELBO
 
 
-def make_elbo(estimator: str | ELBO, num_particles: int) -> ELBO:
+def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
     """``"weight"`` samples the weights, ``"local"`` each layer's outputs; a NumPyro ELBO object is taken as it is.
 
     Objects of one class whose attributes are equal are one: the first of them is given back, and a second fit finds the
@@ -19,8 +19,10 @@ def make_elbo(estimator: str | ELBO, num_particles: int) -> ELBO:
     """
     if isinstance(estimator, ELBO):
         return same.first(estimator, _key(estimator))
+    if not isinstance(estimator, str):
+        raise TypeError(f"estimator must be 'weight', 'local', or a NumPyro ELBO object, got {got(estimator)}.")
     check_integer(num_particles, "num_particles")
-    known: dict[Any, type[ELBO]] = {"weight": MeanFieldELBO, "local": LocalELBO}
+    known: dict[str, type[ELBO]] = {"weight": MeanFieldELBO, "local": LocalELBO}
     if estimator not in known:
         raise unknown_name("estimator", estimator, known)
     made = known[estimator](num_particles=num_particles)

@@ -21,7 +21,7 @@ def make_recipe(
     optimizer: Any,
     sparsifier: Any,
     kl_weight: Callable[[jax.Array], Any],
-    estimator: str | ELBO,
+    estimator: str | ELBO | Any,
     num_particles: int,
     mesh: jax.sharding.Mesh | None = None,
     augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,

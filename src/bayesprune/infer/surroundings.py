@@ -1,0 +1,41 @@
+"""What a fit is given beside its program, data and method: callbacks, an augmentation, a folder, devices, switches."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.checks import check_function, got
+
+
+def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], Any], ...]:
+    """Functions of a `Moment`; one alone needs no list."""
+    alone = callable(callbacks) or not isinstance(callbacks, Iterable)
+    several = (callbacks,) if alone else tuple(callbacks)
+    for callback in several:
+        if not callable(callback) or isinstance(callback, type):
+            raise TypeError(
+                f"callbacks must be functions of a bp.Moment, one or a list of them, got {got(callback)}: write "
+                "lambda moment: print(moment.step, moment.loss), or leave callbacks out."
+            )
+    return several
+
+
+def check_surroundings(augment: Any, checkpoint: Any, mesh: Any, **switches: Any) -> None:
+    """Refuse what is no function, no path, no mesh; ``switches``: name -> True, False, or None where that is allowed."""
+    check_function(augment, "augment", "bp.data.CropFlip()")
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"checkpoint must be the path of a folder, got {got(checkpoint)}: give one such as 'runs/first'; how often is said "
+            "by checkpoint_every."
+        )
+    if not isinstance(mesh, jax.sharding.Mesh | None):
+        raise TypeError(
+            f"mesh must be a jax.sharding.Mesh, got {got(mesh)}: make one of your devices, as by "
+            f"jax.make_mesh(({jax.device_count()},), ('data',))."
+        )
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_ | None) or (value is None and name != "progress"):
+            raise TypeError(f"{name} must be True or False, got {got(value)}.")
