@@ -40,6 +40,7 @@ def test_a_mean_that_asks_for_more_than_outputs_is_refused() -> None:
         bp.compact(bnn, start(bnn), keep="mean")
 
 
+@pytest.mark.slow
 def test_binary_labels_have_the_figures_of_the_network() -> None:
     y = (DATA.x[:, :3] > 0).astype(np.int32)
     bnn = small_bnn(likelihood=bp.likelihoods.Bernoulli(), prior=bp.priors.Gaussian(0.3))

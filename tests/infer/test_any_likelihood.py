@@ -26,6 +26,7 @@ def problem(case: str) -> tuple[bp.BNN, bp.Dataset, list[str]]:
     return bp.BNN(net, prior=bp.priors.Gaussian(0.5), likelihood=likelihood, input_shape=(3,)), bp.Dataset(X, y), names
 
 
+@pytest.mark.slow
 def test_a_learned_number_is_no_weight() -> None:
     bnn, _, _ = problem("ordered")
     params = start(bnn)

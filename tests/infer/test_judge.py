@@ -59,6 +59,7 @@ def test_counts_are_judged_by_samples(rng_key) -> None:
     assert 0.0 <= figures["coverage"] <= 1.0 < figures["interval_width"]
 
 
+@pytest.mark.slow
 def test_several_labels_are_judged_together(rng_key) -> None:
     bnn, y = net(bp.likelihoods.Bernoulli(), 3), (X > 0).astype(np.int32)
     params = start(bnn)
@@ -102,6 +103,7 @@ def test_ordered_classes(rng_key) -> None:
     assert figures["rps"] == pytest.approx(np.mean(((up_to - (np.arange(3) >= y[:, None])) ** 2).sum(1)), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_targets_are_drawn_with_their_noise(rng_key) -> None:
     """200 draws at each of 300 rows of one network: mean and variance within five standard errors, and no noise twice."""
     bnn = net(bp.likelihoods.StudentT(10.0, 0.5))

@@ -146,7 +146,11 @@ def log_likelihood(likelihood, outputs, y, **given):
     return jax.jit(density)(jnp.asarray(outputs), jnp.asarray(y), given)
 
 
-@pytest.mark.parametrize("case", CASES)
+FAST_TOKENS = ("labels of tokens", "bits of tokens", "vectors of tokens", "predicted noise of tokens")
+SLOW = [name for name in CASES if name.endswith("tokens") and name not in FAST_TOKENS]
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in CASES])
 def test_density_and_mean(case) -> None:
     likelihood, outputs, y, density, mean = CASES[case]
     found = log_likelihood(likelihood, outputs, y)
@@ -204,18 +208,19 @@ def test_what_is_learned_has_a_prior_and_a_guide(case) -> None:
 
 
 TAILS = {
-    "reals": (bp.likelihoods.Normal(0.5), 1, [-1e3, 1e3]),
     "predicted noise": (bp.likelihoods.Normal("predicted"), 2, [-1e3, 0.0]),
-    "heavy tails": (bp.likelihoods.StudentT(), 1, [-1e3, 1e3]),
     "counts": (bp.likelihoods.Poisson(), 1, [0, 1000]),
-    "spread counts": (bp.likelihoods.NegativeBinomial(), 1, [0, 1000]),
     "shares": (bp.likelihoods.Beta(), 1, [1e-6, 1 - 1e-6]),
     "ordered": (bp.likelihoods.Ordinal(4), 1, [0, 1, 3]),
+    "reals": (bp.likelihoods.Normal(0.5), 1, [-1e3, 1e3]),
+    "heavy tails": (bp.likelihoods.StudentT(), 1, [-1e3, 1e3]),
+    "spread counts": (bp.likelihoods.NegativeBinomial(), 1, [0, 1000]),
     "bits": (bp.likelihoods.Bernoulli(), 1, [0, 1]),
     "classes": (bp.likelihoods.Categorical(WEIGHTS, SMOOTHING), 3, [0, 2]),
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("case", TAILS)
 def test_densities_and_gradients_are_finite_far_out(case) -> None:
     likelihood, width, targets = TAILS[case]
