@@ -18,6 +18,7 @@ from bayesprune.core.formats import write_arrays, write_record
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.data import checksum, cifar, idx, uci
 from bayesprune.report.export import load_posterior, save_posterior
+from bayesprune.report.saved_fit import SavedFit, read_fit, write_fit
 from bayesprune.train.checkpoints import Checkpoints
 
 
@@ -63,6 +64,13 @@ def posterior(folder: Path) -> Path:
         folder / "p.safetensors", nodes, {"a": np.eye(2, 3, dtype=bool)}, {"seed": 0}, params={"c": np.ones(3, np.float32)}
     )
     return folder / "p.safetensors"
+
+
+def fit(folder: Path) -> Path:
+    record = {"prune/step": np.array([4, 8]), "eval/nll": np.array([0.5, 0.25])}
+    params, mask = {"w_auto_loc": jnp.arange(3.0), "net$state": {"mean": jnp.ones(2)}}, {"w": jnp.array([True, False, True])}
+    write_fit(folder / "fit.safetensors", SavedFit(params, np.ones(20, np.float32), mask, record))
+    return folder / "fit.safetensors"
 
 
 def state(fill: float) -> dict[str, Any]:
@@ -147,6 +155,7 @@ CASES = {
     "history": Case(history, results.arrays),
     "predictions": Case(predictions, results.arrays),
     "posterior": Case(posterior, lambda path: vars(load_posterior(path))),
+    "fit": Case(fit, lambda path: read_fit(path)._asdict()),
     "checkpoint": Case(checkpoint, read_checkpoint),
     "idx": Case(idx_file, read_idx),
     "idx, gzipped": Case(lambda folder: idx_file(folder, ".gz"), read_idx),

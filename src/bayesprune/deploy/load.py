@@ -1,22 +1,27 @@
-"""Read a compact network, or a posterior, whichever the file holds."""
+"""Read a fit, a compact network, or a posterior, whichever the file holds."""
 
 import os
 
 from bayesprune.core.formats import read_tensors
 from bayesprune.deploy import artefact
 from bayesprune.deploy.compact import Compact
+from bayesprune.report import saved_fit
 from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
+from bayesprune.train.result import FitResult
 
 
-def load(path: str | os.PathLike[str]) -> Compact | SavedPosterior:
-    """A `Compact` that `Compact.save` wrote, or a posterior, as `report.load_posterior` reads it.
+def load(path: str | os.PathLike[str]) -> FitResult | Compact | SavedPosterior:
+    """What a file of ours holds.
+
+    A `FitResult` that ``fit.save`` wrote, its ``state`` None; a `Compact` that `Compact.save` wrote; or a posterior, as
+    `report.load_posterior` reads it.
 
     No code is run from a file: it holds numbers and names of known operations, and every length and index is checked before
     anything is allocated.
 
     Raises:
         FileNotFoundError: there is no file.
-        ValueError: it is neither; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
+        ValueError: it is none of these; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
 
     Example:
         >>> load("/nowhere/net.bayesprune")
@@ -28,4 +33,7 @@ def load(path: str | os.PathLike[str]) -> Compact | SavedPosterior:
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no file at {path}: check the path.")
     header = read_tensors(path, artefact.WHAT, artefact.REMEDY, header_only=True)[1]
+    if header.get("format") == saved_fit.FORMAT:
+        fit = saved_fit.read_fit(path)
+        return FitResult(fit.params, None, fit.losses, fit.mask, fit.history)
     return load_posterior(path) if header.get("format") == FORMAT else Compact(**artefact.read(path))

@@ -1,5 +1,6 @@
 """What a fit gives back, and what it shows on the way."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core import shown
 from bayesprune.core.types import Evidence, Info, SparseState
 from bayesprune.report.arviz import to_arviz
+from bayesprune.report.saved_fit import SavedFit, write_fit
 
 
 class FitResult(NamedTuple):
@@ -22,10 +24,13 @@ class FitResult(NamedTuple):
     ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation;
     ``"returned/step"``, shape (1,), is the step whose params, state and mask these are: the last one, unless
     ``EarlyStop(restore="best")`` chose another.
+
+    ``fit.save(path)`` and ``bp.load(path)`` keep all of it but ``state``, which is None of a loaded fit: the optimiser's state
+    is kept by ``checkpoint=``.
     """
 
     params: dict[str, Any]
-    state: SVIState
+    state: SVIState | Any
     losses: np.ndarray
     mask: dict[str, Any]
     history: dict[str, np.ndarray]
@@ -43,6 +48,20 @@ class FitResult(NamedTuple):
             shown.share_pruned(self.mask),
             shown.last(self.history, "eval"),
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit, all but ``state``.
+
+        Raises ``TypeError`` for parameters that are no arrays, ``OSError`` with the path and a remedy where the disk refuses.
+
+        >>> import tempfile, bayesprune as bp
+        >>> fit = FitResult({"w_auto_loc": jnp.zeros(3)}, None, np.ones(2), {"w": jnp.ones(3, bool)}, {"eval/nll": np.ones(1)})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.save(f"{folder}/fit.safetensors")
+        ...     bp.load(f"{folder}/fit.safetensors")
+        FitResult(2 steps, loss 1, 0.0 % of 3 weights pruned)
+        """
+        write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history))
 
     def to_arviz(self, functionals: Mapping[str, Any] | None = None) -> Any:
         """The samples of `fit_sgmcmc`, or functionals of them, for ArviZ; see `report.to_arviz`."""

@@ -1,0 +1,58 @@
+"""A whole fit as one safetensors file: parameters, mask, losses and history, to the bit; no code, and no pickle."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.formats import pack_tensors, read_tensors, require
+from bayesprune.report.packing import pack, unpack
+
+# Of a version beyond 1 `read_tensors` demands the checksums: a damaged name of theirs is no file without any.
+FORMAT, VERSION = "bayesprune fit", "2"
+WHAT, REMEDY = "file of a fit", "Copy it, or save it, again."
+
+
+class SavedFit(NamedTuple):
+    """What the file of a fit holds, by the names of `FitResult`'s fields."""
+
+    params: dict[str, Any]
+    losses: np.ndarray
+    mask: dict[str, Any]
+    history: dict[str, np.ndarray]
+
+
+def write_fit(path: str | os.PathLike[str], fit: SavedFit) -> None:
+    """Write a fit, atomically.
+
+    Tensors: ``param/<name>``, ``mask/<site>``, ``losses``, ``history/<name>``. Header: ``format``, ``version``, plans of how
+    ``params`` and ``mask`` nest (see `report.packing`), and the names of the ``history`` in their order. Raises ``TypeError``
+    for parameters that are no arrays, ``OSError`` with the path and a remedy where the disk refuses.
+    """
+    params, tensors = pack(fit.params, "param/{}", {})
+    mask, alive = pack(fit.mask, "mask/{}", {})
+    record = {"losses": np.asarray(fit.losses)} | {f"history/{name}": np.asarray(v) for name, v in fit.history.items()}
+    header = {"params": params, "mask": mask, "history": list(fit.history)}
+    texts = {"format": FORMAT, "version": VERSION} | {name: json.dumps(value) for name, value in header.items()}
+    write_atomically(path, pack_tensors(tensors | alive | record, texts))
+
+
+def read_fit(path: str | os.PathLike[str]) -> SavedFit:
+    """What `write_fit` wrote, bit for bit; parameters and mask as JAX arrays.
+
+    Raises ``ValueError`` for another version, `DamagedFileError`, a ``ValueError`` too, for a file that has changed since.
+    """
+    tensors, header = read_tensors(path, WHAT, REMEDY)
+    if header.get("version") != VERSION:
+        raise ValueError(
+            f"{os.fspath(path)} holds a fit in version {header.get('version')!r}, and this release reads version {VERSION}: "
+            "read it with the release that wrote it."
+        )
+    with reading(path, WHAT, REMEDY):
+        require(header, ("params", "mask", "history"))
+        plans: Mapping[str, Any] = {name: json.loads(header[name]) for name in ("params", "mask", "history")}
+        history = {name: tensors[f"history/{name}"] for name in plans["history"]}
+        return SavedFit(unpack(plans["params"], tensors), tensors["losses"], unpack(plans["mask"], tensors), history)
