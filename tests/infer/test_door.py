@@ -63,6 +63,7 @@ BAD_SETTINGS = {
     "early_stop, a class": ({"early_stop": bp.EarlyStop}, TypeError, r"early_stop .* got the class EarlyStop"),
     "callbacks": ({"callbacks": [print, 3]}, TypeError, r"callbacks must be functions .* got 3"),
     "callbacks, a number": ({"callbacks": 5}, TypeError, r"callbacks must be functions .* got 5: write lambda moment"),
+    "callback_every": ({"callback_every": 0}, ValueError, "callback_every must be an integer of at least 1, got 0"),
     "callbacks, None": ({"callbacks": None}, TypeError, r"callbacks .* got None.* leave callbacks out"),
     "callbacks, a class": ({"callbacks": bp.Moment}, TypeError, r"callbacks .* got the class Moment \(call it\)"),
     "estimator, a class": ({"estimator": bp.LocalELBO}, TypeError, r"estimator must be .* got the class LocalELBO \(call"),

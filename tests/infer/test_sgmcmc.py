@@ -57,6 +57,28 @@ def test_what_is_kept(fit, rng_key) -> None:
     np.testing.assert_allclose(node.scale, np.asarray(draws["Dense_0.kernel"])[0].std(0), rtol=1e-5)
 
 
+def test_a_callback_ends_the_sampling(fit, rng_key) -> None:
+    """What the first chain had kept by then, to the bit; nothing kept is told. A later chain that is cut short is dropped."""
+    data, bnn, calls = programs.classes(), programs.small_bnn(), []
+
+    def sample(stop, **settings) -> bp.FitResult:
+        return bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, callbacks=stop, callback_every=7, **(FAST | settings))
+
+    early = sample(lambda moment: moment.step == 21)  # networks are kept after steps 18, 20, 22 and 24
+    assert early.losses.shape == (21,)
+    assert programs.same_bits(draws_of(early.params), {n: v[:, :2] for n, v in draws_of(fit.params).items()})
+    with pytest.raises(ValueError, match="ended the sampling at step 14, before the first network is kept, at step 18"):
+        sample(lambda moment: moment.step == 14)
+
+    def in_the_second(moment: bp.Moment) -> bool:
+        calls.append(moment.step)
+        return len(calls) == 6
+
+    chains = sample(in_the_second, num_chains=2)
+    assert calls == [7, 14, 21, 24, 7, 14]
+    assert chains.losses.shape == (1, 24) and draws_of(chains.params)["Dense_0.kernel"].shape[:2] == (1, 4)
+
+
 def test_cycles_that_do_not_divide_the_steps(rng_key) -> None:
     """Eleven steps in four cycles of two: each ends once, and the last three steps are of none."""
     kernel = bp.kernels.SGLD(1e-4, num_cycles=4)

@@ -16,6 +16,7 @@ from bayesprune.core.checks import as_params, check_integer, check_key, got, unk
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.sampling_plan import plan
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
@@ -30,7 +31,7 @@ from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import Given, run
 from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example
-from bayesprune.train.snapshots import Snapshots, stacked, steps_of
+from bayesprune.train.snapshots import Snapshots, stacked
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
 
@@ -57,7 +58,8 @@ def fit_sgmcmc(
     init_params: dict[str, Any] | Any = None,
     eval_data: Any = None,
     eval_every: int | None = None,
-    callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
+    callbacks: Sequence[Callable[[Moment], Any]] | Callable[[Moment], Any] | Any = (),
+    callback_every: int | None = None,
     checkpoint: Any = None,
     checkpoint_every: int | None = None,
     progress: bool | Any = None,
@@ -88,8 +90,9 @@ def fit_sgmcmc(
             None). It reads points: `SGHMCSPL`, `Magnitude`.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
-        callbacks, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie in the folder of
-            the checkpoints, each in a file without its dead weights.
+        callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie
+            in the folder of the checkpoints, each in a file without its dead weights. A callback that returns True ends the
+            sampling: the chains that are whole are the result, or what the first one had kept by then.
 
     Returns:
         A `FitResult`. ``params``: ``"<site>$draws"``, (chains, draws, ...), which `predict`, `evaluate`, `bmr_prune` (by the
@@ -129,13 +132,14 @@ def fit_sgmcmc(
     kernel = _told(kernel, data.x.shape[0], num_steps)
     moving = _moving(bnn)
     epoch = -(-data.x.shape[0] // batch)
-    stops = _plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
+    stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
     periods = Periods.of(
         num_steps,
         epoch=epoch,
         every=(not isinstance(sparsifier, KeepAll), every),
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
+        callback_every=callback_every,
     )._replace(stops=stops)
     door.check_acts(periods.every, num_steps)
     eval_data = door.check_eval_data(bnn, eval_data, NeverStop())
@@ -147,13 +151,17 @@ def fit_sgmcmc(
     if chain_method == "vectorized":
         return _result(bnn, moving, *_vectorized(recipe, rng_key, data, num_chains, periods, progress))
     start = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
-    fits, chains = [], []
+    fits, chains = list[FitResult](), list[Kept]()
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
         snapshots = Snapshots(stops, folder)
-        watch = Watch(evaluate, eval_data, 1, NeverStop(), (snapshots, *callbacks))
-        key = _key_of(rng_key, chain, num_chains)
-        fits.append(run(recipe, key, data, start, periods, watch, folder, progress))
-        chains.append(snapshots.all())
+        watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks, keepers=(snapshots,))
+        fit = run(recipe, _key_of(rng_key, chain, num_chains), data, start, periods, watch, folder, progress)
+        whole = len(fit.losses) == num_steps
+        if whole or not chains:
+            fits.append(fit)
+            chains.append(snapshots.all(len(fit.losses)))
+        if not whole:
+            break
     losses = fits[0].losses if num_chains == 1 else np.stack([fit.losses for fit in fits])
     return _result(bnn, moving, fits[-1]._replace(losses=losses), chains)
 
@@ -190,30 +198,6 @@ def _moving(bnn: BNN) -> BNN:
             "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
         ) from error
     return moving
-
-
-def _plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
-    """The steps after which networks are kept."""
-    check_integer(burn_in, "burn_in", minimum=0)
-    cycles = max(getattr(kernel, "num_cycles", 0), 1)
-    period = num_steps // cycles
-    ends = tuple(period * cycle for cycle in range(1, cycles + 1) if period * cycle > burn_in)
-    if not ends:
-        raise ValueError(f"burn_in must be below {period * cycles}, where the last cycle ends, got {burn_in}: nothing is kept.")
-    if num_samples % len(ends):
-        raise ValueError(
-            f"num_samples must be a multiple of the {len(ends)} cycles that keep samples, got {num_samples}: all keep as many."
-        )
-    each, room = num_samples // len(ends), min(period, ends[0] - burn_in)
-    if every is None:
-        every = max(1, min(epoch, room // 2 // each))
-    check_integer(every, "sample_every")
-    if (each - 1) * every >= room:
-        raise ValueError(
-            f"{each} samples every {every} steps do not fit into the {room} steps of a cycle after burn_in: give more steps, "
-            "fewer samples, or a smaller sample_every."
-        )
-    return steps_of(ends, each, every)
 
 
 def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:

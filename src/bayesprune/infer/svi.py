@@ -48,7 +48,8 @@ def fit_svi(
     eval_samples: int = 20,
     evaluator: Callable[..., dict[str, float]] | Any = evaluate,
     early_stop: EarlyStop | NeverStop | Any = NeverStop(),
-    callbacks: Sequence[Callable[[Moment], None]] | Callable[[Moment], None] | Any = (),
+    callbacks: Sequence[Callable[[Moment], Any]] | Callable[[Moment], Any] | Any = (),
+    callback_every: int | None = None,
     checkpoint: str | os.PathLike[str] | Any = None,
     checkpoint_every: int | None = None,
     progress: bool | Any = None,
@@ -83,7 +84,10 @@ def fit_svi(
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
         evaluator: a function called as `bayesprune.evaluate`, in its place; `deploy.evaluate_by_kernels` is quicker on CPUs.
         early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
-        callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned.
+        callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned. One that
+            returns True ends the fit there. In a fit resumed from there it is asked again: without it, the fit goes on.
+        callback_every: steps between two calls of the callbacks, which also see the last step; None: they are called whenever
+            the fit pauses to prune, evaluate or save.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
         mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
@@ -135,6 +139,7 @@ def fit_svi(
         every=(not isinstance(sparsifier, KeepAll), every),
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
+        callback_every=callback_every,
     )
     door.check_acts(periods.every, num_steps)
     mesh = door.automatic(mesh)

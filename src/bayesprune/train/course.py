@@ -21,31 +21,40 @@ from bayesprune.train.watch import Watch
 
 
 class Periods(NamedTuple):
-    """When things happen, in steps; 0 = never. ``stops``: single steps beside those, after which callbacks are called."""
+    """When things happen, in steps; 0 = never. ``stops``: single steps beside those, after which keepers are called.
+
+    ``callback_every``: 0 calls the callbacks whenever there is a pause.
+    """
 
     num_steps: int
     every: int
     eval_every: int
     checkpoint_every: int
     stops: tuple[int, ...] = ()
+    callback_every: int = 0
 
     @classmethod
-    def of(cls, num_steps: int, epoch: int, **wanted: tuple[bool, int | None]) -> "Periods":
-        """From pairs (whether, period or None for one epoch) by name."""
+    def of(cls, num_steps: int, epoch: int, callback_every: int | None = None, **wanted: tuple[bool, int | None]) -> "Periods":
+        """From pairs (whether, period or None for one epoch) by name; a ``callback_every`` of None is 0."""
+        wanted = wanted | {"callback_every": (callback_every is not None, callback_every)}
         for name, (_, period) in wanted.items():
             if period is not None:
                 check_integer(period, name)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
-        return cls(num_steps, chosen["every"], chosen["eval_every"], chosen["checkpoint_every"])
+        return cls(num_steps, chosen["every"], chosen["eval_every"], chosen["checkpoint_every"], (), chosen["callback_every"])
 
     def next_stop(self, step: int) -> int:
         """The next step after ``step`` at which something other than training happens."""
-        periods = [p for p in (self.every, self.eval_every, self.checkpoint_every) if p]
+        periods = [p for p in (self.every, self.eval_every, self.checkpoint_every, self.callback_every) if p]
         return min([self.num_steps, *((step // p + 1) * p for p in periods), *(s for s in self.stops if s > step)])
 
     def due(self, name: str, step: int) -> bool:
         period = getattr(self, name)
         return bool(period) and step % period == 0
+
+    def shows(self, step: int, over: bool) -> bool:
+        """Whether the callbacks are called at a pause after ``step``; ``over``: it is the last one."""
+        return over or step == self.num_steps or not self.callback_every or self.due("callback_every", step)
 
 
 @dataclass(frozen=True)
@@ -63,10 +72,13 @@ class Training:
     known: dict[str, Any]
 
     def run(self, standing: Standing, record: Record) -> FitResult:
-        """Train to the end, or until the early stop."""
+        """Train to the end, or until the early stop, or a callback."""
         step, pace = int(standing.carry.step), 16
+        if record.halted:
+            # Of a callback that has no memory the answer is the same; without it, the fit goes on as if it had never been.
+            record.halted = self._show(step, standing, record)
         with self.interruption as interruption:
-            while step < self.periods.num_steps and not record.stopped:
+            while step < self.periods.num_steps and not record.over:
                 # Only where training goes on: what was evaluated last is what is returned.
                 standing = self._prune(step, standing, record)
                 pause = self.periods.next_stop(step)
@@ -96,7 +108,7 @@ class Training:
         # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
         carry, losses, done = self.loop.run(carry, self.data, sparse.mask, jnp.asarray(num_steps, jnp.int32))
-        record.add_losses(step, losses[: int(done)])
+        record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
         if not jnp.isfinite(loss):
             raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
@@ -122,17 +134,19 @@ class Training:
                 # A copy: the loop takes over the memory of the state that it goes on from.
                 standing = standing._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
         # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
-        for callback in self.watch.callbacks:
-            callback(self._moment(step, carry, sparse, record))
-        last = step == self.periods.num_steps or record.stopped
+        record.halted = self._show(step, standing, record)
+        last = step == self.periods.num_steps or record.over
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):
             self.checkpoints.save(step, standing, record)
         return standing
 
-    def _moment(self, step: int, carry: Carry, sparse: SparseState, record: Record) -> Moment:
+    def _show(self, step: int, standing: Standing, record: Record) -> bool:
+        """Show the moment to who watches; whether a callback asks for the end."""
+        carry, sparse = standing.carry, standing.sparse
         now = functools.partial(self._params, carry, sparse.mask)
         loss, density = float(record.losses[step - 1]), self._density(sparse.mask)
-        return Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
+        moment = Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
+        return self.watch.show(moment, self.periods.shows(step, record.stopped))
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.loop.whole(carry, mask, self.known)

@@ -15,11 +15,20 @@ def _number(value: Any) -> float:
 
 @dataclass
 class Record:
-    """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`."""
+    """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`.
+
+    ``stopped``: by the early stop, for good; ``halted``: by a callback, which is asked again where the fit is resumed.
+    """
 
     losses: np.ndarray
     history: dict[str, list[Any]] = field(default_factory=dict)
     stopped: bool = False
+    halted: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step is to be taken."""
+        return self.stopped or self.halted
 
     @classmethod
     def empty(cls, num_steps: int) -> "Record":

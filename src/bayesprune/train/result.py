@@ -72,7 +72,8 @@ class Moment(NamedTuple):
     """What a callback is shown between chunks of steps: after the evaluation that may be due, before the pruning.
 
     ``params()`` fetches the current parameters, those just evaluated, and ``mask()`` the mask that goes with them, as in
-    `FitResult`; call them before the callback returns.
+    `FitResult`; call them before the callback returns. A callback that returns True ends the fit there: what it was shown is
+    returned, unpruned since. Any other answer asks for nothing.
     """
 
     step: int

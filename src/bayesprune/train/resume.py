@@ -62,12 +62,13 @@ class FitCheckpoints:
         now = (standing.carry, standing.sparse)
         best = now if metadata.get("has_best") else None
         (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
-        record = Record(record.losses, metadata["history"], metadata["stopped"])
+        record = Record(record.losses, metadata["history"], metadata["stopped"], metadata.get("halted", False))
         record.add_losses(0, losses)
         return Standing(carry, sparse, best, metadata.get("planned", standing.planned)), record
 
     def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
+        metadata["halted"] = record.halted
         metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
         state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
         self.checkpoints.save(step, state, metadata)

@@ -44,9 +44,18 @@ class Snapshots:
         if self.folder is not None:
             write_atomically(make_folder(self.folder) / _name(moment.step), encode(params, mask))
 
-    def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Parameters and masks by step; what an earlier part of the fit has kept is read. `OSError` where that is gone."""
-        return [self.kept[step] if step in self.kept else self._read(step) for step in self.steps]
+    def all(self, until: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Parameters and masks by step, up to step ``until``; what an earlier part of the fit has kept is read.
+
+        `OSError` where that is gone, `ValueError` where nothing was kept by then.
+        """
+        steps = [step for step in self.steps if step <= until]
+        if not steps:
+            raise ValueError(
+                f"a callback ended the sampling at step {until}, before the first network is kept, at step {self.steps[0]}: "
+                "let it go on until then."
+            )
+        return [self.kept[step] if step in self.kept else self._read(step) for step in steps]
 
     def _read(self, step: int) -> tuple[dict[str, Any], dict[str, Any]]:
         path = Path(self.folder or ".") / _name(step)

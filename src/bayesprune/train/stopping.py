@@ -1,8 +1,9 @@
-"""Early stopping on a held-out figure."""
+"""When a fit ends before its last step: on a held-out figure, or where a callback says so."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
@@ -55,6 +56,17 @@ class EarlyStop:
             raise ValueError(f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}.")
         scores = np.asarray(values) if self.metric in _HIGHER_IS_BETTER else -np.asarray(values)
         return len(values) - 1 - int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
+
+
+def asks_to_stop(answer: Any) -> bool:
+    """Whether a callback's answer is True; any other answer, such as the None of most callbacks, asks for nothing.
+
+    >>> asks_to_stop(np.float32(1) > 0), asks_to_stop(None), asks_to_stop("done"), asks_to_stop(1)
+    (True, False, False, False)
+    """
+    if isinstance(answer, np.ndarray | jax.Array):
+        return answer.shape == () and answer.dtype == bool and bool(answer)
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+"""The steps of a chain after which its networks are kept."""
+
+from typing import Any
+
+from bayesprune.core.checks import check_integer
+from bayesprune.train.snapshots import steps_of
+
+
+def plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
+    """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit."""
+    check_integer(burn_in, "burn_in", minimum=0)
+    cycles = max(getattr(kernel, "num_cycles", 0), 1)
+    period = num_steps // cycles
+    ends = tuple(period * cycle for cycle in range(1, cycles + 1) if period * cycle > burn_in)
+    if not ends:
+        raise ValueError(f"burn_in must be below {period * cycles}, where the last cycle ends, got {burn_in}: nothing is kept.")
+    if num_samples % len(ends):
+        raise ValueError(
+            f"num_samples must be a multiple of the {len(ends)} cycles that keep samples, got {num_samples}: all keep as many."
+        )
+    each, room = num_samples // len(ends), min(period, ends[0] - burn_in)
+    if every is None:
+        every = max(1, min(epoch, room // 2 // each))
+    check_integer(every, "sample_every")
+    if (each - 1) * every >= room:
+        raise ValueError(
+            f"{each} samples every {every} steps do not fit into the {room} steps of a cycle after burn_in: give more steps, "
+            "fewer samples, or a smaller sample_every."
+        )
+    return steps_of(ends, each, every)
