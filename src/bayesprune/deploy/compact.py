@@ -239,8 +239,8 @@ class Compact:
     def exported(self, platforms: Sequence[str] | None = None) -> jax.export.Exported:
         """The network at the posterior mean as StableHLO, for any number of rows: ``.serialize()`` gives its bytes.
 
-        ``platforms``: such as ("cpu", "cuda", "tpu"); None: JAX's own here. `jax.export.deserialize(...).call(x)` runs it without
-        this project. Numbers stand in it as they are, zeros and all: the file of `save` is much smaller.
+        ``platforms``: such as ("cpu", "cuda", "tpu"); None: JAX's own here. `jax.export.deserialize(...).call(x)` runs it
+        without this project. Numbers stand in it as they are, zeros and all: the file of `save` is much smaller.
         """
         return self._by_jax.exported(platforms)
 
