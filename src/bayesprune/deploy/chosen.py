@@ -1,5 +1,6 @@
 """By which engine a network predicts: the one that is asked for, that was quickest when measured, or that suits its layers."""
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +13,12 @@ from bayesprune.deploy.fusing import Segment
 from bayesprune.deploy.kernels import has_numba
 from bayesprune.deploy.linear import MOVES
 from bayesprune.deploy.measure import Choice
-from bayesprune.deploy.ops import Program
+from bayesprune.deploy.ops import OPAQUE, Program
 from bayesprune.deploy.steps import Step
 from bayesprune.deploy.weights import Weighted
 
 ENGINES = ("auto", "jax", "kernels")
+MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
 DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
 
 
@@ -61,8 +63,12 @@ class Engines:
             raise unknown_name("engine", name, ENGINES)
         if name != "auto":
             return name == "kernels"
-        pinned = self.network.program.opaque or self.network.head.opaque
-        return has_numba() and jax.default_backend() == "cpu" and not pinned
+        return has_numba() and jax.default_backend() == "cpu" and self._one_after_another
+
+    @functools.cached_property
+    def _one_after_another(self) -> bool:
+        """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
+        return not self.network.head.opaque and chained(self.network.program)
 
     def _engine(self, kernels: Any) -> Engine:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
@@ -75,6 +81,27 @@ class Engines:
         if key not in self.made:
             self.made[key] = make()
         return self.made[key]
+
+
+def chained(program: Program) -> bool:
+    """Whether no two arrays that depend on the rows meet, but in a gate, a * sigmoid(a), or a softmax; and nothing is pinned.
+
+    >>> from bayesprune.deploy.ops import Op
+    >>> op = lambda name, inputs, output: Op(name, inputs, (output,), {})
+    >>> silu, residual = [op("logistic", (0,), 1), op("mul", (0, 1), 2)], [op("exp", (0,), 1), op("add", (0, 1), 2)]
+    >>> [chained(Program(tuple(ops), {}, {}, {}, 0, 2)) for ops in (silu, residual)]
+    [True, False]
+    """
+    of_rows, gates = {program.rows}, set[int]()
+    for op in program.ops:
+        meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1
+        if op.name == OPAQUE or (meet and not (op.name == "mul" and gates & set(op.inputs))):
+            return False
+        if of_rows & set(op.inputs):
+            of_rows.update(op.outputs)
+        if op.name == "logistic":
+            gates.update(op.outputs)
+    return True
 
 
 def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step]) -> bool:
