@@ -27,7 +27,7 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core.schedules import Cubic
 
-EVERY, BATCH, THREADS = 470, 128, 2
+EVERY, BATCH, THREADS, REPEATS = 470, 128, 2, 200
 ROWS = (1, 128)
 
 
@@ -109,30 +109,32 @@ def speed(small: Any, whole: Any, x: np.ndarray) -> cells.Record:
     for rows in ROWS:
         block = np.ascontiguousarray(x[:rows], np.float32)
         calls = {name: lambda predict=predict: predict(block) for name, predict in contestants.items()}  # noqa: B023
-        times = times_of({"dense": lambda: dense_by_onnx(block), **calls}, 200)  # noqa: B023
+        times = times_of({"dense": lambda: dense_by_onnx(block), **calls}, REPEATS)  # noqa: B023
         found |= {f"{name}_{rows}": median_ratio(times[name], times["dense"]) for name in contestants}
     return found
 
 
+COLUMNS = {
+    "units left": lambda r: r["units"],
+    "accuracy": lambda r: f"{r['accuracy']:.4f}",
+    "NLL": lambda r: f"{r['nll']:.4f}",
+    "ECE": lambda r: f"{r['ece']:.4f}",
+    "pruned %": lambda r: f"{100 * r['pruned']:.1f}",
+    "FLOPs": lambda r: f"{r['flops'] / r['dense_flops']:.2f}",
+    "kB": lambda r: f"{r['bytes'] / 1e3:.1f}",
+    "1 row, times as fast by ONNX Runtime, by kernels": lambda r: f"{r['onnx_1']:.1f}, {r['kernels_1']:.1f}",
+    "128 rows": lambda r: f"{r['onnx_128']:.1f}, {r['kernels_128']:.1f}",
+}
+
+
 def table(found: cells.Found) -> str:
     """A row for each cell."""
-    head = ["rule", "seed", "units left", "accuracy", "NLL", "ECE", "pruned %", "FLOPs", "kB"]
     rows = []
-    for cell, record in found.items():
-        r = record
-        rows.append(
-            [
-                NAMES.get(cell.rule, "{0.share:g} by {0.score}").format(cell),
-                str(cell.seed),
-                r["units"],
-                *(f"{r[name]:.4f}" for name in ("accuracy", "nll", "ece")),
-                f"{100 * r['pruned']:.1f}",
-                f"{r['flops'] / r['dense_flops']:.2f}",
-                f"{r['bytes'] / 1e3:.1f}",
-                *(f"{r[f'onnx_{n}']:.1f}, {r[f'kernels_{n}']:.1f}" for n in ROWS),
-            ]
-        )
-    return cells.table([*head, *(f"times as fast, {n} rows" for n in ROWS)], rows, "llr" + "r" * 8)
+    for cell in CELLS:
+        name = NAMES.get(cell.rule, "{0.share:g} by {0.score}").format(cell)
+        record = found.get(cell)
+        rows.append([name, str(cell.seed), *("missing" if record is None else of(record) for of in COLUMNS.values())])
+    return cells.table(["rule", "seed", *COLUMNS], rows, "ll" + "r" * len(COLUMNS))
 
 
 STUDY = cells.Study("units_that_pay", CELLS, run, {"units": table})

@@ -5,6 +5,7 @@ import pytest
 import reproduce_ssvi
 import ssvi_memory
 import tables
+import units_that_pay
 
 import bayesprune as bp
 from bayesprune import cells
@@ -21,6 +22,7 @@ TINY = {
     "ssvi": (["part=removal", "density=0.1", "removal=expected_abs_over_std", "seed=0"], ["epochs=1"], "accuracy"),
     "ssvi_memory": (["batch=32"], ["batch=8", "rounds=1"], "SSVI active/state/params"),
     "units": (["method=sbp"], ["epochs=1"], "compression"),
+    "units_that_pay": (["rule=evidence", "nats=0.0"], ["epochs=2"], "flops"),
     "svbnn": (["simulation=teacher_b", "method=svbnn"], ["steps=20", "replications=2"], "test_rmse"),
 }
 
@@ -53,6 +55,8 @@ def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.setattr(bmr, "EPOCH", 2)
     monkeypatch.setattr(reproduce_ssvi, "EVERY", 2)
     monkeypatch.setattr(ssvi_memory, "build", small)
+    monkeypatch.setattr(units_that_pay, "EVERY", 1)
+    monkeypatch.setattr(units_that_pay, "REPEATS", 2)
     only, changes, figure = TINY[name]
     cells.main(tables.studies()[name], ["run", "--only", *only, "--set", *changes])
     ((key, record),) = cells.read(tmp_path / "runs" / f"{name}.jsonl").items()
