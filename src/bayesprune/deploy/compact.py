@@ -64,7 +64,7 @@ def compact(
     Raises:
         TypeError: ``bnn`` is no `BNN`.
         ValueError: ``params`` or ``mask`` are not the network's; the network does not treat every row alike; a posterior that
-            has to be drawn, and no ``num_draws``.
+            has to be drawn, and no ``num_draws``; a likelihood whose mean asks for more than the outputs, as `Ordinal`'s.
 
     Example:
         >>> import jax, numpy as np, bayesprune as bp
