@@ -192,6 +192,10 @@ class Pruned(NamedTuple):
     def __repr__(self) -> str:
         return line("Pruned", share_pruned(self.mask), number("evidence gained", getattr(self.info, "evidence_gained", None)))
 
+    def net_params(self, bnn: Any) -> Any:
+        """The network's own parameters at their posterior means, dead weights zero: see `BNN.net_params`."""
+        return bnn.net_params(self.params, self.mask)
+
 
 @runtime_checkable
 class Sparsifier(Protocol):

@@ -21,10 +21,12 @@ class Net:
 
     ``init(rng_key) -> (params, state)``; ``apply(params, state, x, train, rng_key) -> (outputs, new state)``. ``state`` is a
     dict, empty for most nets; batch statistics live in it. ``rng_key`` may be None where the net draws nothing.
+    ``own(params, state)``: both in the form that the module's own library calls it with.
     """
 
     init: Callable[[jax.Array], tuple[Params, State]]
     apply: Callable[..., tuple[jax.Array, State]]
+    own: Callable[[Params, State], Any]
 
 
 def adapt(module: Any, input_shape: tuple[int, ...]) -> Net:
@@ -72,7 +74,7 @@ def _linen(module: linen.Module, input_shape: tuple[int, ...]) -> Net:
         outputs = module.apply(variables, x, rngs=rngs, mutable=mutable, **_mode(module.__call__, train))
         return (outputs[0], dict(outputs[1])) if train else (outputs, state)
 
-    return Net(init, apply)
+    return Net(init, apply, lambda params, state: {"params": traverse_util.unflatten_dict(params, sep="."), **state})
 
 
 def _nnx(module: nnx.Module) -> Net:
@@ -96,7 +98,11 @@ def _nnx(module: nnx.Module) -> Net:
         new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
         return outputs, ({"rest": new} if state else {})
 
-    return Net(init, apply)
+    def own(values: Params, state: State) -> Any:
+        filled = jax.tree.unflatten(structure, [values[name] for name in order])
+        return nnx.merge_state(filled, state.get("rest", rest))
+
+    return Net(init, apply, own)
 
 
 def _is_equinox(module: Any) -> bool:
@@ -128,4 +134,7 @@ def _equinox(module: Any) -> Net:
         keys = jax.random.split(rng_key, x.shape[0])
         return jax.vmap(lambda row, key: net(row, key=key))(x, keys), state
 
-    return Net(init, apply)
+    def own(values: Params, state: State) -> Any:
+        return eqx.combine(jax.tree.unflatten(structure, [values[name] for name in order]), static)
+
+    return Net(init, apply, own)

@@ -2,18 +2,17 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_function, check_integer, check_object, unknown_name
+from bayesprune.core.checks import check_function, check_object, unknown_name
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
@@ -21,8 +20,10 @@ from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.net_params import mean_weights
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
+from bayesprune.model.shapes import output_shape, row_shape
 from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
@@ -80,7 +81,7 @@ class BNN:
             check_function(prunable, "prunable", "bp.select.not_last")
         check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
-        self.input_shape = _shape(input_shape)
+        self.input_shape = row_shape(input_shape)
         self.family = _family(posterior, prior)
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = adapt(net, self.input_shape)
@@ -93,7 +94,7 @@ class BNN:
         traced, output = jax.make_jaxpr(
             lambda params, state, x: self._net.apply(params, state, x, False, None)[0], return_shape=True
         )(params, state, rows)
-        self.output_shape = _output_shape(output)
+        self.output_shape = output_shape(output)
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
         self.graph: Graph = read(traced, {name: params[name].shape for name in sorted(params)})
         self.layout: Layout = make_layout(self.graph, params, bayesian, chosen)
@@ -208,31 +209,16 @@ class BNN:
         """The table of parameters: path, shape, Bayesian or not, prunable or not, how often a weight is used, counts."""
         return summarise(self)
 
+    def net_params(self, params: Any, mask: dict[str, Any] | Any = None) -> Any:
+        """The network's own parameters at their posterior means, dead weights zero, to call the module without this library.
+
+        For Flax linen the variables of ``net.apply(variables, x)``; for Flax nnx the state of ``nnx.update(net, state)``; of
+        Equinox the module itself. Batch statistics are in it. Raises `ValueError` for samples, and where means are not known.
+        """
+        return self._net.own(mean_weights(self, params, mask), params.get(STATE, {}))
+
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.init(rng_key)[0][path]
-
-
-def _shape(input_shape: Any) -> tuple[int, ...]:
-    """The shape of a row; a number is the length of a vector."""
-    sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
-    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
-        raise TypeError(f"input_shape must be the shape of one row of x, such as (28, 28, 1), got {input_shape!r}.")
-    for size in (sizes := tuple(sizes)):
-        check_integer(size, "input_shape")
-    return tuple(map(int, sizes))
-
-
-def _output_shape(output: Any) -> tuple[int, ...]:
-    """The shape of one row's outputs, from what the network gives for one row."""
-    shape = getattr(output, "shape", None)
-    if shape is None:
-        raise TypeError("net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted.")
-    if len(shape) < 2 or shape[0] != 1 or 0 in shape:
-        raise ValueError(
-            "net must give outputs of shape (rows, outputs), or (rows, ..., outputs) with tokens or the like between, got "
-            f"{shape} for one row: reshape them there."
-        )
-    return tuple(map(int, shape[1:]))
 
 
 def _family(posterior: Any, prior: Any) -> Family:

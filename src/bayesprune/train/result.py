@@ -63,6 +63,13 @@ class FitResult(NamedTuple):
         """
         write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history))
 
+    def net_params(self, bnn: Any) -> Any:
+        """The network's own parameters at their posterior means, dead weights zero, for ``net.apply``.
+
+        ``bnn``: the `BNN` of the fit; see `BNN.net_params`, whose errors it raises.
+        """
+        return bnn.net_params(self.params, self.mask)
+
     def to_arviz(self, functionals: Mapping[str, Any] | None = None) -> Any:
         """The samples of `fit_sgmcmc`, or functionals of them, for ArviZ; see `report.to_arviz`."""
         return to_arviz(self.params, functionals)

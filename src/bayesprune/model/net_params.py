@@ -1,0 +1,52 @@
+"""A fit as plain weights: each at its posterior mean, for the network to be called in its own way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from bayesprune.core.checks import check_mask, check_params
+from bayesprune.core.types import SpikeSlab
+from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors import spike_slab
+from bayesprune.posteriors.samples import draws_of
+
+
+def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Every parameter of the network by its path: the Bayesian ones at E[w], zero where dead, the others as they are.
+
+    ``bnn``: a `BNN`; ``params``, ``mask``: as `BNN.net_params` takes them, whose errors these are.
+    """
+    check_params(params)
+    _check_has_means(bnn, params)
+    given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})
+    try:
+        nodes, raw = bnn.posterior(params), bnn.family.posterior(params, bnn.layout)
+        fixed = {str(s.path): jnp.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
+    except KeyError as error:
+        raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None
+    means = {}
+    for site, node in raw.items():
+        # What the guide has, not what the prior makes of it: a probability that is read off a Gaussian gates nothing.
+        mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc
+        means[site] = jnp.where(given.get(site, True), mean * nodes[site].unit, 0)
+    return {str(spec.path): (means | fixed)[str(spec.path)] for spec in bnn.layout}
+
+
+def _check_has_means(bnn: Any, params: Mapping[str, Any]) -> None:
+    """Refuse posteriors of which the mean is not known, or is no network."""
+    if draws_of(params):
+        raise ValueError(
+            "params are samples: networks of their own, whose mean is none. Predict by all of them, bp.predict(...), or keep "
+            "them in one file, bp.compact(..., keep='posterior')."
+        )
+    if not hasattr(bnn.prior, "node"):
+        raise ValueError(
+            f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node, which says "
+            "their unit."
+        )
+    if isinstance(bnn.family, StructuredFamily):
+        raise ValueError(
+            "weights of the StructuredFamily vary with the scales of their units, and the mean of the product is no product "
+            "of means: fit with posterior='mean_field', or predict by draws, bp.predict(...)."
+        )
