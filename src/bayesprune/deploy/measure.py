@@ -76,9 +76,9 @@ def measure(
 ) -> Choice:
     """Time every kernel for every product at every batch size, and whole networks by them and by JAX.
 
-    Contestants take turns, so that a drift of the machine's speed hits them alike; each is run ``num_repeats`` times after two
-    that do not count, and its median is taken. The times are of this machine with what else it does. `Compact.measured` keeps
-    them with the network, which then predicts by what was quickest.
+    Contestants take turns, so that a drift of the machine's speed hits them alike. Each is run ``num_repeats`` times, each time
+    right after one that does not count, and its median is taken. The times are of this machine with what else it does.
+    `Compact.measured` keeps them with the network, which then predicts by what was quickest.
 
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`; its network at the posterior mean is run.
@@ -149,11 +149,15 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
 
 
 def _medians(calls: Mapping[str, Callable[[], Any]], num_repeats: int) -> dict[str, float]:
-    """Median seconds of each call, taken in turn; the first two are not counted."""
+    """Median seconds of each call, taken in turn, each right after one of its own that does not count.
+
+    Right after another's, its numbers are not in the cache, and the threads of the other still wait for work.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(num_repeats + 2):
+    for _ in range(num_repeats):
         for name, call in calls.items():
+            call()
             begin = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(taken[2:]) for name, taken in times.items()}
+    return {name: statistics.median(taken) for name, taken in times.items()}
