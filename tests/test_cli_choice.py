@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayesprune import cli
-from bayesprune.infer import svi
+from bayesprune.cli import build
 from bayesprune.report.export import load_posterior
 from bayesprune.train import course as training
 from tests.test_cli import SMALL, content, refused, small_run
@@ -108,7 +108,7 @@ def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: p
 def test_where_no_evaluation_gave_a_number_there_is_no_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(svi, "evaluate", lambda *_, **__: {"accuracy": float("nan")})
+    monkeypatch.setattr(build, "evaluate_by_kernels", lambda *_, **__: {"accuracy": float("nan")})
     line = refused(capsys, "run", *SMALL, "--choose", "best", "--choose-on", "test", "--out", str(tmp_path))
     assert "no evaluation on the test set gave a number" in line
 

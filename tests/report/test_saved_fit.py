@@ -76,6 +76,12 @@ def test_other_versions_and_parts_that_are_missing_are_told(tmp_path) -> None:
         bp.load(tmp_path / "bare")
 
 
+def test_a_reader_of_posteriors_says_who_reads_it(tmp_path) -> None:
+    bp.FitResult({}, None, np.ones(1), {}, {}).save(tmp_path / "fit")
+    with pytest.raises(ValueError, match=r"format 'bayesprune fit', version '2': read it with bp\.load"):
+        bp.report.load_posterior(tmp_path / "fit")
+
+
 def test_what_is_no_parameter_is_told_before_anything_is_written(tmp_path) -> None:
     with pytest.raises(TypeError, match="param/w is a str, which cannot be saved"):
         bp.FitResult({"w": "text"}, None, np.ones(1), {}, {}).save(tmp_path / "fit")

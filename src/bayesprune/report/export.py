@@ -154,8 +154,8 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     if header.get("format") != FORMAT or header.get("version") not in READABLE:
         raise ValueError(
             f"{path} is no posterior of bayesprune in version {' or '.join(READABLE)}, its header says format "
-            f"{header.get('format')!r}, version {header.get('version')!r}: read it with safetensors itself, or with the "
-            "release that wrote it."
+            f"{header.get('format')!r}, version {header.get('version')!r}: read it with bp.load, which takes every "
+            "file of ours, or with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
         # Files of before kept the sites with their "coordinates", and said neither unit nor prior.
