@@ -29,7 +29,7 @@ from speed import NETS, made_up
 from threadpoolctl import threadpool_limits
 
 import bayesprune as bp
-from bayesprune.deploy import from_bnn
+from bayesprune.deploy import from_bnn, laws
 from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.draws_engine import DrawsEngine
 from bayesprune.deploy.engine import Engine
@@ -37,6 +37,7 @@ from bayesprune.deploy.kernels import available
 from bayesprune.deploy.run import run
 from bayesprune.deploy.to_onnx import export_onnx
 from bayesprune.deploy.weights import Points
+from bayesprune.model.bnn import STATE
 
 NETS = NETS | {"resnet18": (lambda: bp.nets.ResNet18(num_outputs=10), (32, 32, 3))}
 DENSITY = {"mlp": 0.02, "lenet5": 0.1}
@@ -63,17 +64,19 @@ def masked(bnn: bp.BNN, density: float) -> dict[str, np.ndarray]:
     return mask
 
 
-def every_second(bnn: bp.BNN) -> dict[str, np.ndarray]:
-    """A mask of every second unit, with all that makes it; units are numbered side by side within a layer."""
-    made = {site: np.broadcast_to(ids, ids.shape) for site, ids in bnn.units.producers.items()}
-    shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.prunable}
-    return {site: np.broadcast_to((made[site] < 0) | (made[site] % 2 == 0), shape) for site, shape in shapes.items()}
+def every_second(bnn: bp.BNN, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Parameters and mask of every second unit, with all that makes it, its norm's scale and shift too."""
+    stays = {site: (ids < 0) | (ids % 2 == 0) for site, ids in bnn.units.producers.items()}
+    alive = {str(spec.path): np.broadcast_to(stays[str(spec.path)], spec.shape) for spec in bnn.layout}
+    points = {site: params[site] * kept for site, kept in alive.items() if site in params}
+    return {**params, **points}, {str(spec.path): alive[str(spec.path)] for spec in bnn.layout if spec.prunable}
 
 
 def dense(bnn: bp.BNN, compact: Compact, params: Mapping[str, Any], mask: Mapping[str, Any]) -> Compact:
     """The masked network as it was, in the form that is exported: its means, zeros and all."""
-    nodes, program = bnn.posterior(dict(params)), from_bnn.network(bnn, {})
-    means = {n: np.asarray(nodes[s].loc * nodes[s].unit * mask.get(s, True), np.float32) for s, n in program.weights.items()}
+    nodes, program = bnn.posterior(dict(params)), from_bnn.network(bnn, params.get(STATE, {}))
+    values = laws.fixed(bnn, params) | {site: node.loc * node.unit for site, node in nodes.items()}
+    means = {n: np.asarray(values[site] * mask.get(site, True), np.float32) for site, n in program.weights.items()}
     program = replace(program, constants={**program.constants, **means}, weights={})
     return replace(compact, program=program, law=Points(), origin=None)
 
@@ -172,7 +175,7 @@ def study(name: str, threads: int, repeats: int) -> None:
     )
     data = made_up(shape)
     params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=8 if whole_units else 128, progress=False).params
-    mask = every_second(bnn) if whole_units else masked(bnn, DENSITY[name])
+    params, mask = every_second(bnn, params) if whole_units else (params, masked(bnn, DENSITY[name]))
     small, posterior = (bp.compact(bnn, params, mask, keep) for keep in ("mean", "posterior"))
     whole = dense(bnn, small, params, mask)
     print(f"\n## {name}: {sum(m.sum() for m in mask.values()):,} weights alive\n\n{small}\n{posterior}")
