@@ -11,6 +11,7 @@ from flax import linen
 
 import bayesprune as bp
 from bayesprune.deploy.weights import Gaussian
+from bayesprune.model.structured import StructuredFamily
 from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 from tests.infer.programs import small_bnn
@@ -424,3 +425,13 @@ def test_what_is_exported_is_the_network_for_any_number_of_rows(name) -> None:
     for count in (1, 6):
         x = rng.standard_normal((count, *shape)).astype(np.float32)
         np.testing.assert_allclose(again.call(x), small.predict(x, engine="jax"), rtol=1e-5, atol=1e-6)
+
+
+def test_the_mean_of_weights_that_vary_with_their_scale_is_refused() -> None:
+    """E[tau w] is not E[tau] E[w] there; drawn networks are right."""
+    bnn = small_bnn(prior=bp.priors.Horseshoe(), posterior=StructuredFamily())
+    fit = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, batch_size=30, progress=False)
+    with pytest.raises(ValueError, match="StructuredFamily vary with the scales"):
+        bp.compact(bnn, fit.params, keep="mean")
+    small = bp.compact(bnn, fit.params, rng_key=jax.random.key(1), num_draws=3)
+    assert small.predict_draws(jax.random.key(2), DATA.x, 3).shape[0] == 3

@@ -29,7 +29,7 @@ def evaluate_by_kernels(
         >>> train, test = bp.data.load("digits")
         >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
         ...              input_shape=(8, 8, 1))
-        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=2, batch_size=64, eval_data=test,
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=2, batch_size=64, eval_data=test, eval_every=2,
         ...                  evaluator=evaluate_by_kernels)
         >>> fit.history["eval/accuracy"].shape
         (1,)

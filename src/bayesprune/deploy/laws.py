@@ -14,6 +14,7 @@ from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MapFamily, MeanFieldFamily
+from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.samples import count, draws_of
 
@@ -38,6 +39,11 @@ def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
         return posterior(bnn, params, mask, None, None).mean()
     if factorised(bnn, params):
         return gaussian(bnn, params, mask).mean()
+    if isinstance(bnn.family, StructuredFamily):
+        raise ValueError(
+            "weights of the StructuredFamily vary with the scales of their units, so that E[w] is not loc times the mean of the "
+            "scale: keep='posterior' with rng_key= and num_draws= keeps drawn networks."
+        )
     if not hasattr(bnn.prior, "node"):
         raise ValueError(
             f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node (or factor), "
