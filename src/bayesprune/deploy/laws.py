@@ -41,8 +41,8 @@ def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
         return gaussian(bnn, params, mask).mean()
     if isinstance(bnn.family, StructuredFamily):
         raise ValueError(
-            "weights of the StructuredFamily vary with the scales of their units, so that E[w] is not loc times the mean of the "
-            "scale: keep='posterior' with rng_key= and num_draws= keeps drawn networks."
+            "weights of the StructuredFamily vary with the scales of their units, so that E[w] is not loc times the scale's "
+            "mean: keep='posterior' with rng_key= and num_draws= keeps drawn networks."
         )
     if not hasattr(bnn.prior, "node"):
         raise ValueError(
