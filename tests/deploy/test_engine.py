@@ -238,19 +238,20 @@ def test_what_is_measured_is_chosen(kernels) -> None:
         line = choice.table[size]
         seconds = line["seconds"]
         assert {"kernels", "jax", "all dense", "all csr"} <= set(seconds)
-        assert line["engine"] == min(("kernels", "jax"), key=seconds.__getitem__)
+        assert line["engine"] == min({"kernels", "jax", "bcsr"} & set(seconds), key=seconds.__getitem__)
         assert seconds["kernels"] <= min(seconds["all dense"], seconds["all csr"])
         for index, kernel in choice.kernels(int(size)).items():
             assert kernel in seconds[str(index)]
     x = rows(np.random.default_rng(0), 7, 5)
     expected = Engine(net.program, net.head, {}, "dense")(x)
     np.testing.assert_allclose(replace(net, choice=choice).predict(x), expected, rtol=1e-4, atol=1e-5)
-    for engine in ("kernels", "jax"):
+    for engine in ("kernels", "jax", "bcsr"):
         forced = Choice({size: {**line, "engine": engine} for size, line in choice.table.items()})
         found = Engines(net, forced).at_mean("auto", 7)
         assert (found is None) == (engine == "jax")
-        if found is not None:
+        if engine == "kernels":
             assert found.kernels == choice.kernels(7)
+        np.testing.assert_allclose(replace(net, choice=forced).predict(x), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_measurement_of_another_machine_is_not_used() -> None:

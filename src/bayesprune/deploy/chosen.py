@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.deploy.bcsr import ByBCSR
 from bayesprune.deploy.draws_engine import DrawsEngine
 from bayesprune.deploy.engine import Engine
 from bayesprune.deploy.fusing import Segment
@@ -35,15 +36,19 @@ class Engines:
         self.network, self.choice = network, choice if choice is not None and choice.holds_here() else None
         self.made: dict[Any, Any] = {}
 
-    def at_mean(self, name: str, rows: int) -> Engine | None:
+    def at_mean(self, name: str, rows: int) -> Engine | ByBCSR | None:
         """The engine of the network at the posterior mean, for so many rows; None: JAX."""
         if not self._allowed(name):
             return None
         measured = name == "auto" and self.choice is not None
         if measured:
             assert self.choice is not None
-            if self.choice.at(rows)["engine"] == "jax":
-                return None
+            match self.choice.at(rows)["engine"]:
+                case "jax":
+                    return None
+                case "bcsr":
+                    sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
+                    return sparse
             kernels: Any = self.choice.kernels(rows)
         else:
             kernels = "auto"

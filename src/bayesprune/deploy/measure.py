@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.deploy.bcsr import ByBCSR
 from bayesprune.deploy.by_jax import ByJax
 from bayesprune.deploy.engine import Engine, one, source_of
 from bayesprune.deploy.kernels import KERNELS, available, check_kernel
 from bayesprune.deploy.threads import processors
 from bayesprune.deploy.weights import Weighted
 
-ENGINES = ("kernels", "jax")
+ENGINES = ("kernels", "jax", "bcsr")
 
 
 def machine() -> str:
@@ -29,9 +30,10 @@ def machine() -> str:
 class Choice:
     """What was quickest, by batch size: ``table`` {"rows": {"operation": kernel, ..., "engine": name, "seconds": medians}}.
 
-    "engine" is "kernels" or "jax"; "seconds" holds the medians that this was read from: of each operation by each kernel, of
-    the whole network by one kernel for all ("all dense", ...), by those that are chosen ("kernels"), and by "jax". The table is
-    JSON as it is. ``machine``: the kind of machine that it was measured on.
+    "engine" is "kernels", "jax" or "bcsr" (JAX, sparse matrices in its BCSR format). "seconds" holds the medians that this was
+    read from: of each operation by each kernel, and of the whole network by one kernel for all ("all dense", ...), by those
+    that are chosen ("kernels"), by "jax", and by "bcsr" where a matrix is sparse. The table is JSON as it is. ``machine``: the
+    kind of machine that it was measured on.
     """
 
     table: Mapping[str, Mapping[str, Any]]
@@ -99,7 +101,7 @@ def measure(
         >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=20)
         >>> small = bp.compact(bnn, fit.params, fit.mask, keep="mean")
         >>> choice = measure(small, (1, 16), kernels=("dense", "csr"), num_repeats=3)
-        >>> sorted(choice.table), choice.at(10)["engine"] in ("kernels", "jax")
+        >>> sorted(choice.table), choice.at(10)["engine"] in ("kernels", "jax", "bcsr")
         (['1', '16'], True)
     """
     if not batch_sizes:
@@ -124,7 +126,9 @@ def measure(
 class _Contestants:
     def __init__(self, compact: Weighted, tried: tuple[str, ...], engines: dict[str, Engine], num_repeats: int) -> None:
         self.compact, self.tried, self.engines, self.num_repeats = compact, tried, engines, num_repeats
-        self.by_jax = ByJax(compact)
+        self.others: dict[str, Callable[[Any], np.ndarray]] = {"jax": ByJax(compact)}
+        if (sparse := ByBCSR(compact)).matrices:
+            self.others["bcsr"] = sparse
 
     def line(self, x: np.ndarray) -> dict[str, Any]:
         """The table's line for these rows."""
@@ -136,12 +140,12 @@ class _Contestants:
         best = {int(index): min(times, key=times.__getitem__) for index, times in operations.items()}
         mixed = Engine(self.compact.program, self.compact.head, self.compact.law.mean(), best)
         engines = {"kernels": mixed} | {f"all {name}": self.engines[name] for name in self.tried}
-        calls = {name: _call(engine, x) for name, engine in engines.items()} | {"jax": _call(self.by_jax, x)}
+        calls = {name: _call(engine, x) for name, engine in (engines | self.others).items()}
         totals = _medians(calls, self.num_repeats)
         quickest = min(engines, key=totals.__getitem__)
         totals["kernels"] = totals[quickest]
         line = {str(index): kernel for index, kernel in engines[quickest].kernels.items()}
-        return {**line, "engine": min(ENGINES, key=totals.__getitem__), "seconds": {**operations, **totals}}
+        return {**line, "engine": min(set(ENGINES) & set(totals), key=totals.__getitem__), "seconds": {**operations, **totals}}
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
