@@ -10,6 +10,7 @@ from jax.experimental.sparse import BCSR
 
 from bayesprune.deploy.engine import checked_rows
 from bayesprune.deploy.normal import normal
+from bayesprune.deploy.ops import Op
 from bayesprune.deploy.run import step
 from bayesprune.deploy.segments import check_data, folded, joined
 from bayesprune.deploy.weights import Weighted
@@ -30,13 +31,12 @@ class ByBCSR:
         check_data(self.program)
         weights = {number: network.law.mean()[site] for site, number in network.program.weights.items()}
         known = folded(self.program, {**self.program.constants, **weights})
-        self.matrices: dict[int, BCSR] = {}
         self.rest = [(index, op) for index, op in enumerate(self.program.ops) if op.outputs[0] not in known]
-        for index, op in self.rest:
-            matrix = known.get(op.inputs[-1])
-            if op.name == "dot" and matrix is not None and matrix.ndim == 2 and op.attributes["contract"][1] == [0]:
-                if op.attributes["contract"][0] == [len(self.program.sizes[op.inputs[0]]) - 1] and _few(matrix):
-                    self.matrices[index] = BCSR.fromdense(jnp.asarray(matrix.T, jnp.float32))
+        self.matrices = {
+            index: BCSR.fromdense(jnp.asarray(known[op.inputs[1]].T, jnp.float32))
+            for index, op in self.rest
+            if op.name == "dot" and op.inputs[1] in known and self._over_the_last_axis(op) and _few(known[op.inputs[1]])
+        }
         used = {i for index, op in self.rest for i in (op.inputs[:1] if index in self.matrices else op.inputs)}
         self.known = {n: jnp.asarray(a) for n, a in known.items() if n in used | {self.program.output}}
         self._compiled = jax.jit(self._outputs)
@@ -45,6 +45,11 @@ class ByBCSR:
         x = checked_rows(x, self.input_shape)
         parts = (x[i : i + ROWS] for i in range(0, len(x), ROWS))
         return np.concatenate([np.asarray(self._compiled(self.known, self.matrices, part)) for part in parts])
+
+    def _over_the_last_axis(self, op: Op) -> bool:
+        """Whether it is the product of rows, or tokens, with one matrix."""
+        left, right = (len(self.program.sizes[i]) for i in op.inputs)
+        return right == 2 and op.attributes["contract"] == [[left - 1], [0]] and not op.attributes["batch"][0]
 
     def _outputs(self, known: Mapping[int, jax.Array], matrices: Mapping[int, BCSR], x: jax.Array) -> jax.Array:
         values = {**known, self.program.rows: x}
