@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from bayesprune.deploy.bcsr import SPARSE, ByBCSR
+from bayesprune.deploy.bcsr import ByBCSR
+from bayesprune.deploy.engine import DENSE
 from bayesprune.deploy.weights import Gaussian
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 
@@ -16,7 +17,7 @@ def test_it_gives_what_jax_gives(name) -> None:
     loc = numbers(program, rng, 0.15)
     small = compact_of(program, Gaussian(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
     engine = ByBCSR(small)
-    sparse = [a for site, a in loc.items() if a.ndim == 2 and 0 < np.count_nonzero(a) < SPARSE * a.size]
+    sparse = [a for site, a in loc.items() if a.ndim == 2 and 0 < np.count_nonzero(a) < DENSE * a.size]
     assert len(engine.matrices) <= len(sparse)
     assert engine.matrices or not sparse
     for rows in (1, 6):

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCSR
 
-from bayesprune.deploy.engine import checked_rows
+from bayesprune.deploy.engine import DENSE, checked_rows
 from bayesprune.deploy.normal import normal
 from bayesprune.deploy.ops import Op
 from bayesprune.deploy.run import step
 from bayesprune.deploy.segments import check_data, folded, joined
 from bayesprune.deploy.weights import Weighted
 
-ROWS, SPARSE = 8192, 0.3  # rows at a time; a matrix with a smaller share of its weights alive is kept sparse
+ROWS = 8192  # at a time
 
 
 class ByBCSR:
@@ -29,7 +29,8 @@ class ByBCSR:
         self.input_shape = network.input_shape
         self.program = normal(joined(network.program, network.head), network.program.weights.values())
         check_data(self.program)
-        weights = {number: network.law.mean()[site] for site, number in network.program.weights.items()}
+        means = network.law.mean()
+        weights = {number: means[site] for site, number in network.program.weights.items()}
         known = folded(self.program, {**self.program.constants, **weights})
         self.rest = [(index, op) for index, op in enumerate(self.program.ops) if op.outputs[0] not in known]
         self.matrices = {
@@ -64,4 +65,4 @@ class ByBCSR:
 
 
 def _few(matrix: np.ndarray) -> bool:
-    return bool(0 < np.count_nonzero(matrix) < SPARSE * matrix.size)
+    return bool(0 < np.count_nonzero(matrix) < DENSE * matrix.size)

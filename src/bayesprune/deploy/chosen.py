@@ -9,7 +9,7 @@ import jax
 from bayesprune.core.checks import unknown_name
 from bayesprune.deploy.bcsr import ByBCSR
 from bayesprune.deploy.draws_engine import DrawsEngine
-from bayesprune.deploy.engine import Engine
+from bayesprune.deploy.engine import DENSE, Engine
 from bayesprune.deploy.fusing import Segment
 from bayesprune.deploy.kernels import has_numba
 from bayesprune.deploy.linear import MOVES
@@ -20,7 +20,6 @@ from bayesprune.deploy.weights import Weighted
 
 ENGINES = ("auto", "jax", "kernels")
 MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
-DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
 
 
 class Engines:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from bayesprune.deploy.blocks import blocks
 from bayesprune.deploy.draws_table import LANES, Networks, Table
 from bayesprune.deploy.fusing import Segment
 from bayesprune.deploy.kernels import Layers, activate
@@ -24,8 +23,8 @@ def compiled(segments: Sequence[Segment], table: Table) -> DrawsKernel:
     layers = Layers(segments)
     lines = [table.of(segment) for segment in layers.segments]
     entries, start = np.concatenate([each.entries for each in lines]), np.concatenate([each.start for each in lines])
-    blocked = blocks(layers.patterns, kernels_numba.BLOCK)
-    shape, (numbers_of, start_of) = (*layers.structure[:2], *blocked[:7], layers.acts), blocked.filled(entries, start)
+    in_blocks, blocked = layers.in_blocks(kernels_numba.BLOCK)
+    numbers_of, start_of = blocked.filled(entries, start)
 
     def kernel(networks: Networks, a: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(a.reshape(len(a), -1, layers.width), np.float32)
@@ -41,7 +40,7 @@ def compiled(segments: Sequence[Segment], table: Table) -> DrawsKernel:
                 if i == first or i % LANES == 0:
                     block = np.ascontiguousarray(networks.numbers[i // LANES].T)
                 mine, own = block[i % LANES], x[0 if len(x) == 1 else i]
-                kernels_numba.rows(own, *shape, mine[numbers_of], mine[start_of], out[i])
+                kernels_numba.rows(own, *in_blocks, mine[numbers_of], mine[start_of], out[i])
 
         many = x.shape[1] >= MANY_ROWS
         most = workers(networks.size * x.shape[1] * len(entries))

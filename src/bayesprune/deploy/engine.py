@@ -17,6 +17,7 @@ from bayesprune.deploy.steps import Step, alive, linked, never
 from bayesprune.infer.predict import check_rows
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
+DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
 Kernels = str | Mapping[int, str]
 
 
@@ -154,6 +155,6 @@ def by_density(segment: Segment) -> str:
     if segment.op.name == "dot":
         weights = weights_of(segment)
         density = np.count_nonzero(weights) / weights.size
-        return "numba" if "numba" in available() and density < 0.3 else "csr" if density < 0.05 else "dense"
+        return "numba" if "numba" in available() and density < DENSE else "csr" if density < 0.05 else "dense"
     # NumPy has to copy all windows of a convolution first.
     return "numba" if "numba" in available() else "csr" if segment.op.name == "conv" else "dense"

@@ -6,13 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.deploy.chosen import DENSE
-from bayesprune.deploy.compact import compact
+from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.engine import DENSE
 from bayesprune.deploy.kernels import has_numba
 from bayesprune.deploy.laws import factorised
 from bayesprune.infer import evaluate as by_jax
 from bayesprune.model.bnn import BNN
-from bayesprune.posteriors.samples import draws_of
 
 
 def evaluate_by_kernels(
@@ -34,22 +33,28 @@ def evaluate_by_kernels(
         >>> fit.history["eval/accuracy"].shape
         (1,)
     """
-    asked: dict[str, Any] = {"num_samples": num_samples}
-    if _may_pay(bnn, params, mask):
-        try:
-            small = compact(bnn, params, mask)
-        except ValueError:  # rows that meet, half precision: only JAX runs it, and says what else may be wrong
-            return by_jax.evaluate(rng_key, bnn, params, data, mask=mask, **asked)
-        if small.task != "other" and small.by_kernels:
-            return by_jax.evaluate(rng_key, small, None, data, **asked)
-    return by_jax.evaluate(rng_key, bnn, params, data, mask=mask, **asked)
+    small = _by_kernels(bnn, params, mask)
+    if small is None:
+        return by_jax.evaluate(rng_key, bnn, params, data, mask=mask, num_samples=num_samples)
+    return by_jax.evaluate(rng_key, small, None, data, num_samples=num_samples)
+
+
+def _by_kernels(bnn: Any, params: Any, mask: Any) -> Compact | None:
+    """The smaller network; None where JAX is quicker, or where it alone can run the network or judge it."""
+    if not _may_pay(bnn, params, mask):
+        return None
+    try:
+        small = compact(bnn, params, mask)
+    except ValueError:  # rows that meet, half precision: only JAX runs it, and says what else may be wrong
+        return None
+    return small if small.task != "other" and small.by_kernels else None
 
 
 def _may_pay(bnn: Any, params: Any, mask: Any) -> bool:
     """Whether kernels may be quicker, as far as is known before the network is made smaller."""
     if not (has_numba() and jax.default_backend() == "cpu" and isinstance(bnn, BNN)):
         return False
-    if draws_of(params) or not factorised(bnn, params):
+    if not factorised(bnn, params):
         return False
     kernels = [spec for spec in bnn.layout if len(spec.shape) > 1]
     whole = sum(math.prod(spec.shape) for spec in kernels)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.deploy import reader
-from bayesprune.deploy.blocks import blocks
+from bayesprune.deploy.blocks import Blocks, blocks
 from bayesprune.deploy.fusing import ACTIVATIONS, Segment
 from bayesprune.deploy.ops import Op
 from bayesprune.deploy.runs import in_lines, runs
@@ -147,6 +147,11 @@ class Layers:
         self.size = len(outputs)
         self.structure = (inputs, outputs, heights, ptr.astype(np.int32), columns, self.acts)
 
+    def in_blocks(self, size: int) -> tuple[tuple[np.ndarray, ...], Blocks]:
+        """What `kernels_numba.rows` takes before the numbers, and the blocks that these are put in order by."""
+        made, (inputs, outputs, *_) = blocks(self.patterns, size), self.structure
+        return (inputs, outputs, *made[:7], self.acts), made
+
     def numbers(self, weights: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The entries of each matrix, and what all outputs begin with."""
         entries = [s.values(array).astype(np.float32) for s, array in zip(self.segments, weights, strict=True)]
@@ -160,8 +165,8 @@ def chain(segments: Sequence[Segment], weights: Sequence[np.ndarray]) -> Kernel:
 
     layers, single = Layers(segments), Layers(segments, gaps=True)
     entries, bias = layers.numbers(weights)
-    blocked = blocks(layers.patterns, kernels_numba.BLOCK)
-    many = (*layers.structure[:2], *blocked[:7], layers.acts, *blocked.filled(np.concatenate(entries), bias))
+    in_blocks, blocked = layers.in_blocks(kernels_numba.BLOCK)
+    many = (*in_blocks, *blocked.filled(np.concatenate(entries), bias))
     entries, bias = single.numbers(weights)
     lines, work = runs(single.patterns, entries, single.gaps), sum(map(len, entries))
     alone, few = (*single.structure, np.concatenate(entries), bias, *lines), FEW if len(lines.values) else 1

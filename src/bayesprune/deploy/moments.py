@@ -127,11 +127,7 @@ class MomentEngine:
         values = {self.program.rows: Moments(x.astype(np.float64), np.zeros(x.shape))}
         for step in self.steps:
             if isinstance(step, Op):
-                rest = [self.known[i] for i in step.inputs[1:]]
-                moved = (
-                    np.asarray(reader.step(step.name, step.attributes, len(x), part, *rest)) for part in values[step.inputs[0]]
-                )
-                values[step.outputs[0]] = Moments(*moved)
+                values[step.outputs[0]] = self._moved(step, values[step.inputs[0]])
             else:
                 values[step.segment.output] = step(values[step.segment.source])
         made = values[self.program.output]
