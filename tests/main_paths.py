@@ -34,6 +34,7 @@ def finish(key, bnn, fitted, data=CLASSES) -> None:
     """Prediction in all its forms, with what the fit has pruned."""
     bp.predict(key, bnn, fitted.params, data.x, mask=fitted.mask, num_samples=2)
     bp.evaluate(key, bnn, fitted.params, data, mask=fitted.mask, num_samples=2)
+    bp.sample_targets(key, bnn, fitted.params, data.x, mask=fitted.mask, num_samples=2)
 
 
 def bmr(key) -> None:

@@ -33,7 +33,7 @@ MODES = {"strict": without_promotion, "x64": in_double_precision}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "mode"), zip(main_paths.PATHS, itertools.cycle(MODES), strict=False))
+@pytest.mark.parametrize(("path", "mode"), list(zip(main_paths.PATHS, itertools.cycle(MODES), strict=False)))
 def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
     """Each under one of the modes, in turn: every part of the library is in several paths."""
     with MODES[mode]():

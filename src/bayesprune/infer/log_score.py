@@ -44,9 +44,11 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: j
         fn = site["fn"]
         kept = (len(pair[0]), *bnn.output_shape[:-1])
         if isinstance(fn, dist.Independent) and elements(fn).batch_shape[: len(kept)] == kept:
-            nats = elements(fn).log_prob(site["value"])
+            fn = elements(fn)
         else:
-            nats, kept = fn.log_prob(site["value"]), kept[:1]
+            kept = kept[:1]
+        with jax.numpy_dtype_promotion("standard"):  # of NumPyro's own arithmetic: labels times logits
+            nats = fn.log_prob(site["value"])
         return nats.reshape((*kept, -1)).sum(-1) if nats.ndim else nats  # several outputs of a row, or of a token
 
     return jax.lax.map(chunk, (x, y))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.handlers import trace
+from numpyro.handlers import substitute, trace
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
@@ -110,6 +110,8 @@ def _kind(fn: Any) -> str | None:
 def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array) -> Any:
     """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
+    # A value is given so that none is drawn: only the distribution is wanted, and NumPyro's draws may promote types unasked.
+    observe = substitute(observe, substitute_fn=lambda site: jnp.zeros(()) if site["name"] == "obs" else None)
     site = trace(observe).get_trace(network(x), None).get("obs")
     return site["fn"] if site is not None and site["type"] == "sample" else None
 
@@ -124,7 +126,8 @@ def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str,
             fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))
             if read:
                 return {name: jnp.broadcast_to(getattr(fn, name), fn.shape()) for name in read}
-            return {"y": jnp.moveaxis(fn.sample(pair[1], (each,)), 0, 1)}
+            with jax.numpy_dtype_promotion("standard"):  # of NumPyro's own arithmetic: bits times whole numbers
+                return {"y": jnp.moveaxis(fn.sample(pair[1], (each,)), 0, 1)}
 
         return jax.lax.map(chunk, (block, keys))
 
