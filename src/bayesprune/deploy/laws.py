@@ -9,13 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key
-from bayesprune.core.types import SpikeSlab
 from bayesprune.deploy.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.model.structured import StructuredFamily
-from bayesprune.posteriors import spike_slab
+from bayesprune.model.net_params import mean_weights
 from bayesprune.posteriors.samples import count, draws_of
 
 Arrays = dict[str, np.ndarray]
@@ -37,23 +35,8 @@ def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
     """E[w] of every weight array that is not fixed, zero where dead."""
     if draws_of(params):
         return posterior(bnn, params, mask, None, None).mean()
-    if factorised(bnn, params):
-        return gaussian(bnn, params, mask).mean()
-    if isinstance(bnn.family, StructuredFamily):
-        raise ValueError(
-            "weights of the StructuredFamily vary with the scales of their units, so that E[w] is not loc times the scale's "
-            "mean: keep='posterior' with rng_key= and num_draws= keeps drawn networks."
-        )
-    if not hasattr(bnn.prior, "node"):
-        raise ValueError(
-            f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node (or factor), "
-            "or rng_key= and num_draws= here, with keep='posterior'."
-        )
-    found = {}
-    for site, node in bnn.posterior(params).items():
-        mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc * node.unit
-        found[site] = np.asarray(jnp.where(_alive(mask, site), mean, 0))
-    return found
+    found = mean_weights(bnn, params, mask)
+    return {str(s.path): np.asarray(found[str(s.path)], np.float32) for s in bnn.layout if s.bayesian}
 
 
 def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key: Any, num_draws: int | None) -> Law:

@@ -48,5 +48,6 @@ def _check_has_means(bnn: Any, params: Mapping[str, Any]) -> None:
     if isinstance(bnn.family, StructuredFamily):
         raise ValueError(
             "weights of the StructuredFamily vary with the scales of their units, and the mean of the product is no product "
-            "of means: fit with posterior='mean_field', or predict by draws, bp.predict(...)."
+            "of means: fit with posterior='mean_field', predict by draws, bp.predict(...), or keep drawn networks, "
+            "bp.compact(..., keep='posterior', rng_key=..., num_draws=...)."
         )
