@@ -24,7 +24,7 @@ BAD_DATA = {
     "label too large": (lambda: bp.Dataset(GOOD.x, GOOD.y + 1), ValueError, r"labels from 1 to 3.*network has 3 outputs"),
     "negative label": (lambda: bp.Dataset(GOOD.x, GOOD.y - 1), ValueError, r"labels from -1 to 1"),
     "float labels": (lambda: bp.Dataset(GOOD.x, GOOD.y * 1.0), TypeError, r"integer class labels.*use Normal"),
-    "row shape": (lambda: bp.Dataset(GOOD.x[:, :3], GOOD.y), ValueError, r"rows of shape \(3,\).*input_shape=\(4,\)"),
+    "row shape": (lambda: bp.Dataset(GOOD.x[:, :3], GOOD.y), ValueError, r"data\.x must have shape \(rows, 4\), got \(60, 3\)"),
     "row counts": (lambda: bp.Dataset(GOOD.x[:9], GOOD.y), ValueError, r"got \(9, 4\) and \(60,\)"),
     "empty": (lambda: bp.Dataset(GOOD.x[:0], GOOD.y[:0]), ValueError, r"data is empty"),
     "strings": (lambda: bp.Dataset(GOOD.x.astype(str), GOOD.y), TypeError, r"data\.x must hold numbers"),

@@ -8,6 +8,7 @@ import pytest
 from flax import linen, nnx
 
 from bayesprune.model.adapters import adapt
+from bayesprune.model.inputs import Inputs
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 
@@ -70,7 +71,7 @@ class EquinoxNormed(eqx.Module):
 
 def test_linen_gives_its_own_outputs() -> None:
     module = linen.Sequential([linen.Dense(4), jnp.tanh, linen.Dense(2)])
-    net = adapt(module, (3,))
+    net = adapt(module, Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     wanted = module.apply(module.init(jax.random.key(0), jnp.zeros((1, 3))), ROWS)
     assert sorted(params) == ["layers_0.bias", "layers_0.kernel", "layers_2.bias", "layers_2.kernel"] and state == {}
@@ -79,7 +80,7 @@ def test_linen_gives_its_own_outputs() -> None:
 
 def test_nnx_gives_its_own_outputs_and_keeps_more_than_ten_layers_apart() -> None:
     module = NnxDeep(nnx.Rngs(0))
-    net = adapt(module, (3,))
+    net = adapt(module, Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     assert len(params) == 24 and state == {}
     np.testing.assert_allclose(net.apply(params, state, ROWS, False, None)[0], module(ROWS), rtol=1e-6)
@@ -89,7 +90,7 @@ def test_nnx_gives_its_own_outputs_and_keeps_more_than_ten_layers_apart() -> Non
 
 def test_equinox_gives_its_own_outputs() -> None:
     module = eqx.nn.MLP(3, 2, 4, 12, key=jax.random.key(1))
-    net = adapt(module, (3,))
+    net = adapt(module, Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     assert "layers.12.weight" in params and state == {}
     np.testing.assert_allclose(net.apply(params, state, ROWS, False, None)[0], jax.vmap(module)(ROWS), rtol=1e-6)
@@ -99,7 +100,7 @@ def test_equinox_gives_its_own_outputs() -> None:
 @pytest.mark.parametrize("make", [LinenNormed, lambda: NnxNormed(nnx.Rngs(0))], ids=["linen", "nnx"])
 def test_batch_statistics_move_in_training_alone(make) -> None:
     module = make()
-    net = adapt(module, (3,))
+    net = adapt(module, Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     still = net.apply(params, state, ROWS, False, None)
     moved = net.apply(params, state, ROWS, True, jax.random.key(1))[1]
@@ -120,7 +121,7 @@ def test_batch_statistics_move_in_training_alone(make) -> None:
     ids=["linen train", "linen deterministic", "nnx", "equinox"],
 )
 def test_dropout_in_training_alone(module) -> None:
-    net = adapt(module, (3,))
+    net = adapt(module, Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     run = lambda train, key: np.asarray(net.apply(params, state, ROWS, train, key)[0])  # noqa: E731
     one, other = run(True, jax.random.key(1)), run(True, jax.random.key(2))
@@ -130,7 +131,7 @@ def test_dropout_in_training_alone(module) -> None:
 
 
 def test_every_equinox_row_has_dropout_of_its_own() -> None:
-    net = adapt(EquinoxDropout(jax.random.key(0)), (3,))
+    net = adapt(EquinoxDropout(jax.random.key(0)), Inputs.of_shape((3,)))
     params, state = net.init(jax.random.key(0))
     alike = np.ones((6, 3), np.float32)
     dropped = np.asarray(net.apply(params, state, alike, True, jax.random.key(3))[0]) == 0
@@ -140,10 +141,10 @@ def test_every_equinox_row_has_dropout_of_its_own() -> None:
 @pytest.mark.parametrize("module", [object(), lambda x: x, linen.Dense], ids=["object", "function", "class"])
 def test_what_is_no_module_is_refused(module) -> None:
     with pytest.raises(TypeError, match="net must be a Flax linen, Flax nnx or Equinox module"):
-        adapt(module, (3,))
+        adapt(module, Inputs.of_shape((3,)))
 
 
 def test_equinox_with_state_is_refused() -> None:
     module = EquinoxNormed(eqx.nn.BatchNorm(3, "batch", mode="batch"))
     with pytest.raises(TypeError, match=r"mutable state.*GroupNorm"):
-        adapt(module, (3,))
+        adapt(module, Inputs.of_shape((3,)))

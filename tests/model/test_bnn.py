@@ -14,6 +14,7 @@ import bayesprune as bp
 from bayesprune.model import select
 from bayesprune.model.adapters import adapt
 from bayesprune.model.families import MeanFieldFamily
+from bayesprune.model.inputs import Inputs
 from bayesprune.posteriors.params import PRIORS
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
@@ -45,7 +46,7 @@ def build(net, **settings) -> bp.BNN:
 
 def own_outputs(net, weights) -> np.ndarray:
     """The module called in its own way on given weights."""
-    params = adapt(net, (3,)).init(jax.random.key(0))[0]
+    params = adapt(net, Inputs.of_shape((3,))).init(jax.random.key(0))[0]
     assert {k: v.shape for k, v in params.items()} == {k: v.shape for k, v in weights.items()}
     if isinstance(net, nnx.Module):
         net = nnx.clone(net)

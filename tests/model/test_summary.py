@@ -10,6 +10,7 @@ from flax import linen
 
 import bayesprune as bp
 from bayesprune.model.adapters import adapt
+from bayesprune.model.inputs import Inputs
 
 
 class Tied(linen.Module):
@@ -48,7 +49,7 @@ def test_shared_weights_are_used_more_than_once() -> None:
 @pytest.mark.parametrize("net", [Tied(), eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))], ids=["linen", "equinox"])
 def test_counts_are_those_of_the_modules_own_arrays(net) -> None:
     shape = (7, 6, 1) if isinstance(net, linen.Module) else (3,)
-    own = jax.eval_shape(adapt(net, shape).init, jax.random.key(0))[0]
+    own = jax.eval_shape(adapt(net, Inputs.of_shape(shape)).init, jax.random.key(0))[0]
     table = build(net, shape, bayesian=bp.select.kernels, prunable=bp.select.kernels).summary()
     assert {row.path: (row.shape, row.count) for row in table.rows} == {n: (a.shape, a.size) for n, a in own.items()}
     kernels = sum(array.size for array in own.values() if array.ndim > 1)

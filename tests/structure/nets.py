@@ -13,6 +13,7 @@ from flax import linen, nnx
 
 import bayesprune as bp
 from bayesprune.model.adapters import adapt
+from bayesprune.model.inputs import Inputs
 from bayesprune.structure import Graph, read
 
 KEY = jax.random.key(0)
@@ -209,7 +210,7 @@ class Case:
 
     @cached_property
     def adapted(self) -> Any:
-        return adapt(self.net, self.shape)
+        return adapt(self.net, Inputs.of_shape(self.shape))
 
     @cached_property
     def abstract(self) -> Any:

@@ -29,6 +29,11 @@ def _without_state(bnn: BNN) -> Program:
 
 
 def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
+    if not bnn.inputs.is_real:
+        raise ValueError(
+            "the network takes integers or several inputs, and a smaller program takes one array of real numbers: predict with "
+            "the BNN, bp.predict(..., mask=mask)."
+        )
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]

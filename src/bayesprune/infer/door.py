@@ -43,11 +43,7 @@ def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     data = check_data(data, name)
     if not hasattr(program, "likelihood"):
         return data
-    if tuple(data.x.shape[1:]) != program.input_shape:
-        raise ValueError(
-            f"{name}.x has rows of shape {tuple(data.x.shape[1:])}, but the network was built for input_shape="
-            f"{program.input_shape}: reshape the data, or build BNN(..., input_shape={name}.x.shape[1:])."
-        )
+    program.inputs.check(data.x, f"{name}.x")
     program.likelihood.check(np.asarray(data.y), program.output_shape)
     return data
 

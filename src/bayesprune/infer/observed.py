@@ -81,7 +81,7 @@ def draws_of_targets(
 def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
     """What is observed: "gaussian", "bits", "classes", or other "values"; None where nothing is, or not row by row."""
     found: list[str | None] = []
-    row = jnp.zeros((2, *bnn.input_shape))
+    row = bnn.inputs.zeros(2)
 
     def of_two_rows() -> Any:
         fn = _observed(bnn, jax.random.key(0), 0, networks(params, 1)[0], {}, row)

@@ -135,6 +135,7 @@ def check_inputs(
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
     x = np.asarray(real_numbers(x, "x"))
+    bnn.inputs.check(x, "x")
     check_rows(x, bnn.input_shape)
     return check_key(rng_key), x, mask
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import linen, nnx, traverse_util
 
 from bayesprune.core.checks import got
+from bayesprune.model.inputs import Inputs
 
 Params = dict[str, Any]
 State = dict[str, Any]
@@ -29,14 +29,14 @@ class Net:
     own: Callable[[Params, State], Any]
 
 
-def adapt(module: Any, input_shape: tuple[int, ...]) -> Net:
-    """Wrap a module, or say which kinds are known.
+def adapt(module: Any, inputs: Inputs) -> Net:
+    """Wrap a module that is called on ``inputs``, or say which kinds are known.
 
     Raises:
         TypeError: ``module`` is no linen, nnx or Equinox module.
     """
     if isinstance(module, linen.Module):
-        return _linen(module, input_shape)
+        return _linen(module, inputs)
     if isinstance(module, nnx.Module):
         return _nnx(module)
     if _is_equinox(module):
@@ -61,9 +61,14 @@ def _mode(call: Callable[..., Any], train: bool) -> dict[str, bool]:
     return {}
 
 
-def _linen(module: linen.Module, input_shape: tuple[int, ...]) -> Net:
+def _arguments(x: Any) -> tuple[Any, ...]:
+    """What a net is called on: the parts of a tuple each by itself, anything else as it is."""
+    return x if type(x) is tuple else (x,)
+
+
+def _linen(module: linen.Module, inputs: Inputs) -> Net:
     def init(rng_key: jax.Array) -> tuple[Params, State]:
-        variables = module.init(rng_key, jnp.zeros((1, *input_shape)), **_mode(module.__call__, False))
+        variables = module.init(rng_key, *_arguments(inputs.zeros(1)), **_mode(module.__call__, False))
         state = {name: value for name, value in variables.items() if name != "params"}
         return traverse_util.flatten_dict(variables["params"], sep="."), state
 
@@ -71,7 +76,7 @@ def _linen(module: linen.Module, input_shape: tuple[int, ...]) -> Net:
         variables = {"params": traverse_util.unflatten_dict(params, sep="."), **state}
         rngs = {} if rng_key is None else {"dropout": rng_key}
         mutable = list(state) if train else False
-        outputs = module.apply(variables, x, rngs=rngs, mutable=mutable, **_mode(module.__call__, train))
+        outputs = module.apply(variables, *_arguments(x), rngs=rngs, mutable=mutable, **_mode(module.__call__, train))
         return (outputs[0], dict(outputs[1])) if train else (outputs, state)
 
     return Net(init, apply, lambda params, state: {"params": traverse_util.unflatten_dict(params, sep="."), **state})
@@ -94,7 +99,7 @@ def _nnx(module: nnx.Module) -> Net:
         net.train() if train else net.eval()
         if rng_key is not None:
             nnx.reseed(net, default=rng_key, dropout=rng_key)
-        outputs = net(x, **_mode(net.__call__, train))
+        outputs = net(*_arguments(x), **_mode(net.__call__, train))
         new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
         return outputs, ({"rest": new} if state else {})
 
@@ -130,9 +135,9 @@ def _equinox(module: Any) -> Net:
         net = eqx.combine(jax.tree.unflatten(structure, [params[name] for name in order]), static)
         net = eqx.nn.inference_mode(net, value=not train)
         if rng_key is None or "key" not in inspect.signature(type(module).__call__).parameters:
-            return jax.vmap(net)(x), state
-        keys = jax.random.split(rng_key, x.shape[0])
-        return jax.vmap(lambda row, key: net(row, key=key))(x, keys), state
+            return jax.vmap(net)(*_arguments(x)), state
+        keys = jax.random.split(rng_key, jax.tree.leaves(x)[0].shape[0])
+        return jax.vmap(lambda key, *row: net(*row, key=key))(keys, *_arguments(x)), state
 
     def own(values: Params, state: State) -> Any:
         return eqx.combine(jax.tree.unflatten(structure, [values[name] for name in order]), static)

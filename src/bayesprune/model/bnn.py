@@ -18,12 +18,13 @@ from bayesprune.model import select
 from bayesprune.model.adapters import adapt
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
+from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
-from bayesprune.model.shapes import output_shape, row_shape
+from bayesprune.model.shapes import output_shape
 from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
@@ -40,7 +41,9 @@ class BNN:
         net: a Flax linen, Flax nnx or Equinox module; called on a batch (Equinox: on one row, it is mapped over the batch).
         prior: what the weights are sampled from: an object of `bayesprune.priors`.
         likelihood: how outputs become targets: an object of `bayesprune.likelihoods`.
-        input_shape: shape of one row of x.
+        input_shape: shape of one row of x, an array of real numbers.
+        example: rows of x, such as ``x[:1]``, in place of ``input_shape``: the network takes what it holds, whole numbers as
+            whole numbers. A tree of arrays is one argument of the net, a tuple of them several.
         posterior: ``"mean_field"``, ``"map"``, or a guide family of `bayesprune.model.families`.
         bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
         prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
@@ -70,7 +73,8 @@ class BNN:
         *,
         prior: Any,
         likelihood: Likelihood | Any,
-        input_shape: tuple[int, ...] | Any,
+        input_shape: tuple[int, ...] | Any = None,
+        example: Any = None,
         posterior: str | Family | Any = "mean_field",
         bayesian: Predicate | Any = select.weights,
         prunable: Predicate | Any = None,
@@ -81,14 +85,15 @@ class BNN:
             check_function(prunable, "prunable", "bp.select.not_last")
         check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
-        self.input_shape = row_shape(input_shape)
+        self.inputs = inputs_of(input_shape, example)
+        self.input_shape = self.inputs.shape
         self.family = _family(posterior, prior)
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
-        self._net = adapt(net, self.input_shape)
+        self._net = adapt(net, self.inputs)
         self._apply = lower_convolutions(self._net.apply)
         params, state = jax.eval_shape(self._net.init, jax.random.key(0))
         self._has_state = bool(jax.tree.leaves(state))
-        rows = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
+        rows = self.inputs.abstract(1)
         concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
         self._forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]
         traced, output = jax.make_jaxpr(
@@ -96,15 +101,15 @@ class BNN:
         )(params, state, rows)
         self.output_shape = output_shape(output)
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
-        self.graph: Graph = read(traced, {name: params[name].shape for name in sorted(params)})
+        sites = {name: params[name].shape for name in sorted(params)}
+        self.graph: Graph = read(traced, sites, num_inputs=len(self.inputs.leaves))
         self.layout: Layout = make_layout(self.graph, params, bayesian, chosen)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
 
-        parts = (net, prior, likelihood, self.input_shape)
-        self._rest_of_key = (type(self), *map(same.key, parts), self.layout)
+        self._rest_of_key = (type(self), *map(same.key, (net, prior, likelihood)), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
 
     def __eq__(self, other: object) -> bool:
@@ -135,7 +140,8 @@ class BNN:
 
     def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> jax.Array:
         """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
-        rows = {"num_rows": len(x) if num_rows is None else num_rows} if self._counts_rows else {}
+        x = self.inputs.as_rows(x)
+        rows = {"num_rows": len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows} if self._counts_rows else {}
         weights = self.prior.model(self.layout, **rows)
         for spec in self.layout:
             if not spec.bayesian:
@@ -144,7 +150,7 @@ class BNN:
         if self._has_state:
             state = numpyro.primitives.mutable(STATE, self._net.init(jax.random.key(0))[1])
         rng_key = numpyro.prng_key() if train else None
-        outputs, new_state = self._apply(weights, state, jnp.asarray(x), train, rng_key)
+        outputs, new_state = self._apply(weights, state, x, train, rng_key)
         if train and self._has_state:
             # In the module's own dtype, whatever that of the rows is.
             kept = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.result_type(old)), new_state, dict(state))
@@ -164,12 +170,12 @@ class BNN:
     def jaxpr(self) -> ClosedJaxpr:
         """The net itself on one row, traced to be read, not run: no prior, noise or mask, its batch statistics zero.
 
-        Inputs: the parameters in the order of ``layout``, then the row, (1, *input_shape). Output: (1, *output_shape).
+        Inputs: the parameters in the order of ``layout``, then the row's arrays, (1, *input_shape). Output: (1, *output_shape).
         """
         names = [str(spec.path) for spec in self.layout]
         weights = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.layout]
-        row = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
-        return jax.make_jaxpr(lambda values, x: self._forward(dict(zip(names, values, strict=True)), x))(weights, row)
+        forward = lambda values, x: self._forward(dict(zip(names, values, strict=True)), x)  # noqa: E731
+        return jax.make_jaxpr(forward)(weights, self.inputs.abstract(1))
 
     def forward(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> jax.Array:
         """The net itself as it predicts: outputs (rows, *output_shape). ``weights``: path -> array of the whole ``layout``;

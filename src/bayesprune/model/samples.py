@@ -94,7 +94,7 @@ def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = No
         >>> stored_samples(bnn, draws)["Dense_0.kernel$draws"].shape
         (1, 50, 2, 1)
     """
-    row = jnp.zeros((1, *bnn.input_shape))
+    row = bnn.inputs.zeros(1)
     found = jax.eval_shape(lambda: _sites(bnn, row))
     unknown = samples.keys() - found.keys()
     missing = found.keys() - samples.keys()

@@ -64,7 +64,8 @@ def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
         drawn = rng.uniform(0.5, 1.5, spec.shape) * np.asarray(alive.get(str(spec.path), True))
         weights.append(Known(jnp.asarray(drawn, spec.dtype), str(spec.path), drawn.size))
     counts = {site: _both(0, 0) for site in ("", *shapes)}
-    for product in products(bnn.jaxpr(), [*weights, None]):
+    traced = bnn.jaxpr()
+    for product in products(traced, [*weights, *[None] * (len(traced.in_avals) - len(weights))]):
         counts[product.site]["executed"] += 2 * product.executed
         counts[product.site]["theoretical"] += 2 * product.alive
     whole = _both(*(sum(count[key] for count in counts.values()) for key in ("executed", "theoretical")))

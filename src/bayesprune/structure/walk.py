@@ -27,12 +27,12 @@ MANY = 1 << 14  # labels of one array from which on it pays to tell fewer apart
 WINDOWS = frozenset(["reduce_window_sum", "reduce_window_max", "reduce_window_min"])
 
 
-def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
+def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: int = 1) -> Graph:
     """The graph of a network.
 
     ``jaxpr``: of a function of (weights, state, rows), flattened; its first inputs are the weights, in the order of ``sites``
-    ({name: shape}), its last one is the rows, and what lies between is state, such as the averages of a batch norm. It has one
-    output. Nothing is computed: only shapes are looked at.
+    ({name: shape}), its last ``num_inputs`` are the rows, and what lies between is state, such as the averages of a batch norm.
+    It has one output. Nothing is computed: only shapes are looked at.
 
     Followed are matrix products, convolutions, look-ups, everything entry by entry, everything that moves entries, sums and
     maxima over axes and windows, branches, short scans, and calls. What is not is named in ``graph.unfollowed``.
@@ -40,9 +40,9 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]]) -> Graph:
     recorder = Recorder(list(sites), list(sites.values()))
     weights: list[Value] = [recorder.view(site) for site in range(len(sites))]
     avals = [variable.aval for variable in jaxpr.jaxpr.invars]
-    state = [Signals(_constant(aval)) for aval in avals[len(sites) : -1]]
-    rows = Signals(_constant(avals[-1]), of_rows=True)
-    (output,) = _Walk(recorder).closed(jaxpr, [*weights, *state, rows])
+    state = [Signals(_constant(aval)) for aval in avals[len(sites) : -num_inputs]]
+    rows = [Signals(_constant(aval), of_rows=True) for aval in avals[-num_inputs:]]
+    (output,) = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
     output = recorder.as_signals(output, "given out") if isinstance(output, Weights) else output
     graph = Graph(
         roles=roles(recorder, output.heads),

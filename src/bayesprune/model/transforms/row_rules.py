@@ -80,9 +80,9 @@ def guess(equation: Any, kinds: Sequence[Any], result: Any) -> int | None:
     return next((a for a in likely if shape[a] == operand[axis]), None)
 
 
-def _without(gone: Sequence[int], axis: int) -> int | None:
+def _without(gone: Sequence[Any], axis: int) -> int | None:
     """An axis's place once others are taken away."""
-    return None if axis in gone else axis - sum(other < axis for other in gone)
+    return None if axis in gone else axis - sum(1 for other in gone if other < axis)
 
 
 def _reshape(params: Any, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:

@@ -1,0 +1,137 @@
+"""What a network is called on: shape and type of a row of x, which is one array or a tree of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.model.shapes import row_shape
+
+Leaf = tuple[tuple[int, ...], str]  # shape of one row, dtype
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One row of x: the shape and the dtype of each of its arrays, and the tree that they are the leaves of.
+
+    Dtypes are "float32", "int32" and "bool", for real numbers, whole numbers and booleans of any width.
+
+    >>> tokens = Inputs.of_example(np.zeros((1, 6), np.int64))
+    >>> tokens.shape, tokens.zeros(2).dtype
+    ((6,), dtype('int32'))
+    >>> Inputs.of_example({"tokens": np.zeros((1, 6), int), "age": np.zeros(1)}).shape
+    {'age': (), 'tokens': (6,)}
+    """
+
+    leaves: tuple[Leaf, ...]
+    structure: Any
+
+    @classmethod
+    def of_shape(cls, input_shape: Any) -> "Inputs":
+        """One array of real numbers."""
+        return cls(((row_shape(input_shape), "float32"),), jax.tree.structure(0))
+
+    @classmethod
+    def of_example(cls, example: Any) -> "Inputs":
+        """What some rows are, such as ``x[:1]``: an array, or a tree of arrays, with the rows along their first axes."""
+        leaves, structure = jax.tree.flatten(example)
+        if not leaves:
+            raise ValueError("example is empty: give some rows of the data, example=x[:1].")
+        return cls(tuple(map(_leaf, leaves)), structure)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether x is one array, not a tree of them."""
+        return jax.tree_util.treedef_is_leaf(self.structure)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether x is one array of real numbers."""
+        return self.is_array and self.leaves[0][1] == "float32"
+
+    @property
+    def shape(self) -> Any:
+        """The shape of a row: of one array a tuple, of several the tree of theirs."""
+        return jax.tree.unflatten(self.structure, [shape for shape, _ in self.leaves])
+
+    def abstract(self, num_rows: int) -> Any:
+        """Shapes and types of so many rows."""
+        rows = [jax.ShapeDtypeStruct((num_rows, *shape), dtype) for shape, dtype in self.leaves]
+        return jax.tree.unflatten(self.structure, rows)
+
+    def zeros(self, num_rows: int) -> Any:
+        """So many rows of zeros."""
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.abstract(num_rows))
+
+    def as_rows(self, x: Any) -> Any:
+        """Rows as arrays of the network's types; real numbers keep their width."""
+        if self.is_array:
+            return _typed(x, self.leaves[0][1])
+        return jax.tree.map(_typed, x, jax.tree.unflatten(self.structure, [dtype for _, dtype in self.leaves]))
+
+    def check(self, x: Any, name: str) -> None:
+        """Refuse rows of another tree, of other shapes, or of real numbers where the network takes whole ones or booleans.
+
+        ``x``: arrays of finite numbers, NumPy or JAX. Raises `ValueError` and `TypeError`.
+        """
+        if jax.tree.structure(x) != self.structure:
+            raise TypeError(
+                f"{name} must be as the example= that the network was built with, {self.structure}, got "
+                f"{jax.tree.structure(x)}."
+            )
+        for (shape, dtype), (path, leaf) in zip(self.leaves, jax.tree_util.tree_leaves_with_path(x), strict=True):
+            _check_leaf(leaf, f"{name}{jax.tree_util.keystr(path)}", shape, dtype)
+
+
+def inputs_of(input_shape: Any, example: Any) -> Inputs:
+    """What the network is called on, from what the user gave of the two."""
+    if example is None and input_shape is None:
+        raise TypeError("give example=x[:1], some rows of the data, or input_shape=, the shape of a row of real numbers.")
+    if example is None:
+        return Inputs.of_shape(input_shape)
+    inputs = Inputs.of_example(example)
+    if input_shape is not None and inputs.shape != row_shape(input_shape):
+        raise ValueError(f"example has rows of shape {inputs.shape}, and input_shape is {input_shape}: give one of them.")
+    return inputs
+
+
+def _leaf(rows: Any) -> Leaf:
+    dtype = getattr(rows, "dtype", np.asarray(rows).dtype if np.isscalar(rows) else None)
+    shape = tuple(getattr(rows, "shape", ()))
+    if dtype is None or not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
+        raise TypeError(f"example must be arrays of numbers, such as x[:1], got {type(rows).__name__} of dtype {dtype}.")
+    if not shape:
+        raise ValueError(f"example must have rows, got one number, {rows!r}: give x[:1], not x[0].")
+    return tuple(map(int, shape[1:])), _kind(dtype)
+
+
+def _kind(dtype: Any) -> str:
+    if jnp.issubdtype(dtype, bool):
+        return "bool"
+    return "int32" if jnp.issubdtype(dtype, jnp.integer) else "float32"
+
+
+def _typed(x: Any, dtype: str) -> jax.Array:
+    array = jnp.asarray(x)
+    return array if _kind(array.dtype) == dtype == "float32" else array.astype(dtype)
+
+
+def _check_leaf(x: Any, name: str, shape: tuple[int, ...], dtype: str) -> None:
+    if tuple(x.shape[1:]) != shape or not x.shape:
+        sizes = ", ".join(map(str, ("rows", *shape)))
+        raise ValueError(
+            f"{name} must have shape ({sizes}), got {tuple(x.shape)}: reshape it, or build the network for it, "
+            f"BNN(..., example={name}[:1])."
+        )
+    if dtype == "float32" or _kind(x.dtype) == "bool":
+        return
+    if _kind(x.dtype) == "float32":
+        wanted = "booleans" if dtype == "bool" else "integers"
+        raise TypeError(
+            f"{name} must hold {wanted}, as the example= that the network was built with, got dtype {x.dtype}: keep it, "
+            f"or build BNN(..., example={name}[:1])."
+        )
+    if dtype == "bool" and x.size and not bool(((x == 0) | (x == 1)).all()):
+        raise ValueError(f"{name} must hold booleans, as the example= that the network was built with: got other integers.")
