@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import bayesprune as bp
-from bayesprune.cli import build, settings
+from bayesprune.cli import build, rows, settings
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.deploy import reader
 from bayesprune.report.export import load_posterior
@@ -34,12 +34,12 @@ predict = lambda: bp.load({path!r}).predict(np.load({rows!r}), engine={engine!r}
 MASKED = """
 import jax, numpy as np, bayesprune as bp
 from pathlib import Path
-from bayesprune.cli import build, settings
+from bayesprune.cli import build, rows, settings
 from bayesprune.report.export import load_posterior
 
 def predict():
     chosen, saved = settings.load(Path({run!r})), load_posterior(Path({run!r}, {posterior!r}))
-    bnn, x = build.make_bnn(chosen, build.load_data(chosen)), np.load({rows!r})
+    bnn, x = build.make_bnn(chosen, rows.load_data(chosen)), np.load({rows!r})
     return bp.predict(jax.random.key(0), bnn, saved.params, x, mask=saved.mask, num_samples=1)
 """
 END = """
@@ -54,9 +54,9 @@ def peak(code: str, **names: object) -> int:
     return int(done.stdout.splitlines()[-1])
 
 
-def rows(run: Path) -> list[list[str]]:
+def lines(run: Path) -> list[list[str]]:
     chosen, saved = settings.load(run), load_posterior(run / POSTERIOR)
-    data = build.load_data(chosen)
+    data = rows.load_data(chosen)
     small = bp.compact(build.make_bnn(chosen, data), saved.params, saved.mask).certified()
     found = []
     with tempfile.TemporaryDirectory() as place:
@@ -81,4 +81,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     head = ["run", "what reads and predicts", "idle, kB", "largest, kB", "more"]
-    print(markdown([head, *(line for folder in parser.parse_args().runs for line in rows(folder))]))
+    print(markdown([head, *(line for folder in parser.parse_args().runs for line in lines(folder))]))

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 import bayesprune as bp
-from bayesprune.cli import build, settings
+from bayesprune.cli import build, rows, settings
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.deploy.coding import VALUES
 from bayesprune.report.export import load_posterior
@@ -26,10 +26,10 @@ from bayesprune.report.tables import markdown
 DRAWS = 100
 
 
-def rows(folder: Path) -> Iterator[list[str]]:
+def lines(folder: Path) -> Iterator[list[str]]:
     """The rows of one run: the masked network, then the compact one with each kind of values."""
     chosen, saved = settings.load(folder), load_posterior(folder / POSTERIOR)
-    data = build.load_data(chosen)
+    data = rows.load_data(chosen)
     bnn, key = build.make_bnn(chosen, data), jax.random.key(1)
     small = bp.compact(bnn, saved.params, saved.mask).certified()
     cost = small.cost
@@ -53,4 +53,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     head = ["run", "values", "numbers", "alive", "FLOPs a row", "kB", "times smaller", "accuracy", "NLL", "ECE"]
-    print(markdown([head, *(line for folder in parser.parse_args().runs for line in rows(folder))]))
+    print(markdown([head, *(line for folder in parser.parse_args().runs for line in lines(folder))]))

@@ -18,7 +18,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune import cli
-from bayesprune.cli import build, knobs, results, run, settings
+from bayesprune.cli import build, knobs, results, rows, run, settings
 from bayesprune.cli.find import choose, flag_name
 from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
@@ -179,7 +179,7 @@ def test_sigterm_ends_a_run_saved_and_says_how_to_go_on(
 def test_sigterm_before_training_ends_the_command_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "load_data", lambda _: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(rows, "load_data", lambda _: signal.raise_signal(signal.SIGTERM))
     assert small_run(tmp_path / "run") == 143
     assert "terminated" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
@@ -337,16 +337,16 @@ def test_a_run_ends_with_a_compact_network(done: Path) -> None:
 
 @pytest.mark.slow
 def test_a_compact_network_by_the_command_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net, rows, made = tmp_path / "net.bayesprune", tmp_path / "rows.npz", tmp_path / "made.npz"
+    net, new, made = tmp_path / "net.bayesprune", tmp_path / "rows.npz", tmp_path / "made.npz"
     assert cli.main(["compact", str(done), "--values", "posterior", "--to", str(net)]) == 0
     assert "of 610 numbers" in capsys.readouterr().out.replace("\n", " ")
     x = bp.data.load("digits")[1].x[:5]
-    np.savez(rows, x=x)
-    assert cli.main(["predict", str(net), str(rows), "--num-samples", "3", "--to", str(made)]) == 0
+    np.savez(new, x=x)
+    assert cli.main(["predict", str(net), str(new), "--num-samples", "3", "--to", str(made)]) == 0
     with np.load(made) as found:
         assert found["mean"].shape == (5, 10) and found["draws"].shape == (3, 5, 10)
         np.testing.assert_allclose(found["draws"].mean(0), found["mean"], rtol=1e-5)
-    assert cli.main(["predict", str(net), str(rows)]) == 0
+    assert cli.main(["predict", str(net), str(new)]) == 0
     assert capsys.readouterr().out.count("[") == 6
     assert cli.main(["export", str(net), "--to", "onnx"]) == 0
     session = pytest.importorskip("onnxruntime").InferenceSession(net.with_suffix(".onnx"))

@@ -6,26 +6,47 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.cli import likelihood
+from bayesprune.cli.rows import Data
+from bayesprune.core.types import Dataset
 from tests.test_cli import content, small_run
 
-REAL, LABELS = np.array([0.5, 1.5]), np.array([0, 2])
+TARGETS = {
+    "numbers": np.array([0.5, 1.5], np.float32),
+    "classes": np.array([0, 2], np.int32),
+    "counts": np.array([0.0, 7.0], np.float32),
+    "shares": np.array([0.1, 0.9], np.float32),
+}
+
+
+def task(y: np.ndarray, test: np.ndarray) -> tuple[str, int]:
+    x = np.zeros((2, 3))
+    return Data(Dataset(x, y), Dataset(x, test), "test", 1.0, Dataset(x, test)).task[1:]
 
 
 def test_names_with_their_outputs() -> None:
-    assert likelihood.make("auto", True, REAL) == (bp.likelihoods.Normal(), 1)
-    assert likelihood.make("auto", False, LABELS, LABELS + 1) == (bp.likelihoods.Categorical(), 4)
-    assert likelihood.make("ordinal", False, LABELS) == (bp.likelihoods.Ordinal(3), 1)
-    assert likelihood.make("predicted-noise", True, np.ones((2, 3))) == (bp.likelihoods.Normal("predicted"), 6)
-    for name, (made, each) in likelihood.OF_NUMBERS.items():
-        made.check(REAL, (each,))
-        assert likelihood.make(name, True, REAL) == (made, each)
+    assert likelihood.make("auto", "numbers", 1) == (bp.likelihoods.Normal(), 1)
+    assert likelihood.make("auto", "classes", 4) == (bp.likelihoods.Categorical(), 4)
+    assert likelihood.make("auto", "counts", 1) == (bp.likelihoods.Poisson(), 1)
+    assert likelihood.make("ordinal", "classes", 3) == (bp.likelihoods.Ordinal(3), 1)
+    assert likelihood.make("predicted-noise", "numbers", 3) == (bp.likelihoods.Normal("predicted"), 6)
+    for kind, known in likelihood.KINDS.items():
+        for name in known:
+            made, outputs = likelihood.make(name, kind, 3 if kind == "classes" else 1)
+            made.check(TARGETS[kind], (outputs,))
+            assert likelihood.kind_of(name) == kind
+
+
+def test_the_task_is_that_of_all_parts() -> None:
+    labels, real = TARGETS["classes"], TARGETS["numbers"]
+    assert task(labels, labels + 1) == ("classes", 4)
+    assert task(real, real) == ("numbers", 1) and task(np.ones((2, 3)), np.ones((2, 3))) == ("numbers", 3)
 
 
 def test_one_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="targets are labels: choose categorical or ordinal"):
-        likelihood.make("student-t", False, LABELS)
-    with pytest.raises(ValueError, match="targets are real: choose normal or predicted-noise or student-t"):
-        likelihood.make("ordinal", True, REAL)
+    with pytest.raises(ValueError, match="targets are classes: choose categorical or ordinal"):
+        likelihood.make("student-t", "classes", 2)
+    with pytest.raises(ValueError, match="targets are numbers: choose normal or predicted-noise or student-t"):
+        likelihood.make("ordinal", "numbers", 1)
     with pytest.raises(ValueError, match=r"unknown choice of likelihood 'student'\. Did you mean 'student-t'"):
         likelihood.check("student")
 

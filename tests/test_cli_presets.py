@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.cli import build, settings
+from bayesprune.cli import build, rows, settings
 from bayesprune.cli.flags import parse
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
@@ -25,9 +25,9 @@ def parsed(*words: str) -> Any:
     return build.resolve(parse(words))
 
 
-def images(rows: int = 6) -> build.Data:
-    data = Dataset(np.zeros((rows, 8, 8, 1), np.float32), np.arange(rows, dtype=np.int32))
-    return build.Data(data, data, "test", 1.0, data)
+def images(count: int = 6) -> rows.Data:
+    data = Dataset(np.zeros((count, 8, 8, 1), np.float32), np.arange(count, dtype=np.int32))
+    return rows.Data(data, data, "test", 1.0, data)
 
 
 def test_the_preset_is_the_experiment_and_flags_go_before_it() -> None:
@@ -72,7 +72,7 @@ def test_the_nets_of_the_bmr_paper(preset: str, count: int) -> None:
     made = parsed("--preset", preset)
     assert (made.dataset, made.method, made.steps, made.every) == ("fashion_mnist", "bmr", 25_500, 500)
     data = Dataset(np.zeros((4, 28, 28, 1), np.float32), np.array([0, 9, 3, 4], np.int32))
-    bnn = build.make_bnn(made, build.Data(data, data, "test", 1.0, data))
+    bnn = build.make_bnn(made, rows.Data(data, data, "test", 1.0, data))
     assert sum(math.prod(spec.shape) for spec in bnn.layout if spec.bayesian) == count
     assert {str(spec.path.layer) for spec in bnn.layout if not spec.prunable} == {bnn.layout[-1].path.layer}
     short = parsed("--preset", preset, "--steps", "60", "--dataset", "digits", "--bayesian", "weights")

@@ -1,22 +1,20 @@
-"""From settings to what they stand for: data, network, method."""
+"""From settings to what they stand for: network, method, arguments of the fit."""
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
 import optax
 
 from bayesprune import data as data_sets
 from bayesprune.cli import knobs, likelihood
 from bayesprune.cli.find import choose
+from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.schedules import LinearWarmup
-from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
-from bayesprune.data.hold_out import hold_out
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
@@ -36,23 +34,10 @@ NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit"
 PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 
 
-class Data(NamedTuple):
-    """What is trained on, what the results are of and which part that is; ``target_scale``: one unit of a real y, in raw units.
-
-    ``watched``: what is evaluated on the way, and may choose the step.
-    """
-
-    train: Dataset
-    test: Dataset
-    part: str
-    target_scale: float
-    watched: Dataset
-
-
 def resolve(settings: Settings) -> Settings:
     """Names in their one spelling, words and numbers checked, and what was left out filled in."""
     filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in ("net", "method", "prior")}
-    filled["dataset"] = dataset = catalogue.canonical(settings.dataset)
+    filled["dataset"] = dataset = _dataset(settings)
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
@@ -68,6 +53,19 @@ def resolve(settings: Settings) -> Settings:
     return dataclasses.replace(settings, **filled)
 
 
+def _dataset(settings: Settings) -> str:
+    """The data set's name in its one spelling, or that of the user's own file."""
+    if settings.data is None:
+        for name in ("target", "features", "drop"):
+            if getattr(settings, name):
+                raise ValueError(f"{name} is a choice of columns, and {settings.dataset!r} has none: give --data FILE with it.")
+        return catalogue.canonical(settings.dataset)
+    name = Path(settings.data).name
+    if settings.dataset not in (Settings.dataset, name):
+        raise ValueError(f"dataset={settings.dataset} and data={settings.data} are both given: leave one of them out.")
+    return name
+
+
 def _check_numbers(settings: Settings) -> None:
     """What the library would find too late, or would not see as one."""
     for name, minimum in {"steps": 1, "num_samples": 1, "seed": 0}.items():
@@ -78,6 +76,8 @@ def _check_numbers(settings: Settings) -> None:
     for name, of in {"kl_warmup": "of the steps", "validation": "of the training rows"}.items():
         if not 0.0 <= getattr(settings, name) <= 1.0:
             raise ValueError(f"{name} must lie in [0, 1], got {getattr(settings, name)}: it is a share {of}.")
+    if not 0.0 < settings.test_share < 1.0:
+        raise ValueError(f"test_share must lie in (0, 1), got {settings.test_share}: it is the share of rows held back.")
 
 
 def _check_choice(settings: Settings, eval_every: int) -> None:
@@ -96,39 +96,22 @@ def _check_choice(settings: Settings, eval_every: int) -> None:
         raise ValueError(f"choose=best finds no evaluation: eval_every={eval_every} in {settings.steps} steps, choose less.")
 
 
-def load_data(settings: Settings) -> Data:
-    """The data set, cut where part of the training rows is kept back."""
-    simulated = settings.dataset in catalogue.SIMULATIONS
-    options: dict[str, Any] = {"split": settings.split, "pad": settings.pad, "seed": settings.seed if simulated else 0}
-    train, test = data_sets.load(settings.dataset, settings.data_dir, **options)
-    unit = 1.0
-    if is_real(train):
-        raw, _ = data_sets.load(settings.dataset, settings.data_dir, standardise=False, **options)
-        unit = float(np.std(raw.y) / np.std(train.y))
-    if not settings.validation:
-        return Data(train, test, "test", unit, test)
-    fitted, held = hold_out(train, settings.validation)
-    judged, part = (test, "test") if settings.choose == "best" else (held, "validation")
-    return Data(fitted, judged, part, unit, held)
-
-
-def is_real(data: Dataset) -> bool:
-    """Whether the targets are real numbers rather than class labels."""
-    return np.issubdtype(np.asarray(data.y).dtype, np.floating)
-
-
 def make_bnn(settings: Settings, data: Data) -> BNN:
-    """The network with its prior, its likelihood and its family."""
-    shape, targets = data.train.x.shape[1:], (data.train.y, data.test.y, data.watched.y)
-    made, outputs = likelihood.make(settings.likelihood, is_real(data.train), *targets)
+    """The network for these data, with its prior, its likelihood and its family."""
+    return bnn_for(settings, data.task)
+
+
+def bnn_for(settings: Settings, task: Task) -> BNN:
+    """The network for a task."""
+    made, outputs = likelihood.make(settings.likelihood, task.kind, task.size)
     if settings.net in NEED_IMAGES:
-        _check_images(f"net {settings.net}", settings, data, "use mlp")
+        _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
         knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
         prior=prior,
         likelihood=made,
-        input_shape=shape,
+        input_shape=task.shape,
         posterior=_family(settings, prior),
         bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
@@ -162,18 +145,13 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     }
     if settings.augment == "none":
         return made
-    _check_images(f"augment={settings.augment}", settings, data, "leave --augment out")
+    _check_images(f"augment={settings.augment}", settings, data.task.shape, "leave --augment out")
     return made | {"augment": data_sets.CropFlip(4)}
 
 
-def _check_images(what: str, settings: Settings, data: Data, remedy: str) -> None:
-    if len(shape := data.train.x.shape[1:]) != 3:
+def _check_images(what: str, settings: Settings, shape: tuple[int, ...], remedy: str) -> None:
+    if len(shape) != 3:
         raise ValueError(f"{what} needs images, and {settings.dataset!r} has rows of shape {shape}: {remedy}.")
-
-
-def chosen_by(data: Data) -> str:
-    """The figure by which one step is better than another."""
-    return "nll" if is_real(data.train) else "accuracy"
 
 
 def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:

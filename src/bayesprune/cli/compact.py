@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from bayesprune.cli import build, settings, shipping
+from bayesprune.cli import build, rows, settings, shipping
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.report import runs
 from bayesprune.report.export import load_posterior
@@ -31,9 +31,10 @@ def compact(
     """
     chosen = settings.load(out, data_dir=data_dir)
     saved, path = load_posterior(out / POSTERIOR), to or out / shipping.FILE
-    data = build.load_data(chosen)
+    rows.check_unchanged(chosen.data or "", saved.metadata)
+    data = rows.load_data(chosen)
     bnn = build.make_bnn(chosen, data)
     small = shipping.make(bnn, saved.params, saved.mask, keep, build.keys(chosen)[1], num_draws)
-    small.save(path, values, {"settings": settings.to_json(chosen)})
+    small.save(path, values, {"settings": settings.to_json(chosen), **rows.notes(data)})
     report = shipping.report(bnn, saved.params, saved.mask, small, data.test.x, path, out / POSTERIOR)
     print(f"{runs.shipped(report)}\nwritten:\n  {path}")

@@ -1,13 +1,14 @@
 """`bayesprune evaluate`: a finished run on its test set, on another one, or against foreign data."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from bayesprune import data as data_sets
-from bayesprune.cli import build, settings
+from bayesprune.cli import build, rows, settings
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
@@ -20,6 +21,7 @@ from bayesprune.report.export import load_posterior
 def evaluate(
     out: Positional[Path],
     dataset: str | None = None,
+    data: Path | None = None,
     num_samples: int = 100,
     ood: str | None = None,
     data_dir: Path | None = None,
@@ -30,6 +32,7 @@ def evaluate(
     Args:
         out: Folder of the run.
         dataset: Another data set with the same classes, or targets; the run's own if left out.
+        data: A file with the columns of the one that the run was made of; that one's held-back rows if left out.
         num_samples: Networks drawn from the posterior.
         ood: An image set of foreign classes: the predictive entropy's AUROC in telling it from the test set.
         data_dir: Folder of the data sets; $BAYESPRUNE_DATA if left out.
@@ -37,10 +40,8 @@ def evaluate(
     """
     chosen = settings.load(out, data_dir=data_dir)
     saved = load_posterior(out / POSTERIOR)
-    data = build.load_data(chosen)
-    bnn, test, part, key = build.make_bnn(chosen, data), data.test, data.part, build.keys(chosen)[1]
-    if dataset and catalogue.canonical(dataset) != chosen.dataset:
-        test, part = _foreign(dataset, chosen), f"{catalogue.canonical(dataset)} test"
+    test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
+    bnn, key = build.bnn_for(chosen, task), build.keys(chosen)[1]
     scores, probs = scored(key, bnn, saved.params, test, mask=saved.mask, num_samples=num_samples)
     if ood is not None:
         if probs is None:
@@ -50,7 +51,25 @@ def evaluate(
     if as_json:
         print(json.dumps(scores, indent=2))
     else:
-        print(f"{out}: {part} set, {len(test.y):,} rows, {num_samples} draws\n{runs.scores(scores)}")
+        print(f"{out}: {part}, {len(test.y):,} rows, {num_samples} draws\n{runs.scores(scores)}")
+
+
+def _judged(
+    chosen: settings.Settings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
+) -> tuple[Dataset, rows.Task, str]:
+    """The rows to judge on, the network's task, and what the rows are called."""
+    schema = rows.schema_in(notes)
+    if schema is None and data is not None:
+        raise ValueError(f"data={data}: the run is of the data set {chosen.dataset!r}, not of a file: leave it out.")
+    if schema is not None and (dataset or ood):
+        raise ValueError(f"the run is of a file, {schema.file}, and data sets by name have other columns: give --data FILE.")
+    if schema is not None and data is not None:
+        return schema.dataset(data), rows.task_of(schema), str(data)
+    rows.check_unchanged(chosen.data or "", notes)
+    held = rows.load_data(chosen)
+    if dataset and catalogue.canonical(dataset) != chosen.dataset:
+        return _foreign(dataset, chosen), held.task, f"{catalogue.canonical(dataset)} test set"
+    return held.test, held.task, f"{held.part} set"
 
 
 def _foreign(name: str, chosen: settings.Settings) -> Dataset:

@@ -1,42 +1,60 @@
-"""Likelihoods by name, each with the outputs that it asks of the network."""
+"""Likelihoods by name, each for a kind of targets, with the outputs that it asks of the network."""
 
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model import likelihoods
 
 AUTO = "auto"
-OF_NUMBERS: dict[str, tuple[Any, int]] = {  # with the outputs for each target
-    "normal": (likelihoods.Normal(), 1),
-    "predicted-noise": (likelihoods.Normal("predicted"), 2),
-    "student-t": (likelihoods.StudentT(), 1),
+# Of the number of targets in a row: (the likelihood, the network's outputs). The first of a kind is the one for "auto".
+Maker = Callable[[int], tuple[Any, int]]
+OF_NUMBERS: dict[str, Maker] = {
+    "normal": lambda targets: (likelihoods.Normal(), targets),
+    "predicted-noise": lambda targets: (likelihoods.Normal("predicted"), 2 * targets),
+    "student-t": lambda targets: (likelihoods.StudentT(), targets),
 }
-OF_LABELS: dict[str, tuple[Callable[[int], Any], Callable[[int], int]]] = {  # both of the number of classes
-    "categorical": (lambda classes: likelihoods.Categorical(), lambda classes: classes),
-    "ordinal": (likelihoods.Ordinal, lambda classes: 1),
+OF_CLASSES: dict[str, Maker] = {  # of the number of classes
+    "categorical": lambda classes: (likelihoods.Categorical(), classes),
+    "ordinal": lambda classes: (likelihoods.Ordinal(classes), 1),
+}
+KINDS: dict[str, dict[str, Maker]] = {
+    "numbers": OF_NUMBERS,
+    "classes": OF_CLASSES,
+    "counts": {
+        "poisson": lambda targets: (likelihoods.Poisson(), targets),
+        "negative-binomial": lambda targets: (likelihoods.NegativeBinomial(), targets),
+    },
+    "shares": {"beta": lambda targets: (likelihoods.Beta(), targets)},
 }
 
 
 def check(name: str) -> None:
     """Refuse an unknown name."""
-    if name not in (AUTO, *OF_NUMBERS, *OF_LABELS):
-        raise unknown_name("choice of likelihood", name, (AUTO, *OF_NUMBERS, *OF_LABELS))
+    known = [AUTO, *(known for of_kind in KINDS.values() for known in of_kind)]
+    if name not in known:
+        raise unknown_name("choice of likelihood", name, known)
 
 
-def make(name: str, real: bool, *targets: Any) -> tuple[Any, int]:
-    """A likelihood and the number of the network's outputs, for the targets of all parts of the data, real or labels."""
-    kind: dict[str, Any] = OF_NUMBERS if real else OF_LABELS
-    name = next(iter(kind)) if name == AUTO else name
-    if name not in kind:
-        raise ValueError(
-            f"likelihood={name} does not fit the data set, whose targets are {'real' if real else 'labels'}: choose "
-            f"{' or '.join(kind)}."
-        )
-    made, outputs = kind[name]
-    if real:
-        return made, outputs * (1 if np.ndim(targets[0]) == 1 else np.shape(targets[0])[1])
-    classes = int(max(np.max(y) for y in targets)) + 1
-    return made(classes), outputs(classes)
+def kind_of(name: str) -> str | None:
+    """The kind of targets that a likelihood is for; None for "auto", which takes them as they look."""
+    return next((kind for kind, known in KINDS.items() if name in known), None)
+
+
+def first(kind: str) -> str:
+    """The likelihood that "auto" is for targets of a kind."""
+    return next(iter(KINDS[kind]))
+
+
+def chosen(name: str, kind: str) -> str:
+    """The name itself, or that for targets of a kind where it is "auto". A `ValueError` for one of another kind."""
+    known = KINDS[kind]
+    name = first(kind) if name == AUTO else name
+    if name not in known:
+        raise ValueError(f"likelihood={name} does not fit the data set, whose targets are {kind}: choose {' or '.join(known)}.")
+    return name
+
+
+def make(name: str, kind: str, size: int) -> tuple[Any, int]:
+    """A likelihood and the number of the network's outputs. ``size``: classes, or targets in a row."""
+    return KINDS[kind][chosen(name, kind)](size)

@@ -1,39 +1,117 @@
-"""`bayesprune predict`: a compact network on rows of one's own."""
+"""`bayesprune predict`: a run, or a compact network, on rows of one's own."""
 
+import csv
+import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from tyro.conf import Positional
 
+from bayesprune.cli import build, rows, settings
 from bayesprune.cli.export import network
-from bayesprune.core.files import reading
+from bayesprune.cli.results import POSTERIOR
+from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
+from bayesprune.data.tables.schema import Schema
+from bayesprune.infer.observed import sample_targets
+from bayesprune.infer.predict import predict as predictive_mean
+from bayesprune.report.export import load_posterior
+
+DRAWS = 1000  # targets of each row, for an interval
+INTERVAL = (0.025, 0.975)
+
+
+class Found(NamedTuple):
+    """Predictions by name, and the schema of the rows where they came from a file of named columns."""
+
+    arrays: Mapping[str, np.ndarray]
+    schema: Schema | None
 
 
 def predict(net: Positional[Path], data: Positional[Path], num_samples: int = 0, seed: int = 0, to: Path | None = None) -> None:
-    """Predict with a compact network; prints the predictions, or writes them to a file.
+    """Predict for new rows; prints the predictions, or writes them to a file.
 
     Args:
-        net: A file that `bayesprune compact` wrote.
-        data: Rows: a .npy file, or the array x of a .npz file.
-        num_samples: Networks drawn from the posterior; 0: the one at its mean.
+        net: The folder of a run, or a file that `bayesprune compact` wrote.
+        data: Rows: of a run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz file.
+        num_samples: Networks drawn from the posterior; 0: of a run as many as for its results, of a file the one at its mean.
         seed: Of those draws.
-        to: A .npz file to write: mean and, where networks are drawn, draws.
+        to: A file to write: .csv, or .npz with mean and, where there are any, draws.
     """
-    small, x = network(net), _rows(data)
-    found = {"mean": small.predict(x)}
-    if num_samples:
-        draws = small.predict_draws(jax.random.key(seed), x, num_samples)
-        found = {"mean": draws.mean(0).reshape(found["mean"].shape), "draws": draws}
-    if to is not None:
-        write_arrays(to, found)
-        print(f"written:\n  {to}")
+    if to is not None and to.suffix.lower() not in (".csv", ".npz"):
+        raise ValueError(f"to={to} must end in .csv or .npz.")
+    key = jax.random.key(seed)
+    found = _by_run(net, data, num_samples, key) if net.is_dir() else _by_file(net, data, num_samples, key)
+    if to is not None and to.suffix.lower() == ".npz":
+        write_arrays(to, found.arrays)
+    elif to is not None:
+        write_atomically(to, _csv(found).encode())
+    elif found.schema is not None:
+        print(_csv(found), end="")
     else:
-        print(np.array2string(found["mean"], precision=4, threshold=10_000, suppress_small=True))
+        print(np.array2string(found.arrays["mean"], precision=4, threshold=10_000, suppress_small=True))
+    if to is not None:
+        print(f"written:\n  {to}")
 
 
-def _rows(path: Path) -> np.ndarray:
+def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
+    """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
+    chosen, saved = settings.load(folder), load_posterior(folder / POSTERIOR)
+    schema = rows.schema_in(saved.metadata)
+    bnn = build.bnn_for(chosen, rows.load_data(chosen).task if schema is None else rows.task_of(schema))
+    x, of = _rows(data, schema), {"mask": saved.mask}
+    mean = predictive_mean(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
+    made = {"mean": _in_units(mean, schema)}
+    if schema is not None and not schema.target.classes:
+        targets = sample_targets(rng_key, bnn, saved.params, x, num_samples=DRAWS, **of)
+        low, high = np.quantile(targets, INTERVAL, axis=0)
+        made |= {"low": _in_units(low, schema), "high": _in_units(high, schema)}
+    return Found(made, schema)
+
+
+def _by_file(path: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
+    """By a compact network."""
+    small = network(path)
+    schema = rows.schema_in(small.metadata)
+    x = _rows(data, schema)
+    mean = small.predict(x)
+    if not num_samples:
+        return Found({"mean": _in_units(mean, schema)}, schema)
+    draws = small.predict_draws(rng_key, x, num_samples)
+    made = {"mean": draws.mean(0).reshape(mean.shape), "draws": draws}
+    return Found({name: _in_units(values, schema) for name, values in made.items()}, schema)
+
+
+def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
+    """Numbers as the file has them; probabilities as they are."""
+    return values if schema is None or schema.target.classes else schema.target.undo(values)
+
+
+def _csv(found: Found) -> str:
+    """A line for each row: the most probable class and all probabilities, or the mean and, where there is one, its interval."""
+    mean, schema, buffer = found.arrays["mean"], found.schema, io.StringIO()
+    name, classes = ("y", ()) if schema is None else (schema.target.name, schema.target.classes)
+    columns: dict[str, Any] = {name: mean}
+    if classes:
+        names = np.array(classes, dtype=object)
+        columns = {name: names[mean.argmax(-1)]} | {f"p({one})": mean[:, place] for place, one in enumerate(classes)}
+    elif mean.ndim > 1:
+        columns = {f"{name}_{place}": mean[:, place] for place in range(mean.shape[1])}
+    columns |= {end: found.arrays[end] for end in ("low", "high") if end in found.arrays}
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(
+        [one if isinstance(one, str) else f"{one:.6g}" for one in row] for row in zip(*columns.values(), strict=True)
+    )
+    return buffer.getvalue()
+
+
+def _rows(path: Path, schema: Schema | None) -> np.ndarray:
+    if schema is not None:
+        return schema.rows(path)
     if not path.is_file():
         raise FileNotFoundError(2, f"no rows at {path}: give a .npy file, or a .npz file with an array x.")
     with reading(path, "file of rows", "Write it with numpy.save, or numpy.savez with an array x."):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune import __version__
-from bayesprune.cli import build, shipping
+from bayesprune.cli import build, rows, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import Settings, to_json
 from bayesprune.core import lock
@@ -41,14 +41,15 @@ def files(folder: Path) -> list[Path]:
     ]
 
 
-def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: build.Data, seconds: float) -> None:
+def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows.Data, seconds: float) -> None:
     """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics."""
-    best, on = (build.chosen_by(data), settings.choose_on) if settings.choose == "best" else ("", "")
+    best, on = (rows.chosen_by(data), settings.choose_on) if settings.choose == "best" else ("", "")
     step = record.chosen_step(fit.history, best, on, len(data.watched.y))
     # Where nothing was pruned, every prunable weight is alive.
     whole = {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
     mask = {name: np.asarray(alive) for name, alive in (fit.mask or whole).items()}
     by = {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()}
+    by |= rows.notes(data)
     save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | {"input_shape": bnn.input_shape})
     write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
     key, asked = build.keys(settings)[1], {"num_samples": settings.num_samples}
@@ -69,7 +70,7 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: buil
     write_record(folder / METRICS, done | {"compact": _shipped(folder, bnn, fit.params, mask, data, by, key)} | by)
 
 
-def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: build.Data, by: Any, rng_key: Any) -> dict[str, Any]:
+def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: rows.Data, by: Any, rng_key: Any) -> dict[str, Any]:
     """Write the compact network; what it saves, or why there is none."""
     path = folder / shipping.FILE
     try:

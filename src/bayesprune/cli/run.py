@@ -8,7 +8,7 @@ from typing import cast
 
 import jax
 
-from bayesprune.cli import build, results, settings
+from bayesprune.cli import build, results, rows, settings
 from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
 from bayesprune.core.files import reading
@@ -25,6 +25,7 @@ def run(words: Sequence[str]) -> None:
     with alone_in(folder):
         if results.finished(folder):
             settings.claim(chosen, folder)
+            rows.check_unchanged(chosen.data or "", results.read(folder))
             print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
         else:
             _train(chosen, folder)
@@ -36,7 +37,9 @@ def run(words: Sequence[str]) -> None:
 
 def _train(chosen: settings.Settings, folder: Path) -> None:
     """Fit, evaluate and write down."""
-    data = build.load_data(chosen)
+    data = rows.load_data(chosen)
+    if data.schema is not None:
+        print(rows.told(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
     if (folder / settings.FILE).is_file():
         settings.claim(chosen, folder)

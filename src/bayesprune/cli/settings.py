@@ -16,6 +16,7 @@ from bayesprune.train.checkpoints import check_same_settings
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir")
+PLACES = ("data",)  # kept, to be found again; the rows themselves have to agree
 GONE = ("density",)  # by then in the method's own knobs
 
 
@@ -27,6 +28,17 @@ class Settings:
     """Named settings, see `bayesprune methods`: ssvi-cifar. Flags that are given go before those of the preset."""
     dataset: str = "digits"
     """Data set, see `bayesprune methods`."""
+    data: Annotated[str | None, conf.arg(metavar="FILE")] = None
+    """A file of your own in place of a data set: .csv, .tsv, .parquet (named columns), or .npz (arrays x, y, perhaps x_test and
+    y_test). What is found in it is printed."""
+    target: Annotated[str | None, conf.arg(metavar="COLUMN")] = None
+    """The column of --data to predict."""
+    features: Annotated[tuple[str, ...], conf.arg(metavar="COLUMN ...")] = ()
+    """The columns to predict it from; all others if left out."""
+    drop: Annotated[tuple[str, ...], conf.arg(metavar="COLUMN ...")] = ()
+    """Columns to leave out."""
+    test_share: float = 0.2
+    """Share of the rows of --data held back for the results, drawn by --split."""
     net: str = "mlp"
     """Network: mlp, lenet5, vit, mixer, vgg or resnet18. Its own knobs are flags such as --mlp.hidden."""
     method: str = "bmr"
@@ -35,7 +47,8 @@ class Settings:
     """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
     likelihood: str = "auto"
     """Of real targets: normal (auto), student-t (outliers), or predicted-noise (each row's own); of labels: categorical (auto)
-    or ordinal (ordered classes)."""
+    or ordinal (ordered classes); of counts in --data: poisson (auto) or negative-binomial; of shares: beta. One that is given
+    says what the target is."""
     density: str | None = None
     """Share of the prunable weights that stays alive: the density knob of the method, where it has one."""
     out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
@@ -98,7 +111,7 @@ class Settings:
     data_dir: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
     """Folder of the data sets; $BAYESPRUNE_DATA if left out."""
     split: int = 0
-    """Which published split of a UCI data set."""
+    """Which published split of a UCI data set; of --data, the seed that draws the rows held back."""
     pad: int = -1
     """Side in pixels that images are padded to, 0: not at all; -1: 32 for lenet5 and 0 for other nets (vit, mixer and vgg frame
     images themselves)."""
@@ -150,7 +163,8 @@ def claim(settings: Settings, folder: Path) -> None:
         return write_record(path, to_json(settings))
     # A folder that was written before there was such a setting means its default.
     old = {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
-    return check_same_settings(old | _read(path), to_json(settings), folder)
+    now, place = to_json(settings), {name: getattr(settings, name) for name in PLACES}
+    return check_same_settings(old | _read(path) | place, now, folder)
 
 
 def load(folder: Path, **free: Any) -> Settings:
@@ -166,7 +180,7 @@ def load(folder: Path, **free: Any) -> Settings:
         cls = settings_class(*(values[kind] for kind in ("net", "method", "prior")))
         nested: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
         made = {key: nested[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
-        return cls(**made, **free)
+        return cls(**_tuples(made), **free)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} does not fit this release of bayesprune ({error}): run it again in another folder."

@@ -1,0 +1,122 @@
+"""Columns of inputs: what each is found to be, and its numbers for a network."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.data.scaling import fit_scaling
+from bayesprune.data.tables.reading import is_number
+
+MOST = 100  # categories of a column
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: a number, standardised by the training rows, or a category, one column of 0 or 1 for each value.
+
+    ``loc``, ``scale``: of a number, (value - loc) / scale is what the network takes. A constant is left out.
+    """
+
+    name: str
+    kind: Literal["number", "category", "constant"]
+    categories: tuple[str, ...] = ()
+    loc: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How many inputs of the network it makes."""
+        return {"number": 1, "category": len(self.categories), "constant": 0}[self.kind]
+
+    def encode(self, values: np.ndarray, where: str) -> np.ndarray:
+        """(rows, width) float32; ``where`` the values stand, for an error."""
+        if self.kind == "constant":
+            return np.zeros((len(values), 0), np.float32)
+        if self.kind == "number":
+            return (((_numbers(values, self.name, where) - self.loc) / self.scale)[:, None]).astype(np.float32)
+        places = positions(as_texts(values), self.categories, f"category in column {self.name!r}", where)
+        return np.eye(len(self.categories), dtype=np.float32)[places]
+
+
+def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Sequence[str]) -> list[str]:
+    """The columns to use as inputs: those of ``features``, or all but the target and ``drop``."""
+    if features and drop:
+        raise ValueError("features and drop are both given: name the columns to take, or those to leave out.")
+    for name in (*features, *drop):
+        if name not in names:
+            raise unknown_name("column", name, names)
+    if target in features:
+        raise ValueError(f"features holds the target, {target!r}: leave it out.")
+    chosen = [name for name in features or names if name != target and name not in drop]
+    if not chosen:
+        raise ValueError(f"no column is left to predict {target!r} from.")
+    if nameless := [name for name in chosen if name.startswith("Unnamed: ")]:
+        raise ValueError(
+            f"a column without a name, perhaps the row numbers that were written with the table: give it one, or leave it out "
+            f"with --drop '{nameless[0]}'."
+        )
+    return chosen
+
+
+def check_whole(frame: Any, names: Iterable[str]) -> None:
+    """Refuse missing values, by column; every column at once."""
+    counts = {name: int(frame[name].isna().sum()) for name in names}
+    if gaps := {name: count for name, count in counts.items() if count}:
+        told = ", ".join(f"{name} ({count} of {len(frame):,} rows)" for name, count in gaps.items())
+        raise ValueError(f"values are missing in {told}: fill them in, delete those rows, or leave columns out with --drop.")
+
+
+def infer(name: str, values: np.ndarray, train: np.ndarray) -> Column:
+    """What a column without missing values is; ``train``: the numbers of the training rows.
+
+    Raises `ValueError` for dates, infinite numbers, and texts of too many values to be categories.
+    """
+    if values.dtype.kind in "mM":
+        raise ValueError(f"column {name!r} holds {values.dtype}: write it as numbers, or leave it out with --drop '{name}'.")
+    if values.dtype.kind in "biuf":
+        numbers = _numbers(values, name, "")[train]
+        scaling = fit_scaling(numbers)
+        constant = bool((numbers == numbers[0]).all())
+        return Column(name, "constant" if constant else "number", (), float(scaling.loc), float(scaling.scale))
+    texts = as_texts(values)
+    known = tuple(sorted(set(texts)))
+    if len(set(texts[train])) == 1:
+        return Column(name, "constant")
+    if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
+        odd = next((text for text in known if not is_number(text)), known[0])
+        raise ValueError(
+            f"column {name!r} is text of {len(known):,} different values, such as {odd!r}: too many for categories. If they "
+            f"are numbers, write all of them as such; else leave the column out with --drop '{name}'."
+        )
+    return Column(name, "category", known)
+
+
+def as_texts(values: np.ndarray) -> np.ndarray:
+    """A column's values as texts; whole numbers without a point, so that 1 and 1.0 are the same."""
+    if values.dtype.kind == "f" and np.all(values == np.round(values)):
+        values = values.astype("int64")
+    return np.array([str(value) for value in values], dtype=object)
+
+
+def positions(texts: np.ndarray, known: Sequence[str], what: str, where: str) -> np.ndarray:
+    """Each text's place among the known ones."""
+    places = {text: place for place, text in enumerate(known)}
+    for row, text in enumerate(texts, start=1):
+        if text not in places:
+            raise unknown_name(what, text, known, f"It is in row {row} of {where}: training saw none of it.")
+    return np.array([places[text] for text in texts], np.int32)
+
+
+def _numbers(values: np.ndarray, name: str, where: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        odd = next(value for value in values if not is_number(str(value)))
+        raise ValueError(f"column {name!r} of {where} has {odd!r} where training had numbers.") from None
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers))) + 1
+        raise ValueError(f"column {name!r} is infinite in row {row}: correct it, or leave the column out with --drop '{name}'.")
+    return numbers

@@ -1,0 +1,116 @@
+"""A user's own file as training and test rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import Dataset
+from bayesprune.data.hold_out import hold_out
+from bayesprune.data.scaling import fit_scaling
+from bayesprune.data.tables.columns import Column, check_whole, choose, infer
+from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
+from bayesprune.data.tables.schema import Schema, arrays, digest_of
+from bayesprune.data.tables.target import infer_target
+
+Y = "y"  # the target of arrays
+
+
+class Own(NamedTuple):
+    """Rows to train on and to judge on, as the network takes them, and what the file was found to be."""
+
+    train: Dataset
+    test: Dataset
+    schema: Schema
+
+
+def load_own(
+    path: Path,
+    target: str | None,
+    *,
+    kind: str | None = None,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> Own:
+    """The rows of a csv, tsv, parquet or npz file; scaled by the training rows alone.
+
+    Args:
+        path: a table with named columns, or an .npz file with arrays x and y, and perhaps x_test and y_test.
+        target: the column to predict; of arrays it is y.
+        kind: what the target is, of `target.KINDS`; None: as its values look.
+        features, drop: columns to take as inputs, or to leave out.
+        test_share: of the rows, held back to judge on.
+        seed: draws them.
+
+    Raises:
+        ValueError: anything in the file that cannot be trained on, by name, with the remedy.
+        FileNotFoundError: no such file.
+    """
+    check_kind(path)
+    if path.suffix.lower() not in ARRAYS:
+        return _of_table(path, target, kind, features, drop, test_share, seed)
+    if target not in (None, Y) or features or drop:
+        raise ValueError(f"{path} holds arrays without names: leave target, features and drop out.")
+    return _of_arrays(path, kind, test_share, seed)
+
+
+def _of_table(
+    path: Path, target: str | None, kind: str | None, features: Sequence[str], drop: Sequence[str], share: float, seed: int
+) -> Own:
+    frame = read_frame(path)
+    if target is None or target not in frame.columns:
+        raise _no_target(path, target, list(frame.columns))
+    names = choose(list(frame.columns), target, features, drop)
+    check_whole(frame, [*names, target])
+    train, test = _parts(len(frame), share, seed)
+    columns = tuple(infer(name, values_of(frame, name), train) for name in names)
+    predicted = infer_target(target, values_of(frame, target), train, kind)
+    width = sum(column.width for column in columns)
+    if not width:
+        raise ValueError(f"every column of {path} is constant: there is nothing to predict {target!r} from.")
+    schema = Schema(path.name, digest_of(path), True, (width,), columns, predicted)
+    x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path))
+    return Own(Dataset(x[train], y[train]), Dataset(x[test], y[test]), schema)
+
+
+def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> Own:
+    found = arrays(path, ("x", "y"))
+    x, y, rows = found["x"], found["y"], len(found["x"])
+    if x.ndim < 2 or x.dtype.kind not in "biuf" or y.ndim != 1 or len(y) != rows or not rows:
+        raise ValueError(
+            f"{path} must hold numbers x (rows, ...) and y (rows,), got x {x.shape} of {x.dtype} and y {y.shape}: reshape them."
+        )
+    if ("x_test" in found) != ("y_test" in found):
+        raise ValueError(f"{path} has one of x_test and y_test: give both, or neither.")
+    train, test = _parts(rows, share, seed)
+    if "x_test" in found:
+        train, test = np.arange(rows), rows + np.arange(len(found["x_test"]))
+        if found["x_test"].shape[1:] != x.shape[1:] or len(found["x_test"]) != len(found["y_test"]):
+            raise ValueError(
+                f"{path}: x_test {found['x_test'].shape} and y_test {found['y_test'].shape} do not go with x {x.shape}."
+            )
+        x, y = np.concatenate([x, found["x_test"]]), np.concatenate([y, found["y_test"]])
+    predicted = infer_target(Y, y, train, kind)
+    scaling = fit_scaling(x[train].reshape(-1, x.shape[-1]))
+    channels = zip(scaling.loc.tolist(), scaling.scale.tolist(), strict=True)
+    columns = tuple(Column(str(place), "number", (), loc, scale) for place, (loc, scale) in enumerate(channels))
+    schema = Schema(path.name, digest_of(path), False, x.shape[1:], columns, predicted)
+    made, labels = schema.array_inputs(x, str(path)), predicted.encode(y, str(path))
+    return Own(Dataset(made[train], labels[train]), Dataset(made[test], labels[test]), schema)
+
+
+def _parts(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows to train on, and of those to judge on."""
+    order = np.arange(rows)
+    parts = hold_out(Dataset(order, order), share, seed)
+    return tuple(np.asarray(part.x) for part in parts)  # type: ignore[return-value]
+
+
+def _no_target(path: Path, target: str | None, names: list[str]) -> ValueError:
+    if target is None:
+        return ValueError(f"target is needed: which column of {path} is to be predicted? It has {', '.join(names)}.")
+    return unknown_name("column", target, names, f"It was to be the target of {path}.")

@@ -1,0 +1,136 @@
+"""What a file of data was found to be: kept with a run, so that new files of the same kind are read alike."""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.formats import read_arrays
+from bayesprune.core.types import Dataset
+from bayesprune.data.tables.columns import Column, check_whole
+from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
+from bayesprune.data.tables.target import Target
+
+SHOWN = 8  # names in a line
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, or the channels (last axis) of the array x, with what is predicted.
+
+    ``shape``: of one row as the network takes it; ``named``: whether the columns are a table's; ``digest``: of the file.
+    """
+
+    file: str
+    digest: str
+    named: bool
+    shape: tuple[int, ...]
+    columns: tuple[Column, ...]
+    target: Target
+
+    @property
+    def used(self) -> list[Column]:
+        """The columns that make inputs."""
+        return [column for column in self.columns if column.width]
+
+    def frame_inputs(self, frame: Any, where: str) -> np.ndarray:
+        """(rows, inputs) float32 of a table with these columns, in any order, among others."""
+        for column in self.used:
+            if column.name not in frame.columns:
+                raise unknown_name(
+                    "column", column.name, frame.columns, f"The network was trained on it, and {where} lacks it."
+                )
+        check_whole(frame, [column.name for column in self.used])
+        return np.concatenate([column.encode(values_of(frame, column.name), where) for column in self.used], axis=1)
+
+    def array_inputs(self, x: Any, where: str) -> np.ndarray:
+        """(rows, ...) float32 of an array of such rows."""
+        x = np.asarray(x)
+        if x.shape[1:] != self.shape:
+            raise ValueError(f"x of {where} has rows of shape {x.shape[1:]}, and the network takes {self.shape}.")
+        if x.dtype.kind not in "biuf" or not np.isfinite(x).all():
+            raise ValueError(f"x of {where} must hold finite numbers.")
+        loc, scale = (np.array([getattr(column, name) for column in self.columns]) for name in ("loc", "scale"))
+        return ((x - loc) / scale).astype(np.float32)
+
+    def rows(self, path: Path) -> np.ndarray:
+        """The inputs of a new file; no target is asked for."""
+        check_kind(path)
+        if self.named:
+            return self.frame_inputs(self._frame(path), str(path))
+        return self.array_inputs(arrays(path, ("x",))["x"], str(path))
+
+    def dataset(self, path: Path) -> Dataset:
+        """The inputs and targets of a new file."""
+        x = self.rows(path)
+        if not self.named:
+            return Dataset(x, self.target.encode(arrays(path, ("y",))["y"], str(path)))
+        frame = self._frame(path)
+        if self.target.name not in frame.columns:
+            raise unknown_name("column", self.target.name, frame.columns, f"It is the target, and {path} lacks it.")
+        check_whole(frame, [self.target.name])
+        return Dataset(x, self.target.encode(values_of(frame, self.target.name), str(path)))
+
+    def _frame(self, path: Path) -> Any:
+        if path.suffix.lower() in ARRAYS:
+            raise ValueError(
+                f"{path} has no names of columns, and the network was trained on those of {self.file}: give a table."
+            )
+        texts = [column.name for column in self.columns if column.kind == "category"]
+        return read_frame(path, [*texts, *[self.target.name] * self.target.text])
+
+
+def from_json(content: Mapping[str, Any]) -> Schema:
+    """A schema as `core.formats.jsonable` wrote it."""
+    columns = [Column(**one | {"categories": tuple(one["categories"])}) for one in content["columns"]]
+    target = Target(**content["target"] | {"classes": tuple(content["target"]["classes"])})
+    return Schema(**dict(content) | {"columns": tuple(columns), "target": target, "shape": tuple(content["shape"])})
+
+
+def to_json(schema: Schema) -> dict[str, Any]:
+    """What `from_json` reads back."""
+    return dataclasses.asdict(schema)
+
+
+def told(schema: Schema, rows: Sequence[int]) -> str:
+    """What was found, in a few lines; ``rows``: to train on, and to judge on."""
+    of, target = (
+        {kind: [c for c in schema.columns if c.kind == kind] for kind in ("number", "category", "constant")},
+        schema.target,
+    )
+    lines = [f"{schema.file}: {rows[0]:,} rows to train on, {rows[1]:,} to judge on"]
+    if schema.named:
+        lines += [f"  numbers, standardised: {listed([c.name for c in of['number']])}"] * bool(of["number"])
+        categories = [f"{c.name} ({listed(c.categories, 4)})" for c in of["category"]]
+        lines += [f"  categories, an input for each value: {listed(categories)}"] * bool(categories)
+        lines += [f"  constant, left out: {listed([c.name for c in of['constant']])}"] * bool(of["constant"])
+    else:
+        lines.append(f"  x: rows of shape {schema.shape}, standardised along the last axis")
+    classes = f": {listed(target.classes)}" if target.classes else {"numbers": ", standardised"}.get(target.kind, "")
+    return "\n".join([*lines, f"  target {target.name}: {target.kind}{classes}"])
+
+
+def listed(names: Sequence[str], most: int = SHOWN) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def digest_of(path: Path) -> str:
+    """A checksum of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def arrays(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, those ``wanted`` among them."""
+    return read_arrays(path, "file of arrays", f"Write it by numpy.savez with {' and '.join(wanted)}.", wanted)

@@ -1,0 +1,84 @@
+"""The column that is predicted: classes, real numbers, counts or shares."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.data.scaling import fit_scaling
+from bayesprune.data.tables.columns import as_texts, positions
+from bayesprune.data.tables.reading import is_number
+
+FEW = 20  # whole numbers of no more values than this may be classes
+KINDS = ("classes", "numbers", "counts", "shares")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted. ``classes``: their names, in the order of the labels; ``text``: whether the file had them as text.
+
+    ``loc``, ``scale``: of numbers, which are standardised by the training rows; counts and shares are taken as they are.
+    """
+
+    name: str
+    kind: str
+    classes: tuple[str, ...] = ()
+    text: bool = False
+    loc: float = 0.0
+    scale: float = 1.0
+
+    def encode(self, values: np.ndarray, where: str) -> np.ndarray:
+        """(rows,): int32 labels, or float32 in training units."""
+        if self.kind == "classes":
+            return positions(as_texts(values), self.classes, f"class of {self.name!r}", where)
+        return ((as_numbers(values, self.name, self.kind) - self.loc) / self.scale).astype(np.float32)
+
+    def undo(self, values: Any) -> np.ndarray:
+        """Predicted numbers in the file's own units."""
+        return np.asarray(values) * self.scale + self.loc
+
+
+def infer_target(name: str, values: np.ndarray, train: np.ndarray, kind: str | None) -> Target:
+    """What a column without missing values is as a target, or, with ``kind``, that it can be this; numbers of ``train`` rows.
+
+    Raises `ValueError` for a target of one value, and for a kind that its values are not.
+    """
+    kind = kind or guess(values)
+    if len(set(values.tolist())) < 2:
+        raise ValueError(f"target {name!r} has one value in all rows, {as_texts(values)[0]}: there is nothing to learn.")
+    if kind == "classes":
+        texts = set(as_texts(values))
+        if values.dtype.kind == "f" and not all(text.lstrip("-").isdigit() for text in texts):
+            raise ValueError(f"target {name!r} holds fractions, such as {values[0]}: choose a likelihood of numbers.")
+        order = sorted(texts, key=lambda text: (float(text) if is_number(text) else 0.0, text))
+        return Target(name, kind, tuple(order), text=values.dtype.kind not in "biuf")
+    numbers = as_numbers(values, name, kind)
+    scaling = fit_scaling(numbers[train])
+    return Target(name, kind, loc=float(scaling.loc), scale=float(scaling.scale)) if kind == "numbers" else Target(name, kind)
+
+
+def guess(values: np.ndarray) -> str:
+    """Texts, bits and few whole numbers are classes, whole numbers from 0 are counts, all else is real.
+
+    >>> [guess(np.array(values)) for values in (["a", "b"], [0, 1] * 9, range(99), [0.5, 1.0])]
+    ['classes', 'classes', 'counts', 'numbers']
+    """
+    if values.dtype.kind not in "iuf":
+        return "classes"
+    if not np.all(values == np.round(values)):
+        return "numbers"
+    different = len(np.unique(values))
+    if different == 2 or (different <= FEW and len(values) >= 5 * different):
+        return "classes"
+    return "counts" if values.min() == 0 else "numbers"
+
+
+def as_numbers(values: np.ndarray, name: str, kind: str) -> np.ndarray:
+    """float64; an error for a target that is none, or has infinite ones."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"target {name!r} holds texts, no {kind}: choose a likelihood of classes, or write numbers.") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"target {name!r} is infinite in row {int(np.argmin(np.isfinite(numbers))) + 1}: correct it.")
+    return numbers

@@ -1,0 +1,70 @@
+"""Columns of inputs: what they are found to be, and what is refused."""
+
+import numpy as np
+import pytest
+
+from bayesprune.data.tables.columns import Column, as_texts, choose, infer
+
+TRAIN = np.array([0, 1, 2])
+
+
+def texts(*values: object) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+def test_numbers_are_standardised_by_the_training_rows() -> None:
+    column = infer("a", np.array([1, 2, 3, 1000]), TRAIN)
+    assert (column.kind, column.loc, column.scale) == ("number", 2.0, pytest.approx(np.sqrt(2 / 3)))
+    np.testing.assert_allclose(column.encode(np.array([2, 2 + np.sqrt(2 / 3)]), "f"), [[0.0], [1.0]], atol=1e-6)
+    assert infer("b", np.array([True, False, True, True]), TRAIN).kind == "number"
+
+
+def test_texts_are_categories_with_an_input_for_each() -> None:
+    column = infer("c", texts("b", "a", "b", "z"), TRAIN)
+    assert column.categories == ("a", "b", "z") and column.width == 3
+    assert column.encode(texts("z", "a"), "f").tolist() == [[0, 0, 1], [1, 0, 0]]
+    with pytest.raises(ValueError, match=r"unknown category in column 'c' 'y'.*Known: a, b, z. It is in row 2 of new.csv"):
+        column.encode(texts("a", "y"), "new.csv")
+
+
+def test_what_is_constant_while_training_is_left_out() -> None:
+    for values in (np.array([4.0, 4.0, 4.0, 5.0]), texts("a", "a", "a", "b")):
+        column = infer("d", values, TRAIN)
+        assert column.kind == "constant" and column.width == 0 and column.encode(values, "f").shape == (4, 0)
+
+
+def test_whole_numbers_have_one_text() -> None:
+    assert as_texts(np.array([1.0, 2.0])).tolist() == as_texts(np.array([1, 2])).tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), r"holds datetime64\[D\].*--drop 'e'"),
+        (np.array([1.0, np.inf, 2.0]), r"infinite in row 2"),
+        (texts(*(f"id {number}" for number in range(30))), r"text of 30 different values, such as 'id 0'.*--drop 'e'"),
+        (texts(*map(str, range(29)), "1,5"), r"such as '1,5'"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(values: np.ndarray, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        infer("e", values, TRAIN)
+
+
+def test_a_text_where_training_had_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"column 'a' of new.csv has 'x' where training had numbers"):
+        Column("a", "number").encode(texts(1, "x"), "new.csv")
+
+
+def test_the_choice_of_columns() -> None:
+    names = ["a", "b", "y", "Unnamed: 0"]
+    assert choose(names, "y", (), ("Unnamed: 0",)) == ["a", "b"] and choose(names, "y", ("b",), ()) == ["b"]
+    for features, drop, told in [
+        ((), (), "a column without a name"),
+        (("a",), ("b",), "both given"),
+        (("A1",), (), "unknown column 'A1'. Did you mean 'a'"),
+        (("y",), (), "holds the target"),
+        ((), ("a", "b", "Unnamed: 0"), "no column is left"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            choose(names, "y", features, drop)

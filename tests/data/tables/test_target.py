@@ -1,0 +1,60 @@
+"""The predicted column: its kind, its labels, its units."""
+
+import numpy as np
+import pytest
+
+from bayesprune.data.tables.target import Target, guess, infer_target
+
+TRAIN = np.arange(4)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.array(["a", "b"], dtype=object), "classes"),
+        (np.array([True, False]), "classes"),
+        (np.array([5.0, 7.0, 5.0]), "classes"),  # two values
+        (np.repeat([3, 4, 5], 5), "classes"),
+        (np.array([0, 1, 2, 5]), "counts"),  # too few rows for classes
+        (np.arange(200), "counts"),
+        (np.arange(25, 200), "numbers"),  # no zero among them
+        (np.array([-1, 0, 3, 4]), "numbers"),
+        (np.array([0.5, 1.0, 2.0]), "numbers"),
+    ],
+)
+def test_the_kind_that_values_look_like(values: np.ndarray, kind: str) -> None:
+    assert guess(values) == kind
+
+
+def test_labels_keep_their_names_in_their_order() -> None:
+    numbered = infer_target("y", np.array([10.0, 9.0, 10.0, 2.0]), TRAIN, "classes")
+    assert numbered.classes == ("2", "9", "10") and not numbered.text
+    assert numbered.encode(np.array([2, 10]), "f").tolist() == [0, 2]
+    named = infer_target("y", np.array(["no", "yes", "no", "no"], dtype=object), TRAIN, None)
+    assert named.classes == ("no", "yes") and named.text
+    with pytest.raises(ValueError, match=r"unknown class of 'y' 'maybe'.*row 1 of new.csv"):
+        named.encode(np.array(["maybe"], dtype=object), "new.csv")
+
+
+def test_numbers_are_standardised_and_come_back_and_counts_stay() -> None:
+    values = np.array([10.0, 20.0, 30.0, 45.5])
+    target = infer_target("y", values, TRAIN, None)
+    made = target.encode(values, "f")
+    assert made.dtype == np.float32 and abs(made.mean()) < 1e-6 and made.std() == pytest.approx(1.0)
+    np.testing.assert_allclose(target.undo(made), values, rtol=1e-6)
+    counts = infer_target("y", np.array([0, 3, 4, 9]), TRAIN, "counts")
+    assert counts == Target("y", "counts") and counts.encode(np.array([0, 9]), "f").tolist() == [0, 9]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "told"),
+    [
+        (np.ones(4), None, "one value in all rows, 1"),
+        (np.array([0.5, 1.5, 0.5, 1.5]), "classes", "holds fractions, such as 0.5"),
+        (np.array(["a", "b"] * 2, dtype=object), "numbers", "holds texts, no numbers"),
+        (np.array([0.5, np.inf, 1.0, 2.0]), None, "infinite in row 2"),
+    ],
+)
+def test_what_is_no_target_is_refused(values: np.ndarray, kind: str | None, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        infer_target("y", values, TRAIN, kind)
