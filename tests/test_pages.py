@@ -13,8 +13,8 @@ import bayesprune as bp
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 WHOLE = (
-    "adding_a_kernel", "adding_a_method", "adding_a_prior", "compaction", "concepts", "likelihoods", "loading_a_run",
-    "which_method",
+    "adding_a_kernel", "adding_a_method", "adding_a_prior", "compaction", "concepts", "life_with_a_fit", "likelihoods",
+    "loading_a_run", "which_method",
 )  # fmt: skip
 
 

@@ -7,14 +7,15 @@ from bayesprune.deploy import artefact
 from bayesprune.deploy.compact import Compact
 from bayesprune.report import saved_fit
 from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
+from bayesprune.train.kept import Kept
 from bayesprune.train.result import FitResult
 
 
 def load(path: str | os.PathLike[str]) -> FitResult | Compact | SavedPosterior:
     """What a file of ours holds.
 
-    A `FitResult` that ``fit.save`` wrote, its ``state`` None; a `Compact` that `Compact.save` wrote; or a posterior, as
-    `report.load_posterior` reads it.
+    A `FitResult` that ``fit.save`` wrote, its ``state`` now arrays by name; a `Compact` that `Compact.save` wrote; or a
+    posterior, as `report.load_posterior` reads it.
 
     No code is run from a file: it holds numbers and names of known operations, and every length and index is checked before
     anything is allocated.
@@ -35,5 +36,6 @@ def load(path: str | os.PathLike[str]) -> FitResult | Compact | SavedPosterior:
     header = read_tensors(path, artefact.WHAT, artefact.REMEDY, header_only=True)[1]
     if header.get("format") == saved_fit.FORMAT:
         fit = saved_fit.read_fit(path)
-        return FitResult(fit.params, None, fit.losses, fit.mask, fit.history)
+        state = None if fit.state is None else Kept(**fit.state)
+        return FitResult(fit.params, state, fit.losses, fit.mask, fit.history)
     return load_posterior(path) if header.get("format") == FORMAT else Compact(**artefact.read(path))

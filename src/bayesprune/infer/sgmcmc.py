@@ -28,10 +28,11 @@ from bayesprune.train.loop import Recipe, as_it_is
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
-from bayesprune.train.run import Given, run
+from bayesprune.train.run import run
 from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import Snapshots, stacked
+from bayesprune.train.start import Given
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
 

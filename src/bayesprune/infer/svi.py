@@ -10,9 +10,10 @@ from numpyro.infer import ELBO
 
 from bayesprune.core.checks import as_params, check_function, check_integer, check_key
 from bayesprune.core.schedules import Constant
-from bayesprune.core.types import Sparsifier
+from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.origins import as_origin
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
@@ -21,9 +22,9 @@ from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
-from bayesprune.train.run import Given, run
+from bayesprune.train.run import run
 from bayesprune.train.sites import Example
-from bayesprune.train.start import set_up_guide
+from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.stopping import EarlyStop, NeverStop
 from bayesprune.train.watch import Watch
 
@@ -42,6 +43,7 @@ def fit_svi(
     num_particles: int = 1,
     kl_weight: Callable[[jax.Array], Any] | float | Any = Constant(1.0),
     mask: dict[str, Any] | Any = None,
+    init: FitResult | Pruned | Any = None,
     init_params: dict[str, Any] | Any = None,
     eval_data: Any = None,
     eval_every: int | None = None,
@@ -79,6 +81,10 @@ def fit_svi(
         num_particles: draws of the latent variables in each step.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
+        init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
+            parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
+            so do batches and noise: with the same key and settings, and no pruning, 10 steps and 10 more are the 20 of one fit,
+            bit by bit. An optimiser of another kind starts anew, with a warning. ``mask`` may have more weights dead.
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
@@ -129,7 +135,8 @@ def fit_svi(
     check_integer(eval_samples, "eval_samples")
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
     kl_weight, callbacks = door.as_schedule(kl_weight), as_callbacks(callbacks)
-    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage)
+    origin = as_origin(init, init_params)
+    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     data = door.check_program_data(program, data, "data")
     eval_data = door.check_eval_data(program, eval_data, early_stop)
     batch = door.check_batch(batch_size, data.x.shape[0])

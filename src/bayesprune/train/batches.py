@@ -22,6 +22,14 @@ def start(rng_key: jax.Array, num_rows: int) -> Batches:
     return Batches(rng_key, zero, zero, _shuffle(rng_key, zero, num_rows), _shuffle(rng_key, zero + 1, num_rows))
 
 
+def after(batches: Batches, num_taken: int) -> Batches:
+    """Where the reading that began at ``batches`` stands once so many rows were taken."""
+    num_rows = batches.current.shape[0]
+    epoch, offset = (jnp.asarray(number, jnp.int32) for number in divmod(num_taken, num_rows))
+    current, following = (_shuffle(batches.rng_key, epoch + ahead, num_rows) for ahead in (0, 1))
+    return Batches(batches.rng_key, epoch, offset, current, following)
+
+
 def take(batches: Batches, batch_size: int) -> tuple[Batches, jax.Array]:
     """The next ``batch_size`` row numbers; a batch that crosses the end of an epoch goes on with the next permutation."""
     num_rows = batches.current.shape[0]

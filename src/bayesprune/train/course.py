@@ -98,7 +98,7 @@ class Training:
 
     def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
         carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
-        state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+        state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
         history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])}
         return FitResult(params, state, record.losses[:step], mask, history)
@@ -128,7 +128,7 @@ class Training:
     def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
         carry, sparse = standing.carry, standing.sparse
         if self.periods.due("eval_every", step):
-            key = jax.random.fold_in(carry.rng_key, step)
+            key = carry.step_key
             params, mask = self._params(carry, sparse.mask)
             if self.watch.see(key, self.program, params, mask, step, record):
                 # A copy: the loop takes over the memory of the state that it goes on from.

@@ -40,7 +40,8 @@ def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
 class Carry(NamedTuple):
     """All that changes from step to step.
 
-    ``params`` are unconstrained, and as the storage keeps them; ``rng_key`` never changes, steps fold themselves in.
+    ``params`` are unconstrained, and as the storage keeps them; ``rng_key`` never changes, steps fold themselves in. ``begun``:
+    steps of the fits that this one goes on from, which never changes: their noise is not drawn again.
     """
 
     params: dict[str, Any]
@@ -49,6 +50,12 @@ class Carry(NamedTuple):
     step: jax.Array
     rng_key: jax.Array
     batches: batching.Batches
+    begun: jax.Array
+
+    @property
+    def step_key(self) -> jax.Array:
+        """The key of the next step."""
+        return jax.random.fold_in(self.rng_key, self.begun + self.step)
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,8 @@ class Loop:
         init_key, run_key, data_key = jax.random.split(rng_key, 3)
         params, mutable = self.sites.initial(init_key, data)
         reading = batching.start(data_key, data.x.shape[0])
-        return Carry(params, self.recipe.kernel.init(params), mutable, jnp.zeros((), jnp.int32), run_key, reading)
+        zero = jnp.zeros((), jnp.int32)
+        return Carry(params, self.recipe.kernel.init(params), mutable, zero, run_key, reading, zero)
 
     def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
         """The state before the first step, of whole arrays, as the storage keeps it."""
@@ -126,7 +134,7 @@ class Loop:
     def step(self, carry: Carry, data: Dataset, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
         """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
         reading, batch = self.draw(carry, data)
-        key = jax.random.fold_in(carry.rng_key, carry.step)
+        key = carry.step_key
         storage, kernel, rows = self.recipe.storage, self.recipe.kernel, data.x.shape[0]
         share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
@@ -138,7 +146,8 @@ class Loop:
         (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
         params, opt_state = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
-        return Carry(params, opt_state, mutable, carry.step + 1, carry.rng_key, reading), loss * (rows / share)
+        moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
+        return moved, loss * (rows / share)
 
     def loss(
         self,
@@ -168,7 +177,7 @@ class Loop:
             reading, rows = batching.take(carry.batches, self.recipe.batch_size)
             batch = Dataset(data.x[rows], data.y[rows])
         if self.recipe.augment is not as_it_is:
-            key = jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _AUGMENTING)
+            key = jax.random.fold_in(carry.step_key, _AUGMENTING)
             # A batch's own key: a sparsifier may look at several of one step.
             batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), batch.x))
         if self.recipe.mesh is not None:
@@ -187,7 +196,7 @@ class Loop:
         mask = self.recipe.storage.whole_mask(state.mask)
         posterior = self.recipe.program.read(self.sites.constrain(params) | known)
         # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
-        key, step_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(carry.rng_key, carry.step), _PRUNING))
+        key, step_key = jax.random.split(jax.random.fold_in(carry.step_key, _PRUNING))
         gradient = look(self, carry, params, mask, posterior, data, key)
         name = needs_of(self.recipe.sparsifier).groups
         groups = self.recipe.program.groups(name) if name else None

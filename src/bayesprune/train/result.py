@@ -12,8 +12,10 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core import shown
 from bayesprune.core.types import Evidence, Info, SparseState
+from bayesprune.posteriors.samples import draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.saved_fit import SavedFit, write_fit
+from bayesprune.train.kept import keep
 
 
 class FitResult(NamedTuple):
@@ -25,8 +27,8 @@ class FitResult(NamedTuple):
     ``"returned/step"``, shape (1,), is the step whose params, state and mask these are: the last one, unless
     ``EarlyStop(restore="best")`` chose another.
 
-    ``fit.save(path)`` and ``bp.load(path)`` keep all of it but ``state``, which is None of a loaded fit: the optimiser's state
-    is kept by ``checkpoint=``.
+    ``fit.save(path)`` and ``bp.load(path)`` keep all of it; the ``state`` of a loaded fit holds its arrays by name, from which
+    ``fit_svi(init=fit)`` goes on.
     """
 
     params: dict[str, Any]
@@ -50,7 +52,9 @@ class FitResult(NamedTuple):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit, all but ``state``.
+        """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit.
+
+        ``state``, with the optimiser's arrays, is most of the file: ``fit._replace(state=None).save(path)`` leaves it out.
 
         Raises ``TypeError`` for parameters that are no arrays, ``OSError`` with the path and a remedy where the disk refuses.
 
@@ -61,7 +65,8 @@ class FitResult(NamedTuple):
         ...     bp.load(f"{folder}/fit.safetensors")
         FitResult(2 steps, loss 1, 0.0 % of 3 weights pruned)
         """
-        write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history))
+        state = None if draws_of(self.params) else keep(self.state)  # nothing goes on from samples
+        write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history, state and state._asdict()))
 
     def net_params(self, bnn: Any) -> Any:
         """The network's own parameters at their posterior means, dead weights zero, for ``net.apply``.

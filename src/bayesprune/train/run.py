@@ -1,7 +1,6 @@
 """A fit from its recipe to its result: from its start, or from where its last checkpoint stands."""
 
 import os
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +16,8 @@ from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
 from bayesprune.train.sites import Example
 from bayesprune.train.standing import Standing
-from bayesprune.train.start import start
+from bayesprune.train.start import Given, start
 from bayesprune.train.watch import Watch
-
-
-class Given(NamedTuple):
-    """What a fit is given to start from, and how its weights are kept; see `fit_svi`."""
-
-    init_params: dict[str, Any] | None
-    mask: dict[str, Any] | None
-    storage: str
 
 
 def run(
@@ -43,10 +34,10 @@ def run(
     num_steps, example = periods.num_steps, Example.of(data)
     stops = {"stops": periods.stops} if periods.stops else {}
     decisive = (
-        stops | {"data": data, "every": periods.every, "eval_every": periods.eval_every} | given._asdict() | watch.decisive()
+        stops | {"data": data, "every": periods.every, "eval_every": periods.eval_every} | given.decisive() | watch.decisive()
     )
     checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
-    loop, carry, sparse, known = start(recipe, rng_key, data, *given)
+    loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
         lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
     )

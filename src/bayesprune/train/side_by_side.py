@@ -19,7 +19,7 @@ from bayesprune.train.sites import Example, sites_of
 # All fits stand at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
 # whether to shuffle anew stays one choice (vectorised, every step would shuffle).
 _BATCHES = Batches(0, None, None, 0, 0)  # type: ignore[arg-type]
-_CARRY = Carry(0, 0, 0, None, 0, _BATCHES)  # type: ignore[arg-type]
+_CARRY = Carry(0, 0, 0, None, 0, _BATCHES, None)  # type: ignore[arg-type]
 
 
 class SideBySide(NamedTuple):

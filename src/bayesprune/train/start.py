@@ -15,6 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.train.going_on import Origin, go_on
 from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
 from bayesprune.train.renewal import check_decay, check_moments
 from bayesprune.train.result import KeepAll
@@ -38,19 +39,42 @@ class Start(NamedTuple):
     known: dict[str, Any]
 
 
-def start(recipe: Recipe, rng_key: jax.Array, data: Dataset, init_params: Any, mask: Any, storage: str) -> Start:
-    """The start of a fit: compiled functions and first states, from given parameters and a given mask where there are such."""
+class Given(NamedTuple):
+    """What a fit is given to start from, and how its weights are kept; see `fit_svi`."""
+
+    init_params: dict[str, Any] | None
+    mask: Any
+    storage: str
+    init: Origin | None = None
+
+    def decisive(self) -> dict[str, Any]:
+        """What of it decides a fit's result, by the names of `fit_svi`'s arguments; a fit from nothing does not say so."""
+        given = self._asdict()
+        return given | {"init": self.init.decisive()} if self.init is not None else {n: given[n] for n in given if n != "init"}
+
+
+def start(recipe: Recipe, rng_key: jax.Array, data: Dataset, given: Given) -> Start:
+    """The start of a fit: compiled functions and first states, from what was given."""
     program, loop = recipe.program, compile_loop(recipe, Example.of(data))
-    first = loop.init(rng_key, data)
-    carry = start_params(first, init_params, loop)
-    known = program.meanings(data)
+    first, known = loop.init(rng_key, data), program.meanings(data)
+    init_params, mask, origin = given.init_params, given.mask, given.init
+    if origin is not None:
+        origin.check_names(set(first.params | first.mutable))
+        carry = start_params(first, origin.params, loop, "init.params")
+        origin.check_units(program.describe(loop.constrain(carry.params), data))
+        mask = origin.narrowed(mask)
+    else:
+        carry = start_params(first, init_params, loop)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
-    return Start(*start_storage(storage, loop, recipe, carry, sparse, data), known)
+    loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data)
+    return Start(loop, carry if origin is None else go_on(carry, origin, recipe.batch_size), sparse, known)
 
 
-def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites) -> Carry:
+def start_params(
+    carry: Carry, init_params: dict[str, Any] | None, loop: Compiled | Sites, argument: str = "init_params"
+) -> Carry:
     """Put given parameters in the place of the initialised ones.
 
     ``loop``: whatever knows the way to the parameters' supports and back. A pruned weight's scale of exactly zero has no
@@ -66,10 +90,10 @@ def start_params(carry: Carry, init_params: dict[str, Any] | None, loop: Compile
         if name in mutable:
             mutable[name] = jax.tree.map(jnp.asarray, value)
         elif name not in params:
-            raise unknown_name("parameter of init_params", name, params)
+            raise unknown_name(f"parameter of {argument}", name, params)
         elif jnp.shape(value) != jnp.shape(params[name]):
             raise ValueError(
-                f"init_params[{name!r}] has shape {jnp.shape(value)}, the program's has {jnp.shape(params[name])}: "
+                f"{argument}[{name!r}] has shape {jnp.shape(value)}, the program's has {jnp.shape(params[name])}: "
                 "it comes from another network."
             )
         elif not isinstance(value, dict):

@@ -1,0 +1,42 @@
+"""What a fit may go on from: another fit or a pruned one; all else is refused with what to give in its place."""
+
+from typing import Any
+
+from bayesprune.core.checks import got
+from bayesprune.core.types import Pruned
+from bayesprune.infer.replicates import Replicates
+from bayesprune.posteriors.samples import draws_of
+from bayesprune.train.going_on import Origin
+from bayesprune.train.kept import keep
+from bayesprune.train.result import FitResult
+
+
+def as_origin(init: Any, init_params: Any) -> Origin | None:
+    """What ``init`` holds to go on from; None for None. `TypeError`, `ValueError`: it is no such thing, or both are given."""
+    if init is None:
+        return None
+    if init_params is not None:
+        raise ValueError("init and init_params both say where to start: give init=fit, or init_params= and mask= alone.")
+    if not isinstance(init, FitResult | Pruned):
+        raise TypeError(f"init must be a fit or a pruned one, got {_what(init)}.")
+    if not isinstance(init.params, dict):
+        raise TypeError(f"init was pruned as a {type(init.params).__name__}, no parameters by name: prune fit.params.")
+    if draws_of(init.params):
+        raise ValueError(
+            "init holds samples of fit_sgmcmc, and a fit starts from one network: fit first and sample from there, by "
+            "bp.fit_sgmcmc(..., init_params=fit.params)."
+        )
+    if isinstance(init, Pruned):
+        return Origin(init.params, init.mask, None, whole=False)
+    return Origin(init.params, init.mask, keep(init.state), whole=True)
+
+
+def _what(init: Any) -> str:
+    """What was given, and what to give in its place."""
+    if isinstance(init, Replicates):
+        return "Replicates, many fits: give one, as init_params=jax.tree.map(lambda leaf: leaf[r], fits.params)"
+    if isinstance(init, dict):
+        return "a dict: parameters alone are given as init_params="
+    if hasattr(init, "params"):
+        return f"{type(init).__name__}: give its parameters as init_params="
+    return f"{got(init)}: give what bp.fit_svi returned, or parameters as init_params="

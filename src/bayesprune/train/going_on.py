@@ -1,0 +1,125 @@
+"""A fit that goes on from another one: what must fit together, and the state that it takes over."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.posteriors.params import UNIT
+from bayesprune.train.batches import after
+from bayesprune.train.kept import Kept, by_path, is_key, kinds
+from bayesprune.train.loop import Carry
+
+
+class Origin(NamedTuple):
+    """What a fit goes on from: ``params`` as fits give them, ``mask``; ``kept``: None where there is no more than that, and
+    ``whole``: whether there should be."""
+
+    params: dict[str, Any]
+    mask: dict[str, Any]
+    kept: Kept | None
+    whole: bool
+
+    def decisive(self) -> dict[str, Any]:
+        """The arrays that decide the result of what goes on from them."""
+        kept = {} if self.kept is None else self.kept._asdict() | {"step": jnp.asarray(self.kept.step), "kinds": {}}
+        return {"params": self.params, "mask": self.mask, "kept": kept}
+
+    def check_names(self, names: set[str]) -> None:
+        """Refuse parameters of other names than the program's."""
+        own = {name for name in self.params if "$" not in name}
+        names = {name for name in names if "$" not in name}
+        if own != names:
+            told = [
+                f"only {who} has {_some(extra)}" for who, extra in (("init", own - names), ("this one", names - own)) if extra
+            ]
+            raise ValueError(
+                f"init is a fit of another network, prior or kind of posterior: {'; '.join(told)}. Build the program as it was "
+                "for that fit, or give what they share as init_params=."
+            )
+
+    def check_units(self, units: Mapping[str, Any]) -> None:
+        """Refuse parameters that mean something else in this program, as its entries ``units`` say."""
+        for name, unit in self.params.items():
+            if name.endswith(UNIT) and name in units and not _close(unit, units[name]):
+                raise ValueError(
+                    f"init has {name.removesuffix(UNIT)!r} in units of {_number(unit)}, this program in units of "
+                    f"{_number(units[name])}: the same numbers would be another network. Give the prior of that fit."
+                )
+
+    def narrowed(self, mask: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Its mask, and what ``mask`` has dead beside."""
+        if not isinstance(mask, Mapping):
+            return self.mask if mask is None else mask
+        # Those of another shape are refused where masks are checked.
+        pairs = [(np.asarray(mask[site]), np.asarray(dead)) for site, dead in self.mask.items() if site in mask]
+        revived = sum(int(np.sum(new & ~old)) for new, old in pairs if new.shape == old.shape)
+        if revived:
+            raise ValueError(
+                f"mask= has {revived} weights alive that are dead in init: what is pruned there stays so, unless a sparsifier "
+                "reactivates it. Give init_params=fit.params and mask= without init, and the optimizer starts anew."
+            )
+        return self.mask | dict(mask)
+
+
+def go_on(carry: Carry, origin: Origin, batch_size: int) -> Carry:
+    """The state before the first step with all that ``origin`` has kept for it, in copies: the loop takes memory over.
+
+    Where the kept arrays have no place here, the parameters are those of ``origin.params``, which are in ``carry`` already,
+    and the optimiser starts anew, with a warning.
+    """
+    kept = origin.kept
+    if kept is None:
+        if origin.whole:
+            _warn("init holds no state of an optimizer")
+        return carry
+    batches = after(carry.batches, kept.step * batch_size) if batch_size < carry.batches.current.shape[0] else carry.batches
+    carry = carry._replace(begun=jnp.asarray(kept.step, jnp.int32), batches=batches)
+    params = _put(carry.params, kept.params)
+    if params is None:
+        _warn("init keeps its weights otherwise (storage=)")
+        return carry
+    inner = _put(carry.opt_state, kept.optimizer) if kept.kinds == kinds(carry.opt_state) else None
+    if inner is None:
+        _warn("init holds the state of another optimizer")
+        return carry._replace(params=params)
+    return carry._replace(params=params, opt_state=inner)
+
+
+def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
+    """The arrays in the target's structure; None where paths, shapes or types differ."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(target)
+    wanted = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    shape = lambda found: {name: (jnp.shape(leaf), jnp.result_type(leaf)) for name, leaf in found.items()}  # noqa: E731
+    if shape(by_path(target)) != shape(arrays):
+        return None
+    filled = [_like(leaf, jnp.array(arrays[name])) for name, leaf in wanted.items()]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _like(leaf: Any, array: jax.Array) -> Any:
+    return jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf)) if is_key(leaf) else array
+
+
+def _close(one: Any, other: Any) -> bool:
+    return bool(np.allclose(np.asarray(one), np.asarray(other), rtol=1e-4))
+
+
+def _number(value: Any) -> str:
+    return f"{float(np.mean(np.asarray(value))):.4g}"
+
+
+def _some(names: set[str]) -> str:
+    first = sorted(names)[:4]
+    return ", ".join(map(repr, first)) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _warn(what: str) -> None:
+    warnings.warn(
+        f"{what}, so the optimizer starts anew. Where that is meant, give init_params=fit.params, mask=fit.mask in its place.",
+        UserWarning,
+        stacklevel=6,  # the caller of `fit_svi`
+    )
