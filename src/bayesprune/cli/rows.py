@@ -115,8 +115,8 @@ def check_unchanged(path: str, found: Mapping[str, Any]) -> None:
     then = schema_in(found)
     if then is not None and not (Path(path).is_file() and schemas.digest_of(Path(path)) == then.digest):
         raise ValueError(
-            f"{path} has changed, or gone, since this run was made: put the file of then back, judge on other rows with bayesprune "
-            "evaluate --data FILE, or run anew with another --out."
+            f"{path} has changed, or gone, since this run was made: put the file of then back, judge on other rows with "
+            "bayesprune evaluate --data FILE, or run anew with another --out."
         )
 
 
