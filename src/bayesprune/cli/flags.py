@@ -3,11 +3,12 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
 
-from bayesprune.cli import presets
+from bayesprune.cli import config, presets
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import knobs
 from bayesprune.cli.settings import Settings, field_name, settings_class
@@ -21,17 +22,27 @@ prior and the net follow the choice: --method snr --help shows those of snr. A s
 
 def parse(words: Sequence[str]) -> Settings:
     """Flags to settings. Which flags there are follows from --net, --method and --prior, so these are looked for first."""
-    found = _given(words, "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
+    found = _given(words, "config", "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
     for name in ("steps", "batch_size"):
         text = found.pop(name, "")
         if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
             found[name] = int(text)
-    preset = presets.values(found.get("preset"), found)
-    names = {kind: found.get(kind) or preset.get(kind) or getattr(Settings, kind) for kind in KINDS}
+    of_file = config.values(Path(found["config"])) if "config" in found else {}
+    preset = presets.values(found.get("preset") or of_file.get("preset"), of_file | found)
+    values = _over(preset, of_file)
+    names = {kind: found.get(kind) or values.get(kind) or getattr(Settings, kind) for kind in KINDS}
     cls = settings_class(**names)
-    default: Any = _filled(cls, preset) if preset else tyro.MISSING_NONPROP
+    if _given(words, f"{field_name('method', {'method': choose('method', names['method']).name})}.density"):
+        values.pop("density", None)  # the flag goes before the file's plain density
+    default: Any = _filled(cls, values) if values else tyro.MISSING_NONPROP
     made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
     return made if made.density is None else _with_density(made, words)
+
+
+def _over(under: presets.Values, values: presets.Values) -> presets.Values:
+    """One set of values over another, table by table."""
+    tables = {name: under[name] | value for name, value in values.items() if isinstance(value, dict) and name in under}
+    return under | values | tables
 
 
 def _given(words: Sequence[str], *names: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bayesprune.train.checkpoints import check_same_settings
 
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
-FREE = ("out", "data_dir")
+FREE = ("out", "data_dir", "config")
 PLACES = ("data",)  # kept, to be found again; the rows themselves have to agree
 GONE = ("density",)  # by then in the method's own knobs
 
@@ -24,6 +24,9 @@ GONE = ("density",)  # by then in the method's own knobs
 class Settings:
     """What every run has, whatever its net, method and prior: their own knobs are further fields, one for each of the three."""
 
+    config: Annotated[Path | None, conf.arg(metavar="FILE")] = None
+    """A file of settings, TOML or the settings.json of a run: the names of the flags, the knobs of a method, prior or net in a
+    table of its name. It goes before a preset, and flags go before it."""
     preset: str | None = None
     """Named settings, see `bayesprune methods`: ssvi-cifar. Flags that are given go before those of the preset."""
     dataset: str = "digits"
