@@ -8,7 +8,7 @@ import jax
 import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs, likelihood
+from bayesprune.cli import knobs, likelihood, own_net
 from bayesprune.cli.find import choose
 from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import Settings, own_knobs
@@ -49,7 +49,8 @@ def resolve(settings: Settings) -> Settings:
     _check_choice(settings, filled["eval_every"])
     images = dataset in (*catalogue.IMAGES, "digits")
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
-    filled["out"] = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{filled['net']}-{filled['method']}"
+    net = filled["net"].rpartition(own_net.MARK)[2]
+    filled["out"] = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{net}-{filled['method']}"
     return dataclasses.replace(settings, **filled)
 
 
@@ -108,7 +109,7 @@ def bnn_for(settings: Settings, task: Task) -> BNN:
         _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
     return BNN(
-        knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs),
+        _net(settings, task, outputs),
         prior=prior,
         likelihood=made,
         input_shape=task.shape,
@@ -116,6 +117,12 @@ def bnn_for(settings: Settings, task: Task) -> BNN:
         bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
     )
+
+
+def _net(settings: Settings, task: Task, outputs: int) -> Any:
+    if own_net.MARK in settings.net:
+        return own_net.make(settings.net, outputs, task.shape)
+    return knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs)
 
 
 def make_method(settings: Settings) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from bayesprune import methods as all_methods
 from bayesprune import nets as all_nets
 from bayesprune import priors as all_priors
+from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
 from bayesprune.train.result import KeepAll
 
@@ -38,9 +39,14 @@ KINDS: dict[str, Callable[[], dict[str, type]]] = {
 def choose(kind: str, name: str) -> Choice:
     """The net, method or prior of a name, whatever its case and separators; a `ValueError` with the nearest names if unknown.
 
+    A net may be the user's own, MODULE:FUNCTION.
+
     >>> choose("prior", "ScaleMixture").name
     'scale-mixture'
     """
+    if kind == "net" and own_net.MARK in name:
+        own_net.load(name)  # an error comes now
+        return Choice(name, own_net.OwnNet)
     known = KINDS[kind]()
     for candidate, cls in known.items():
         if _squash(candidate) == _squash(name):
