@@ -37,6 +37,7 @@ def everything():
         "pruned": plots.pruned_share(history()),
         "pruned_many": plots.pruned_share(history(12)),
         "cdf": plots.loc_cdf(posterior(), mask),
+        "in_use": plots.first_layer_heatmap(np.ones((9, 4)), in_use=np.arange(4) == 1),
         "heatmap": plots.first_layer_heatmap(RNG.normal(size=(9, 4)), RNG.random((9, 4)) < 0.5),
         "all_pruned": plots.first_layer_heatmap(np.ones((9, 4)), np.zeros((9, 4), bool)),
         "reliability": plots.reliability_diagram(probs, RNG.integers(0, 3, 100)),
@@ -167,6 +168,7 @@ def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), image_shape=(2, 2)), "of 6 inputs in all"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), np.ones((2, 6), bool)), r"shape \(6, 2\)"),
         (lambda: plots.first_layer_heatmap(np.full((6, 2), np.nan)), "finite"),
+        (lambda: plots.first_layer_heatmap(np.ones((6, 2)), in_use=np.ones(3, bool)), r"in_use must have shape \(2,\)"),
     ],
 )
 def test_the_door(draw, message):

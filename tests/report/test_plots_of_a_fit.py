@@ -28,3 +28,11 @@ PROBS = {"probs": np.full((8, 2), 0.5), "y": np.arange(8) % 2}
 def test_what_has_a_meaning_is_drawn(history, predictions, posterior, names) -> None:
     made = figures(posterior, {}, history, predictions, (2, 2, 1))
     assert {name for name, figure in made.items() if figure} == names
+
+
+def test_titles_say_which_rows_and_which_features() -> None:
+    history = LOSSES | {"eval/step": np.array([10, 30]), "eval/nll": np.array([1.0, 0.5])}
+    notes = {"watched": "the test set (8 rows)", "features_in_use": [0, 2]}
+    made = figures(POSTERIOR, {}, history, {}, (2, 2, 1), notes=notes)
+    assert made["training"].get_suptitle() == "ELBO of the training rows; metrics of the test set (8 rows)"
+    assert made["first_layer"].get_suptitle() == "2 of 3 features in use, largest norm first"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import bayesprune as bp
 from bayesprune.report import record
 
 HISTORY = {"returned/step": np.array([20]), "eval/step": np.array([10, 20, 30]), "eval/nll": np.array([0.9, 0.4, math.nan])}
@@ -31,3 +32,10 @@ def test_a_tempered_posterior_is_called_so(weight, word) -> None:
 def test_every_metric_is_defined_and_nll_by_what_it_is_of() -> None:
     classes, numbers = record.definitions({"nll": 0.1, "ece": 0.1}), record.definitions({"nll": 0.1, "rmse": 0.1})
     assert set(classes) == {"nll", "ece"} and all(classes.values()) and classes["nll"] != numbers["nll"]
+
+
+def test_features_in_use_are_those_that_something_reads() -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
+    mask = {"Dense_0.kernel": np.ones((2, 3), bool), "Dense_1.kernel": np.array([[True, False], [False, False], [True, True]])}
+    assert record.for_figures(bnn, mask, "the test set") == {"watched": "the test set", "features_in_use": [0, 2]}
+    assert record.for_figures(bnn, {"Dense_1.kernel": mask["Dense_1.kernel"]}, "")["features_in_use"] is None

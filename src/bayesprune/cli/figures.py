@@ -16,7 +16,8 @@ def draw(folder: Path) -> list[Path]:
         history, predictions = (results.arrays(folder / name) for name in (results.HISTORY, results.PREDICTIONS))
         saved = load_posterior(folder / results.POSTERIOR)
         used = results.read(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
-        made = figures(saved.posterior, saved.mask, history, predictions, saved.metadata["input_shape"], used)
+        notes = saved.metadata.get("figures", {})  # runs of before have none
+        made = figures(saved.posterior, saved.mask, history, predictions, saved.metadata["input_shape"], used, notes)
     for name, figure in made.items():
         path = folder / f"{name}.png"
         path.unlink(missing_ok=True)

@@ -50,7 +50,8 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows
     mask = {name: np.asarray(alive) for name, alive in (fit.mask or whole).items()}
     by = {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()}
     by |= rows.notes(data)
-    save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | {"input_shape": bnn.input_shape})
+    told = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, mask, rows.watched(data))}
+    save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | told)
     write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
     key, asked = build.keys(settings)[1], {"num_samples": settings.num_samples}
     scores, probs = scored(key, bnn, fit.params, data.test, mask=mask, **asked)

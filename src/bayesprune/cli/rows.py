@@ -66,6 +66,12 @@ def load_data(settings: Settings) -> Data:
     return Data(fitted, judged, part, unit, held, schema)
 
 
+def watched(data: Data) -> str:
+    """The rows that are evaluated on the way, in words."""
+    part = "test" if data.watched is data.test and data.part == "test" else "validation"
+    return f"the {part} set ({len(data.watched.y):,} rows)"
+
+
 def _own(settings: Settings) -> tuple[Dataset, Dataset, float, Schema]:
     assert settings.data
     kind = likelihood.kind_of(settings.likelihood)

@@ -14,6 +14,7 @@ import numpy as np
 from bayesprune.core.files import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
+from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
 from bayesprune.report.plots_selection import inclusion_map, selection_roc
 from bayesprune.report.plots_style import (
@@ -30,11 +31,9 @@ from bayesprune.report.plots_style import (
     legend_beside,
     legend_of_sites,
     over_steps,
-    signed,
     single,
     style,
 )
-from bayesprune.report.tiles import mosaic, tile_shape
 
 MAX_CURVE_POINTS = 1000
 SMALLEST_SHOWN = 1e-6
@@ -62,12 +61,15 @@ Posterior = Mapping[str, Any]
 Mask = Mapping[str, ArrayLike]
 
 
-def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: FigureBase | None = None) -> FigureBase:
-    """The loss, and beside it every test metric that was recorded, over training steps.
+def training_curves(
+    losses: ArrayLike, history: Mapping[str, Any], fig: FigureBase | None = None, evaluated_on: str = ""
+) -> FigureBase:
+    """The loss, and beside it every metric that was recorded, over training steps.
 
     ``losses``: (num_steps,), negative ELBO of the whole data set in nats; pale, single steps, and dark, medians of blocks of
     steps. ``history``: may hold ``eval/step`` and ``eval/<metric>``, each (evaluations,); the steps of ``prune/step`` are
-    marked by ticks at the foot.
+    marked by ticks at the foot. ``evaluated_on``: the rows that the metrics are of, such as
+    "the test set", for the title.
     """
     losses = np.asarray(losses, np.float64)
     if losses.ndim != 1 or losses.size == 0:
@@ -85,6 +87,8 @@ def training_curves(losses: ArrayLike, history: Mapping[str, Any], fig: FigureBa
         over_steps(ax, len(losses))
     for ax in axes[1 + len(metrics) :]:
         ax.set_visible(False)
+    if evaluated_on:
+        fig.suptitle(f"ELBO of the training rows{f'; metrics of {evaluated_on}' if metrics else ''}", fontsize=11)
     return fig
 
 
@@ -162,45 +166,6 @@ def _loc_label(posterior: Posterior) -> str:
 def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:
     values = finite(loc, f"posterior[{site!r}].loc")
     return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0) if mask and site in mask else values
-
-
-def first_layer_heatmap(
-    loc_kernel: ArrayLike,
-    mask: ArrayLike | None = None,
-    image_shape: tuple[int, ...] | None = None,
-    fig: FigureBase | None = None,
-    max_features: int = 64,
-) -> FigureBase:
-    """The first layer's posterior means as pictures, one tile a feature, strongest first; pruned weights are grey.
-
-    ``loc_kernel``: (inputs, features) of a dense layer, whose inputs are the pixels of ``image_shape``, (height, width[,
-    channels]), found by itself for a square image; inputs that form no image are shown as one matrix. Or (height, width,
-    channels, features) of a convolution. Channels lie side by side. ``mask``: booleans of the same shape, True = alive.
-
-    Source: after Markovic et al. 2024, figure 4.
-    """
-    kernel = finite(loc_kernel, "loc_kernel")
-    alive = np.ones(kernel.shape, bool) if mask is None else truth_values(mask, "mask")
-    if alive.shape != kernel.shape:
-        raise ValueError(f"mask must have loc_kernel's shape {kernel.shape}, got {alive.shape}.")
-    values = np.where(alive, kernel, np.nan)
-    order = np.argsort(-np.nansum(values**2, axis=tuple(range(kernel.ndim - 1))), kind="stable")
-    shown = values[..., order[:max_features]]
-    peak = float(np.nanquantile(np.abs(shown), 0.995)) if np.isfinite(shown).any() else 0.0
-    scale = signed(peak or 1.0)
-    shape = tile_shape(shown.shape, image_shape)
-    sheet = mosaic(scale.to_rgba(shown.ravel()).reshape(*shape, 4))
-    fig = figure(6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0))) if fig is None else fig
-    ax = fig.add_subplot()
-    ax.imshow(sheet, interpolation="nearest")
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-    total, kept = kernel.shape[-1], shown.shape[-1]
-    count = f"{total} features" if kept == total else f"{kept} of {total} features"
-    pruned = "" if alive.all() else f"; {1 - alive.mean():.1%} pruned (grey)"
-    fig.suptitle(f"{count}, largest norm first{pruned}", fontsize=11)
-    fig.colorbar(scale, ax=ax, label="posterior mean", shrink=0.8, extend="both")
-    return fig
 
 
 def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None = None) -> FigureBase:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jax.typing import ArrayLike
 
-from bayesprune.report.plots import first_layer_heatmap
+from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_style import BLACK, PALETTE, Axes, Figure, figure, in_percent, style
 
 Course = tuple[ArrayLike, ArrayLike]  # steps or epochs, and a value for each

@@ -1,15 +1,24 @@
 """The figures of one fit: those that have a meaning for it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.report import plots
+from bayesprune.report.record import first_kernel
 
 # Close kin of the other calibration errors: a panel of their own would say nothing more.
 NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
+NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+
+
+def _booleans(features: Sequence[int] | None, node: MeanField | SpikeSlab) -> np.ndarray | None:
+    if features is None:
+        return None
+    return np.isin(np.arange(np.shape(node.loc)[-1]), np.asarray(features, int))
 
 
 def figures(
@@ -19,6 +28,7 @@ def figures(
     predictions: Mapping[str, np.ndarray],
     input_shape: Sequence[int],
     connected: float | None = None,
+    notes: Mapping[str, Any] = NO_NOTES,
 ) -> dict[str, Any]:
     """A figure by name, in order, or False where it has no meaning for this fit.
 
@@ -26,28 +36,30 @@ def figures(
     many it exchanges; what is pruned would be a flat line.
 
     ``history``: that of the fit with its ``losses``; ``predictions``: ``probs`` (rows, classes) and ``y``, or nothing;
-    ``connected``: the density of the weights in use.
+    ``connected``: the density of the weights in use; ``notes``: what `record.for_figures` tells of the fit.
     """
-    made = _wanted(posterior, mask, history, predictions, input_shape, connected)
+    made = _wanted(posterior, mask, history, predictions, input_shape, connected, notes)
     return {name: make and make() for name, make in made.items()}
 
 
 def _wanted(
     posterior: Mapping[str, MeanField | SpikeSlab], mask: Mapping[str, Any], history: Mapping[str, np.ndarray],
-    predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None,
+    predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None, notes: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any] | Literal[False]]:  # fmt: skip
     drawn = {name: rows for name, rows in history.items() if name not in NOT_DRAWN}
     losses = drawn.pop("losses", np.zeros(0))
     exchanges = bool(np.any(drawn.get("prune/num_grown", 0)) and np.ptp(drawn["prune/num_alive"]) == 0)
     alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
-    first = next((site for site, node in posterior.items() if np.ndim(node.loc) in (2, 4)), "")
+    first = first_kernel({site: np.shape(node.loc) for site, node in posterior.items()})
+    in_use = _booleans(notes.get("features_in_use"), posterior[first]) if first else None
     shape = _image_shape(input_shape, posterior[first]) if first else None
     return {
-        "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn)),
+        "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn, evaluated_on=notes.get("watched", ""))),
         "pruned": "prune/step" in drawn and not exchanges and (lambda: plots.pruned_share(drawn, connected=connected)),
         "exchanged": exchanges and (lambda: plots.exchanged_share(drawn)),
         "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
-        "first_layer": bool(first) and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape)),
+        "first_layer": bool(first)
+        and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape, in_use=in_use)),
         "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
 

@@ -1,7 +1,7 @@
 """What a record of a fit holds beside its metrics: sparsity, cost, the posterior's temperature, versions."""
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,23 @@ def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> 
         raise FloatingPointError(f"no evaluation on the {on} set gave a number, so that none is best.")
     made = {"choose": "best", "step": step, "metric": metric, "value": value, "on": on, "rows": rows}
     return made | ({"note": "optimistic: the test set chose the step that it judges"} if on == "test" else {})
+
+
+def for_figures(bnn: Any, mask: Mapping[str, Any], watched: str) -> dict[str, Any]:
+    """What the figures need to know beside a fit's arrays, in JSON's types.
+
+    ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the numbers of the first layer's
+    features that the outputs depend on, in order; None where they are not known.
+    """
+    first = first_kernel({str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian})
+    used = connected(bnn, mask).get(first)
+    features = None if used is None else np.flatnonzero(used.any(axis=tuple(range(used.ndim - 1)))).tolist()
+    return {"watched": watched, "features_in_use": features}
+
+
+def first_kernel(shapes: Mapping[str, Sequence[int]]) -> str:
+    """The first site with the shape of a kernel, of a dense layer or a convolution; "" where there is none."""
+    return next((site for site, shape in shapes.items() if len(shape) in (2, 4)), "")
 
 
 def kl_in_words(kl_weight: float) -> str:
