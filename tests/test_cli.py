@@ -372,7 +372,7 @@ def test_the_face_of_the_program() -> None:
         ["--method", "none"],
         ["--method", "magnitude", "--posterior", "map", "--magnitude.density", "Cubic(0.2, 0, 3)"],
         ["--method", "snr", "--prior", "scale-mixture", "--prunable", "kernels", "--validation", "0.5"],
-        ["--dataset", "diabetes", "--prior", "gaussian", "--estimator", "weight"],
+        ["--dataset", "diabetes", "--prior", "gaussian", "--estimator", "local"],
     ],
     ids=lambda more: more[1],
 )

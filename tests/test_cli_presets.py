@@ -1,6 +1,7 @@
 """Presets, the plain --density, and the optimiser that a preset asks for."""
 
 import dataclasses
+import inspect
 import json
 import math
 from pathlib import Path
@@ -10,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.cli import build, rows, settings
+import bayesprune as bp
+from bayesprune.cli import build, presets, rows, settings
 from bayesprune.cli.flags import parse
+from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
 from bayesprune.model.families import MapFamily, MeanFieldFamily
@@ -90,6 +93,20 @@ def test_sizes_of_the_token_nets_are_flags() -> None:
     sizes = ("--vgg.stage-sizes", "1", "1", "--vgg.features", "2", "3", "--vgg.units", "4", "--vgg.frame", "0")
     vgg = build.make_bnn(parsed("--dataset", "digits", "--net", "vgg", *sizes), images())
     assert next(s.shape for s in vgg.layout if s.path == "Dense_0.kernel") == (2 * 2 * 3, 4)
+
+
+def test_the_command_line_has_the_defaults_of_fit_svi_and_presets_state_theirs() -> None:
+    """All but the learning rate, which goes with the number of steps, batch size and periods that only the command line has."""
+    python = {name: one.default for name, one in inspect.signature(bp.fit_svi).parameters.items()}
+    made = build.fit_arguments(parsed(), images())
+    for name in ("estimator", "storage", "remat", "num_particles", "augment", "mask"):
+        assert made.get(name, python[name]) == python[name], name
+    assert python["kl_weight"] == Constant(made["kl_weight"]) and made["early_stop"] == python["early_stop"]
+    params, gradient = {"w": jnp.ones(3)}, {"w": jnp.array([1.0, -2.0, 0.5])}
+    ours, theirs = (one.update(gradient, one.init(params), params)[0]["w"] for one in (made["optimizer"], python["optimizer"]))
+    np.testing.assert_allclose(ours, 2 * theirs, rtol=1e-5)
+    for name in presets.known():
+        assert {"estimator", "learning_rate", "optimizer", "batch_size"} <= set(presets.values(name, {})), name
 
 
 def test_schedules_scale_with_the_steps() -> None:

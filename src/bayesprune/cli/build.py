@@ -11,7 +11,7 @@ from bayesprune import data as data_sets
 from bayesprune.cli import knobs, likelihood, own_net
 from bayesprune.cli.find import choose
 from bayesprune.cli.rows import Data, Task, chosen_by
-from bayesprune.cli.settings import Settings, own_knobs
+from bayesprune.cli.settings import Settings, own_knobs, periods
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.schedules import LinearWarmup
 from bayesprune.data import catalogue
@@ -31,6 +31,7 @@ WORDS = {
     "choose_on": ("validation", "test"),
 }
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
+PATIENCE = 10**9
 PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 
 
@@ -43,14 +44,15 @@ def resolve(settings: Settings) -> Settings:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
     likelihood.check(settings.likelihood)
     _check_numbers(settings)
-    filled |= {name: getattr(settings, name) or -(-settings.steps // part) for name, part in PERIODS.items()}
-    if filled["method"] != "none" and filled["every"] >= settings.steps > 1:
-        raise ValueError(f"every={filled['every']} never prunes in {settings.steps} steps: choose less, or method none.")
-    _check_choice(settings, filled["eval_every"])
     images = dataset in (*catalogue.IMAGES, "digits")
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
     net = filled["net"].rpartition(own_net.MARK)[2]
-    filled["out"] = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{net}-{filled['method']}"
+    filled["out"] = folder = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{net}-{filled['method']}"
+    kept = periods(folder, PERIODS, settings.steps)  # of a run that goes on, perhaps to more steps
+    filled |= {name: getattr(settings, name) or kept.get(name) or -(-settings.steps // part) for name, part in PERIODS.items()}
+    if filled["method"] != "none" and filled["every"] >= settings.steps > 1:
+        raise ValueError(f"every={filled['every']} never prunes in {settings.steps} steps: choose less, or method none.")
+    _check_choice(settings, filled["eval_every"])
     return dataclasses.replace(settings, **filled)
 
 
@@ -138,8 +140,8 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     kl_weight: Any = settings.kl_weight
     if settings.kl_warmup:
         kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, kl_weight)
-    # Never stops; a fit that keeps the best is one that might have.
-    best = EarlyStop(chosen_by(data), patience=settings.steps + 1, restore="best")
+    # Never stops; a fit that keeps the best is one that might have. Not of the steps: there may be more of them later.
+    best = EarlyStop(chosen_by(data), patience=PATIENCE, restore="best")
     made = {
         "num_steps": settings.steps,
         "batch_size": min(settings.batch_size, len(data.train.y)),

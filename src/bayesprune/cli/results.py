@@ -27,9 +27,9 @@ NEEDED = {
 REMEDY = f"Delete {METRICS} and give the same bayesprune run command again: it goes on from its checkpoints."
 
 
-def finished(folder: Path) -> bool:
-    """Whether a run has come to its end: its metrics are written last."""
-    return (folder / METRICS).is_file()
+def finished(folder: Path, steps: int) -> bool:
+    """Whether a run has come to its end, at so many steps: its metrics are written last."""
+    return (folder / METRICS).is_file() and read(folder)["settings"]["steps"] >= steps
 
 
 def files(folder: Path) -> list[Path]:

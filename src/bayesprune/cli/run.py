@@ -23,8 +23,8 @@ def run(words: Sequence[str]) -> None:
     chosen = build.resolve(parse(words))
     folder = cast(Path, chosen.out)  # settled by `resolve`
     with alone_in(folder):
-        if results.finished(folder):
-            settings.claim(chosen, folder)
+        settings.check(chosen, folder)
+        if results.finished(folder, chosen.steps):
             rows.check_unchanged(chosen.data or "", results.read(folder))
             print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
         else:
@@ -41,8 +41,6 @@ def _train(chosen: settings.Settings, folder: Path) -> None:
     if data.schema is not None:
         print(rows.told(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
-    if (folder / settings.FILE).is_file():
-        settings.claim(chosen, folder)
     begin = time.perf_counter()
     with _told_how_to_go_on(chosen, folder) as checkpoints:
         # Only now: a fit that is refused leaves nothing behind.

@@ -1,7 +1,7 @@
 """The settings of a run: flags on the command line, and ``settings.json`` in its folder."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,8 +64,8 @@ class Settings:
     everything."""
     prunable: str = "prior"
     """Which weights may be pruned: prior (its authors' choice), not_last, everything, or kernels (of all layers, no biases)."""
-    estimator: str = "local"
-    """Noise of the gradient: local (draw each layer's outputs, less noise) or weight (draw the weights)."""
+    estimator: str = "weight"
+    """Noise of the gradient: weight (draw the weights), or local (draw each layer's outputs: less noise, more time)."""
     steps: int = 4000
     """Optimiser steps."""
     batch_size: int = 128
@@ -158,17 +158,44 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def claim(settings: Settings, folder: Path) -> None:
-    """Write ``settings.json``, or check that the folder's own says the same.
+    """Write ``settings.json``, having checked that the folder's own, if there is one, says the same but for fewer steps.
 
-    Raises `ValueError` naming every setting that differs, `OSError` for a folder that cannot be written to.
+    Raises as `check` does, and `OSError` for a folder that cannot be written to.
+    """
+    path = folder / FILE
+    check(settings, folder)
+    if not path.is_file() or _read(path)["steps"] < settings.steps:
+        write_record(path, to_json(settings))
+
+
+def check(settings: Settings, folder: Path) -> None:
+    """Check that the folder holds no run, this very one, or one of fewer steps that may go on to these.
+
+    Raises `ValueError` naming every setting that differs.
     """
     path = folder / FILE
     if not path.is_file():
-        return write_record(path, to_json(settings))
+        return
     # A folder that was written before there was such a setting means its default.
-    old = {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
-    now, place = to_json(settings), {name: getattr(settings, name) for name in PLACES}
-    return check_same_settings(old | _read(path) | place, now, folder)
+    old: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
+    before, now = old | _read(path) | {name: getattr(settings, name) for name in PLACES}, to_json(settings)
+    if (steps := before["steps"]) < settings.steps:
+        before["steps"] = settings.steps
+    check_same_settings(before, now, folder)
+    over = {"schedule": settings.schedule != "constant", "kl_warmup": settings.kl_warmup > 0}
+    if steps < settings.steps and any(over.values()):
+        name = next(name for name, is_over in over.items() if is_over)
+        raise ValueError(
+            f"{folder} holds a run of {steps} steps with {name}={getattr(settings, name)}, which is laid out over its steps: "
+            "it cannot be lengthened. Give another --out."
+        )
+
+
+def periods(folder: Path, names: Iterable[str], steps: int) -> dict[str, int]:
+    """What the run in a folder has of the settings ``names``; nothing where there is none, or one that is beyond ``steps``."""
+    path = folder / FILE
+    found = _read(path) if path.is_file() else {"steps": steps + 1}
+    return {name: found[name] for name in names if name in found and found["steps"] <= steps}
 
 
 def load(folder: Path, **free: Any) -> Settings:
@@ -193,7 +220,7 @@ def load(folder: Path, **free: Any) -> Settings:
 
 def _read(path: Path) -> dict[str, Any]:
     remedy = "Delete it, and give the same bayesprune run command again: it goes on from its checkpoints."
-    return read_record(path, "file of settings", remedy, needed=KINDS)
+    return read_record(path, "file of settings", remedy, needed=(*KINDS, "steps"))
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
