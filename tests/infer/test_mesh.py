@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import jax, numpy as np, bayesprune as bp
+import jax, numpy as np, tempfile, bayesprune as bp
 from tests.infer import programs
 assert len(jax.devices()) == 4
 bnn, data = programs.small_bnn(), programs.classes()
@@ -18,6 +18,11 @@ mesh = jax.make_mesh((4,), ("rows",))
 spread = bp.fit_svi(jax.random.key(0), bnn, data, mesh=mesh, **settings)
 # Sums over rows are taken in another order: equal to rounding, not bit by bit.
 np.testing.assert_allclose(spread.losses, alone.losses, rtol=1e-4)
+with tempfile.TemporaryDirectory() as folder:
+    np.save(folder + "/x.npy", data.x)
+    on_disk = bp.Dataset(np.load(folder + "/x.npy", mmap_mode="r"), data.y)
+    read = bp.fit_svi(jax.random.key(0), bnn, on_disk, mesh=mesh, **settings)
+np.testing.assert_allclose(read.losses, alone.losses, rtol=1e-4)
 try:
     bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=15, mesh=mesh)
 except ValueError as error:

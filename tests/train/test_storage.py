@@ -89,7 +89,7 @@ def opened(storage: str, optimizer, key):
     loop, data = compile_loop(recipe, Example.of(DATA)), jax.tree.map(jnp.asarray, DATA)
     carry = loop.init(key, data)
     sparse = start_mask(key, sparsifier, bnn.read(loop.constrain(carry.params)), None)
-    return *start_storage(storage, loop, recipe, carry, sparse, data), data
+    return *start_storage(storage, loop, recipe, carry, sparse, Example.of(data)), data
 
 
 @pytest.mark.slow

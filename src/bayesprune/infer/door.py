@@ -22,30 +22,47 @@ from bayesprune.train.stopping import EarlyStop, NeverStop
 
 def check_data(data: Any, name: str = "data") -> Dataset:
     """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
-    if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
-        kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
-        raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
-    x, y = (jnp.asarray(real_numbers(value, f"{name}.{field}")) for field, value in (("x", data.x), ("y", data.y)))
-    if x.ndim < 1 or y.ndim < 1 or x.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"{name}.x and {name}.y must have one row per example, got {x.shape} and {y.shape}: the first sizes must agree."
-        )
-    if x.shape[0] == 0:
-        raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
-    return Dataset(x, y)
+    return Dataset(*map(jnp.asarray, _numbers(data, name)))
 
 
 def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
+    return Dataset(*map(jnp.asarray, check_rows(program, data, name)))
+
+
+def check_rows(program: Any, data: Any, name: str) -> Dataset:
+    """`check_program_data` of arrays that stay where they are."""
     trainable: bool = isinstance(program, Trainable)
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
-    data = check_data(data, name)
+    data = _numbers(data, name)
     if not hasattr(program, "likelihood"):
         return data
     program.inputs.check(data.x, f"{name}.x")
     program.likelihood.check(np.asarray(data.y), program.output_shape)
     return data
+
+
+def check_same_length(x: tuple[int, ...], y: tuple[int, ...], name: str) -> None:
+    """Refuse inputs and targets, of these shapes, without rows or of different numbers of rows."""
+    if len(x) < 1 or len(y) < 1 or x[0] != y[0]:
+        raise ValueError(f"{name}.x and {name}.y must have one row per example, got {x} and {y}: the first sizes must agree.")
+    check_not_empty(x[0], name)
+
+
+def check_not_empty(num_rows: int, name: str) -> None:
+    """Refuse data without rows."""
+    if num_rows == 0:
+        raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
+
+
+def _numbers(data: Any, name: str) -> Dataset:
+    if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
+        kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
+        raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
+    found = Dataset(*(real_numbers(value, f"{name}.{field}") for field, value in (("x", data.x), ("y", data.y))))
+    check_same_length(tuple(found.x.shape), tuple(found.y.shape), name)
+    return found
 
 
 def check_eval_data(program: Any, data: Any, early_stop: EarlyStop | NeverStop) -> Dataset | None:
@@ -174,12 +191,15 @@ def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
 
 def spread(data: Dataset, batch_size: int, mesh: jax.sharding.Mesh | None) -> Dataset:
     """The data on every device of the mesh, whose first axis must divide the batch."""
-    if mesh is None:
-        return data
-    devices = mesh.shape[mesh.axis_names[0]]
+    check_spread(batch_size, mesh)
+    return data if mesh is None else jax.device_put(data, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+
+
+def check_spread(batch_size: int, mesh: jax.sharding.Mesh | None) -> None:
+    """Refuse a batch that the devices along the mesh's first axis cannot share evenly."""
+    devices = 1 if mesh is None else mesh.shape[mesh.axis_names[0]]
     if batch_size % devices:
         raise ValueError(
             f"batch_size={batch_size} cannot be spread evenly over the {devices} devices of mesh: make it a multiple of "
             f"{devices}."
         )
-    return jax.device_put(data, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))

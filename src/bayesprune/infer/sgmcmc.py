@@ -22,6 +22,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.train.course import Periods
+from bayesprune.train.feed import Whole
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
 from bayesprune.train.loop import Recipe, as_it_is
@@ -156,7 +157,7 @@ def fit_sgmcmc(
     for chain, folder in enumerate(_folders(checkpoint, num_chains)):
         snapshots = Snapshots(stops, folder)
         watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks, keepers=(snapshots,))
-        fit = run(recipe, _key_of(rng_key, chain, num_chains), data, start, periods, watch, folder, progress)
+        fit = run(recipe, _key_of(rng_key, chain, num_chains), Whole(data), start, periods, watch, folder, progress)
         whole = len(fit.losses) == num_steps
         if whole or not chains:
             fits.append(fit)

@@ -13,6 +13,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.feeding import feed_of
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings
 from bayesprune.model.bnn import BNN
@@ -23,7 +24,6 @@ from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import run
-from bayesprune.train.sites import Example
 from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.stopping import EarlyStop, NeverStop
 from bayesprune.train.watch import Watch
@@ -36,6 +36,7 @@ def fit_svi(
     *,
     num_steps: int,
     batch_size: int | None = None,
+    num_rows: int | None = None,
     optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
     sparsifier: Sparsifier | Any = KeepAll(),
     every: int | None = None,
@@ -69,9 +70,14 @@ def fit_svi(
     Args:
         rng_key: a JAX random key.
         program: a `BNN`, or a `Program` of NumPyro callables of (x, y).
-        data: a data set with fields x (rows, ...) and y (rows, ...).
+        data: a data set with fields x (rows, ...) and y (rows, ...): arrays, which are put into the device's memory, or
+            memory-mapped ones, of which rows are read as they are needed, in the same order. Also anything with a length whose
+            entries are rows (x, y), such as a tfds data source; and batches (x, y) from a list, a loader of PyTorch's or
+            Grain's, a tf.data set, or a function that returns an iterator.
         num_steps: optimiser steps.
-        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
+        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step. Of batches: None keeps
+            their size; those of other sizes, ragged last ones too, are cut anew, so that every row counts the same.
+        num_rows: rows of the whole data set, by which the likelihood is scaled; for batches, which do not say it.
         optimizer: any optax transformation, or a kernel of `bayesprune.kernels`; clip gradients by chaining
             ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing.
         sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
@@ -137,24 +143,22 @@ def fit_svi(
     kl_weight, callbacks = door.as_schedule(kl_weight), as_callbacks(callbacks)
     origin = as_origin(init, init_params)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
-    data = door.check_program_data(program, data, "data")
+    mesh = door.automatic(mesh)
+    feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
     eval_data = door.check_eval_data(program, eval_data, early_stop)
-    batch = door.check_batch(batch_size, data.x.shape[0])
     periods = Periods.of(
         num_steps,
-        epoch=-(-data.x.shape[0] // batch),
+        epoch=-(-feed.example.num_rows // batch),
         every=(not isinstance(sparsifier, KeepAll), every),
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
     )
     door.check_acts(periods.every, num_steps)
-    mesh = door.automatic(mesh)
-    data = door.spread(data, batch, mesh)
-    set_up_guide(rng_key, program, data)
+    set_up_guide(rng_key, program, feed.shown)
     recipe = make_recipe(
-        program, Example.of(data), batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
+        program, feed.example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
-    return run(recipe, rng_key, data, given, periods, watch, checkpoint, progress)
+    return run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress)

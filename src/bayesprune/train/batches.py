@@ -1,9 +1,16 @@
-"""Minibatches by permutation: every row is seen once in each epoch, and no row is left out at its end."""
+"""Minibatches by permutation: every row is seen once in each epoch, and no row is left out at its end.
 
+Rows in the device's memory are picked there, by `Batches`; those of a `Block` were picked before, and are taken in their order.
+"""
+
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.types import Dataset
 
 
 class Batches(NamedTuple):
@@ -16,18 +23,41 @@ class Batches(NamedTuple):
     following: jax.Array
 
 
+class Block(NamedTuple):
+    """Minibatches in the order in which they are taken: arrays (batches, rows, ...); ``first``: the number of the first one."""
+
+    data: Dataset
+    first: Any
+
+
+class Streamed(NamedTuple):
+    """Where the reading of blocks stands: the minibatch of this number is next, from row ``offset`` of its epoch on."""
+
+    number: jax.Array
+    offset: jax.Array
+
+
 def start(rng_key: jax.Array, num_rows: int) -> Batches:
     """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone."""
     zero = jnp.zeros((), jnp.int32)
     return Batches(rng_key, zero, zero, _shuffle(rng_key, zero, num_rows), _shuffle(rng_key, zero + 1, num_rows))
 
 
-def after(batches: Batches, num_taken: int) -> Batches:
-    """Where the reading that began at ``batches`` stands once so many rows were taken."""
-    num_rows = batches.current.shape[0]
+def after(reading: Any, num_taken: int, num_rows: int) -> Any:
+    """Where the reading that began at ``reading`` stands once so many rows were taken.
+
+    Blocks are still numbered from the first one that is given from here on.
+    """
     epoch, offset = (jnp.asarray(number, jnp.int32) for number in divmod(num_taken, num_rows))
-    current, following = (_shuffle(batches.rng_key, epoch + ahead, num_rows) for ahead in (0, 1))
-    return Batches(batches.rng_key, epoch, offset, current, following)
+    if isinstance(reading, Streamed):
+        return reading._replace(offset=offset)
+    current, following = (_shuffle(reading.rng_key, epoch + ahead, num_rows) for ahead in (0, 1))
+    return Batches(reading.rng_key, epoch, offset, current, following)
+
+
+def start_blocks() -> Streamed:
+    """Before the first minibatch of the first block."""
+    return Streamed(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
 
 def take(batches: Batches, batch_size: int) -> tuple[Batches, jax.Array]:
@@ -39,6 +69,33 @@ def take(batches: Batches, batch_size: int) -> tuple[Batches, jax.Array]:
     return jax.lax.cond(moved.offset >= num_rows, _turn, lambda unchanged: unchanged, moved), rows
 
 
+def take_from_block(reading: Streamed, block: Block, batch_size: int, num_rows: int) -> tuple[Streamed, Dataset]:
+    """The next minibatch of the block, which must hold it."""
+    pick = functools.partial(jax.lax.dynamic_index_in_dim, index=reading.number - block.first, keepdims=False)
+    offset = reading.offset + batch_size
+    # As `Batches` counts it, so that what is told by the offset is the same of the same rows.
+    moved = Streamed(reading.number + 1, jnp.where(offset >= num_rows, offset - num_rows, offset))
+    return moved, jax.tree.map(pick, block.data)
+
+
+class Rows:
+    """The row numbers of any minibatch, on the host: those that `take` gives, minibatch after minibatch."""
+
+    def __init__(self, rng_key: jax.Array, num_rows: int, batch_size: int) -> None:
+        self._num_rows, self._batch_size = num_rows, batch_size
+        # A minibatch has rows of two epochs at most.
+        self._order = functools.lru_cache(maxsize=2)(lambda epoch: np.asarray(_permutation(rng_key, epoch, num_rows)))
+
+    def __call__(self, number: int) -> np.ndarray:
+        """The rows of minibatch ``number``, counted from 0; all of them, in their own order, where a batch has all."""
+        if self._batch_size == self._num_rows:
+            return np.arange(self._num_rows)
+        epoch, offset = divmod(number * self._batch_size, self._num_rows)
+        rows = self._order(epoch)[offset : offset + self._batch_size]
+        missing = self._batch_size - len(rows)
+        return np.concatenate([rows, self._order(epoch + 1)[:missing]]) if missing else rows
+
+
 def _turn(batches: Batches) -> Batches:
     num_rows = batches.current.shape[0]
     following = _shuffle(batches.rng_key, batches.epoch + 2, num_rows)
@@ -47,3 +104,6 @@ def _turn(batches: Batches) -> Batches:
 
 def _shuffle(rng_key: jax.Array, epoch: Any, num_rows: int) -> jax.Array:
     return jax.random.permutation(jax.random.fold_in(rng_key, epoch), num_rows).astype(jnp.int32)
+
+
+_permutation = jax.jit(_shuffle, static_argnums=2)

@@ -11,7 +11,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import check_integer
-from bayesprune.core.types import Dataset, SparseState
+from bayesprune.core.types import SparseState
 from bayesprune.train.diverged import diverged
 from bayesprune.train.history import Record
 from bayesprune.train.loop import CHUNK, Carry, Compiled
@@ -63,7 +63,7 @@ class Training:
 
     program: Any
     loop: Compiled
-    data: Dataset
+    feed: Any
     periods: Periods
     checkpoints: Any
     bar: Any
@@ -92,7 +92,7 @@ class Training:
                 else:
                     standing = self._pause(step, standing, record)
                 if interruption.asked:
-                    self.checkpoints.save(step, standing, record)
+                    self._save(step, standing, record)
                     raise interruption.end(step, self.periods.num_steps)
         return self._result(step, standing, record)
 
@@ -107,7 +107,8 @@ class Training:
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
-        carry, losses, done = self.loop.run(carry, self.data, sparse.mask, jnp.asarray(num_steps, jnp.int32))
+        data, room = self.feed.block(step)
+        carry, losses, done = self.loop.run(carry, data, sparse.mask, jnp.asarray(min(num_steps, room), jnp.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
         if not jnp.isfinite(loss):
@@ -120,7 +121,7 @@ class Training:
         if not step or not self.periods.due("every", step) or record.pruned_at(step):
             return standing
         old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
-        sparse, info = self.loop.prune(standing.carry, self.data, standing.sparse, self.known, planned)
+        sparse, info = self.loop.prune(standing.carry, self.feed.ahead(step), standing.sparse, self.known, planned)
         record.add_info(step, info)
         carry = self.loop.weigh(self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse)
         return standing._replace(carry=carry, sparse=sparse)
@@ -137,8 +138,11 @@ class Training:
         record.halted = self._show(step, standing, record)
         last = step == self.periods.num_steps or record.over
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):
-            self.checkpoints.save(step, standing, record)
+            self._save(step, standing, record)
         return standing
+
+    def _save(self, step: int, standing: Standing, record: Record) -> None:
+        self.checkpoints.save(step, standing._replace(reading=self.feed.state(step)), record)
 
     def _show(self, step: int, standing: Standing, record: Record) -> bool:
         """Show the moment to who watches; whether a callback asks for the end."""

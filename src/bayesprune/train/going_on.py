@@ -65,7 +65,7 @@ class Origin(NamedTuple):
         return self.mask | dict(mask)
 
 
-def go_on(carry: Carry, origin: Origin, batch_size: int) -> Carry:
+def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int) -> Carry:
     """The state before the first step with all that ``origin`` has kept for it, in copies: the loop takes memory over.
 
     Where the kept arrays have no place here, the parameters are those of ``origin.params``, which are in ``carry`` already,
@@ -76,7 +76,7 @@ def go_on(carry: Carry, origin: Origin, batch_size: int) -> Carry:
         if origin.whole:
             _warn("init holds no state of an optimizer")
         return carry
-    batches = after(carry.batches, kept.step * batch_size) if batch_size < carry.batches.current.shape[0] else carry.batches
+    batches = after(carry.batches, kept.step * batch_size, num_rows) if batch_size < num_rows else carry.batches
     carry = carry._replace(begun=jnp.asarray(kept.step, jnp.int32), batches=batches)
     params = _put(carry.params, kept.params)
     if params is None:

@@ -11,6 +11,7 @@ from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.needs import needs_of
+from bayesprune.train.batches import Block
 from bayesprune.train.remat import products_only
 
 
@@ -20,7 +21,7 @@ def look(
     params: dict[str, Any],
     mask: dict[str, Any],
     posterior: dict[str, MeanField | SpikeSlab],
-    data: Dataset,
+    data: Dataset | Block,
     rng_key: jax.Array,
 ) -> dict[str, jax.Array]:
     """The gradient that the sparsifier of ``loop`` needs, site -> array; see `core.types.Gradient` for its kinds.
@@ -35,7 +36,7 @@ def look(
     def one(reading: Any, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
         """At one draw, of one minibatch; and where the reading of the data then stands."""
         reading, batch = loop.draw(carry._replace(batches=reading), data)
-        loss = lambda q, p: loop.loss(q, carry, key, batch, data.x.shape[0], mask, p)[0]  # noqa: E731
+        loss = lambda q, p: loop.loss(q, carry, key, batch, mask, p)[0]  # noqa: E731
         loss = products_only(loss) if loop.recipe.remat else loss
         if not wanted.divergence:
             return reading, jax.grad(loss, 1)(params, probe)

@@ -16,6 +16,7 @@ from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import batches as batching
+from bayesprune.train.batches import Block
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.remat import products_only
@@ -30,6 +31,11 @@ CHUNK = 500
 _PRUNING = 2**31
 _AUGMENTING = 2**31 + 1
 _MOVING = 2**31 + 2
+
+
+def split_key(rng_key: jax.Array) -> jax.Array:
+    """The keys of a fit's initialisation, of its steps, and of the order of its rows."""
+    return jax.random.split(rng_key, 3)
 
 
 def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
@@ -49,7 +55,7 @@ class Carry(NamedTuple):
     mutable: dict[str, Any]
     step: jax.Array
     rng_key: jax.Array
-    batches: batching.Batches
+    batches: Any  # `Batches`, or `Streamed` where blocks are given
     begun: jax.Array
 
     @property
@@ -90,12 +96,14 @@ class Loop:
 
     recipe: Recipe
     sites: Sites
+    num_rows: int
 
-    def init(self, rng_key: jax.Array, data: Dataset) -> Carry:
-        """The state before the first step."""
-        init_key, run_key, data_key = jax.random.split(rng_key, 3)
-        params, mutable = self.sites.initial(init_key, data)
-        reading = batching.start(data_key, data.x.shape[0])
+    def init(self, rng_key: jax.Array, data: Dataset | Block) -> Carry:
+        """The state before the first step; of a block, its first minibatch is what the program is shown."""
+        init_key, run_key, data_key = split_key(rng_key)
+        shown: Any = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
+        params, mutable = self.sites.initial(init_key, shown)
+        reading = batching.start_blocks() if isinstance(data, Block) else batching.start(data_key, self.num_rows)
         zero = jnp.zeros((), jnp.int32)
         return Carry(params, self.recipe.kernel.init(params), mutable, zero, run_key, reading, zero)
 
@@ -115,7 +123,7 @@ class Loop:
         return cut(params | carry.mutable, whole_mask) | known, whole_mask
 
     def run(
-        self, carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array
+        self, carry: Carry, data: Dataset | Block, mask: dict[str, Any], num_steps: jax.Array
     ) -> tuple[Carry, jax.Array, jax.Array]:
         """At most ``num_steps`` steps, ending early at a loss that is not finite: (carry, losses, steps taken).
 
@@ -131,15 +139,15 @@ class Loop:
         carry, losses, done, _ = jax.lax.while_loop(lambda state: (state[2] < num_steps) & state[3], body, start)
         return carry, losses, done
 
-    def step(self, carry: Carry, data: Dataset, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
+    def step(self, carry: Carry, data: Dataset | Block, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
         """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
         reading, batch = self.draw(carry, data)
         key = carry.step_key
-        storage, kernel, rows = self.recipe.storage, self.recipe.kernel, data.x.shape[0]
+        storage, kernel, rows = self.recipe.storage, self.recipe.kernel, self.num_rows
         share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
         def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
-            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, rows, storage.whole_mask(mask), {})
+            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, storage.whole_mask(mask), {})
             return loss * share, new
 
         spare = products_only if self.recipe.remat else storage.thrifty
@@ -155,27 +163,30 @@ class Loop:
         carry: Carry,
         rng_key: jax.Array,
         batch: Dataset,
-        num_rows: int,
         mask: dict[str, Any],
         probe: dict[str, Any],
     ) -> tuple[jax.Array, dict[str, Any]]:
         """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights."""
         weight = self.recipe.kl_weight(carry.step)
         model = scaled(
-            masked(probed(self.recipe.program.model, probe), mask), observed=num_rows / batch.x.shape[0], latent=weight
+            masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.x.shape[0], latent=weight
         )
         guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
         values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
         keywords = dict(self.recipe.keywords)
         result = self.recipe.elbo.loss_with_mutable_state(rng_key, values, model, guide, batch.x, batch.y, **keywords)
-        return result["loss"] / num_rows, result["mutable_state"] or {}
+        return result["loss"] / self.num_rows, result["mutable_state"] or {}
 
-    def draw(self, carry: Carry, data: Dataset) -> tuple[batching.Batches, Dataset]:
+    def draw(self, carry: Carry, data: Dataset | Block) -> tuple[Any, Dataset]:
         """The next minibatch, its rows spread over the devices of the mesh if there is one."""
-        reading, batch = carry.batches, data
-        if self.recipe.batch_size < data.x.shape[0]:
-            reading, rows = batching.take(carry.batches, self.recipe.batch_size)
+        reading, size = carry.batches, self.recipe.batch_size
+        if isinstance(data, Block):
+            reading, batch = batching.take_from_block(reading, data, size, self.num_rows)
+        elif size < self.num_rows:
+            reading, rows = batching.take(reading, size)
             batch = Dataset(data.x[rows], data.y[rows])
+        else:
+            batch = data
         if self.recipe.augment is not as_it_is:
             key = jax.random.fold_in(carry.step_key, _AUGMENTING)
             # A batch's own key: a sparsifier may look at several of one step.
@@ -186,7 +197,7 @@ class Loop:
         return reading, batch
 
     def prune(
-        self, carry: Carry, data: Dataset, state: SparseState, known: dict[str, Any], planned: jax.Array
+        self, carry: Carry, data: Dataset | Block, state: SparseState, known: dict[str, Any], planned: jax.Array
     ) -> tuple[SparseState, Info]:
         """One step of the sparsifier; the gradient it may read is that of the next minibatch, the dead weights' included.
 
@@ -223,7 +234,7 @@ class Compiled(NamedTuple):
 @functools.lru_cache(maxsize=16)
 def compile_loop(recipe: Recipe, example: Example) -> Compiled:
     """Jit the functions once for each distinct fit; a second fit of the same kind compiles nothing."""
-    loop = Loop(recipe, sites_of(recipe.program, example))
+    loop = Loop(recipe, sites_of(recipe.program, example), example.num_rows)
     return Compiled(
         init=jax.jit(by_one_thread(loop.init)),
         run=jax.jit(by_one_thread(loop.run), donate_argnums=0),

@@ -64,12 +64,13 @@ class FitCheckpoints:
         (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
         record = Record(record.losses, metadata["history"], metadata["stopped"], metadata.get("halted", False))
         record.add_losses(0, losses)
-        return Standing(carry, sparse, best, metadata.get("planned", standing.planned)), record
+        planned = metadata.get("planned", standing.planned)
+        return Standing(carry, sparse, best, planned, metadata.get("reading")), record
 
     def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         metadata["halted"] = record.halted
-        metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
+        metadata |= {"has_best": standing.best is not None, "planned": standing.planned, "reading": standing.reading}
         state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
         self.checkpoints.save(step, state, metadata)
 

@@ -5,16 +5,16 @@ import os
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import Dataset
+from bayesprune.prune.needs import needs_of
 from bayesprune.train.course import Periods, Training
+from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import interruption
-from bayesprune.train.loop import Recipe
+from bayesprune.train.loop import Recipe, split_key
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
-from bayesprune.train.sites import Example
 from bayesprune.train.standing import Standing
 from bayesprune.train.start import Given, start
 from bayesprune.train.watch import Watch
@@ -23,7 +23,7 @@ from bayesprune.train.watch import Watch
 def run(
     recipe: Recipe,
     rng_key: jax.Array,
-    data: Dataset,
+    data: Whole | Stream,
     given: Given,
     periods: Periods,
     watch: Watch,
@@ -31,18 +31,24 @@ def run(
     progress: bool | None,
 ) -> FitResult:
     """Train as ``recipe`` and ``periods`` have it, under the eyes of ``watch``; arguments as `fit_svi` has checked them."""
-    num_steps, example = periods.num_steps, Example.of(data)
+    num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
-    decisive = (
-        stops | {"data": data, "every": periods.every, "eval_every": periods.eval_every} | given.decisive() | watch.decisive()
+    when = {"every": periods.every, "eval_every": periods.eval_every}
+    decisive = stops | when | given.decisive() | watch.decisive()
+    checkpoints = open_checkpoints(
+        checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive)
     )
-    checkpoints = open_checkpoints(checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, decisive))
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
-        lambda: (loop.init.trace(rng_key, data), loop.run.trace(carry, data, sparse.mask, jnp.zeros((), jnp.int32)))
+        lambda: (loop.init.trace(rng_key, data.first), loop.run.trace(carry, data.alike, sparse.mask, jnp.zeros((), jnp.int32)))
     )
+    ahead, keep = needs_of(recipe.sparsifier).gradient.num_draws, checkpoint is not None
     with checkpoints.alone():
         standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
-        with make_progress(num_steps, progress, initial=int(standing.carry.step)) as bar:
-            training = Training(recipe.program, loop, data, periods, checkpoints, bar, watch, interruption(checkpoint), known)
+        now = Now(int(standing.carry.step), int(standing.carry.begun), standing.reading)
+        with (
+            data.open(split_key(rng_key)[2], now, num_steps, ahead, keep) as feed,
+            make_progress(num_steps, progress, initial=now.step) as bar,
+        ):
+            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption(checkpoint), known)
             return training.run(standing, record)

@@ -34,7 +34,7 @@ class SideBySide(NamedTuple):
 @functools.lru_cache(maxsize=16)
 def side_by_side(recipe: Recipe, example: Example, shared: bool) -> SideBySide:
     """The functions; one compilation for any number of steps. ``shared``: whether all fits have the same data."""
-    loop, rows = Loop(recipe, sites_of(recipe.program, example)), None if shared else 0
+    loop, rows = Loop(recipe, sites_of(recipe.program, example), example.num_rows), None if shared else 0
     step = jax.vmap(loop.step, in_axes=(_CARRY, rows, 0), out_axes=(_CARRY, 0))
 
     def run(carry: Carry, data: Dataset, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array]:

@@ -25,6 +25,10 @@ class Example(NamedTuple):
     def of(cls, data: Dataset) -> "Example":
         return cls((tuple(data.x.shape), data.x.dtype), (tuple(data.y.shape), data.y.dtype))
 
+    @property
+    def num_rows(self) -> int:
+        return self.x[0][0]
+
     def abstract(self) -> Dataset:
         return Dataset(jax.ShapeDtypeStruct(*self.x), jax.ShapeDtypeStruct(*self.y))
 

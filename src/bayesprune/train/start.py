@@ -15,6 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.going_on import Origin, go_on
 from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
 from bayesprune.train.renewal import check_decay, check_moments
@@ -53,23 +54,25 @@ class Given(NamedTuple):
         return given | {"init": self.init.decisive()} if self.init is not None else {n: given[n] for n in given if n != "init"}
 
 
-def start(recipe: Recipe, rng_key: jax.Array, data: Dataset, given: Given) -> Start:
+def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given) -> Start:
     """The start of a fit: compiled functions and first states, from what was given."""
-    program, loop = recipe.program, compile_loop(recipe, Example.of(data))
-    first, known = loop.init(rng_key, data), program.meanings(data)
+    program, loop = recipe.program, compile_loop(recipe, data.example)
+    first, known = loop.init(rng_key, data.first), program.meanings(data.shown)
     init_params, mask, origin = given.init_params, given.mask, given.init
     if origin is not None:
         origin.check_names(set(first.params | first.mutable))
         carry = start_params(first, origin.params, loop, "init.params")
-        origin.check_units(program.describe(loop.constrain(carry.params), data))
+        origin.check_units(program.describe(loop.constrain(carry.params), data.shown))
         mask = origin.narrowed(mask)
     else:
         carry = start_params(first, init_params, loop)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
-    loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data)
-    return Start(loop, carry if origin is None else go_on(carry, origin, recipe.batch_size), sparse, known)
+    loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data.example)
+    if origin is not None:
+        carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows)
+    return Start(loop, carry, sparse, known)
 
 
 def start_params(
@@ -151,7 +154,7 @@ def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Any)
 
 
 def start_storage(
-    name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, data: Dataset
+    name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, example: Example
 ) -> tuple[Compiled, Carry, SparseState]:
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
     if needs_of(recipe.sparsifier).renewal:
@@ -161,6 +164,6 @@ def start_storage(
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse
-    loop = compile_loop(dataclasses.replace(recipe, storage=storage), Example.of(data))
+    loop = compile_loop(dataclasses.replace(recipe, storage=storage), example)
     kept = storage.keep_mask(sparse.mask)
     return loop, loop.keep(carry, kept), sparse._replace(mask=kept)

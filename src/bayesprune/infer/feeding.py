@@ -1,0 +1,93 @@
+"""What a fit may be fed with: arrays, files in mapped memory, single examples by number, or batches as somebody makes them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.checks import check_integer
+from bayesprune.core.types import Dataset
+from bayesprune.infer import door
+from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.sources.batched import Batched
+from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, shared_mapping
+from bayesprune.train.sources.source import Source
+
+
+def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | None, mesh: Any) -> tuple[Whole | Stream, int]:
+    """The data in the form that a fit takes, checked as far as they can be without reading all of them; and rows of a batch.
+
+    Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it.
+    """
+    arrays = hasattr(data, "x") and hasattr(data, "y")
+    if num_rows is not None:
+        check_integer(num_rows, "num_rows")
+    if isinstance(data, type) or (arrays and not any(shared_mapping(array) is not None for array in (data.x, data.y))):
+        whole = door.check_program_data(program, data, "data")
+        _check_same(num_rows, whole.x.shape[0])
+        batch = door.check_batch(batch_size, whole.x.shape[0])
+        return Whole(door.spread(whole, batch, mesh)), batch
+
+    def check(x: Any, y: Any) -> Dataset:
+        return jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), "data"))
+
+    if arrays:
+        door.check_same_length(np.shape(data.x), np.shape(data.y), "data")
+        source: Source = _by_row(Mapped(data.x, data.y), num_rows, batch_size, check)
+    elif num_rows is not None:
+        size = None if batch_size is None else door.check_batch(batch_size, num_rows)
+        source = Batched.of(_again(data), num_rows, size, check)
+    elif _has_numbers(data):
+        source = _by_row(Examples(data), None, batch_size, check)
+    else:
+        raise _unknown(data)
+    if jax.process_count() > 1:
+        raise ValueError("data that are read as they are needed serve one process, and there are several: give arrays.")
+    door.check_spread(source.batch_size, mesh)
+    return Stream(source, mesh), source.batch_size
+
+
+def _by_row(table: Mapped | Examples, num_rows: int | None, batch_size: int | None, check: Any) -> ByRow:
+    _check_same(num_rows, len(table))
+    door.check_not_empty(len(table), "data")
+    return ByRow.of(table, door.check_batch(batch_size, len(table)), check)
+
+
+def _check_same(num_rows: int | None, rows: int) -> None:
+    if num_rows not in (None, rows):
+        raise ValueError(f"num_rows={num_rows}, but data has {rows} rows: leave num_rows out, it is for data in batches.")
+
+
+def _again(data: Any) -> Callable[[], Iterator[Any]]:
+    """A function that returns a new iterator of the batches at every call."""
+    if isinstance(data, Iterator):
+        raise TypeError(
+            f"data can be read only once, got {type(data).__name__}: give a function that returns a new iterator, as in "
+            "data=make_batches without calling it, or a list."
+        )
+    if hasattr(data, "__iter__") and not isinstance(data, Mapping | str):
+        return lambda: iter(data)
+    if callable(data):
+        return lambda: iter(data())
+    raise TypeError(
+        f"data must give batches (x, y) where num_rows= is said, got {type(data).__name__}: leave it out where entries are "
+        "single rows, or give a list, a loader, or a function that returns an iterator."
+    )
+
+
+def _has_numbers(data: Any) -> bool:
+    """Whether single examples can be asked for by number; lists and arrays are left to mean batches or columns."""
+    plain = isinstance(data, list | tuple | Mapping | str) or hasattr(data, "shape")
+    return not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__")
+
+
+def _unknown(data: Any) -> Exception:
+    batches = not isinstance(data, tuple | Mapping | str) and not hasattr(data, "shape")
+    if batches and not isinstance(data, list) and (hasattr(data, "__iter__") or callable(data)):
+        return ValueError(
+            f"num_rows= is missing, and batches from a {type(data).__name__} do not say it: give the rows of the whole data "
+            "set, by which the likelihood of a batch is scaled."
+        )
+    remedy = ", or say num_rows= of a list of batches" if isinstance(data, list) else ""
+    return TypeError(f"data must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y){remedy}.")

@@ -1,0 +1,1 @@
+"""Where a fit's minibatches come from when its data are not in the device's memory."""

@@ -1,0 +1,134 @@
+"""Batches as somebody else makes them: lists, PyTorch's and Grain's loaders, tf.data, functions that return iterators.
+
+What says where it stands, as Grain's iterators do, goes on from there. All else is read again from its beginning when a fit is
+resumed, and a checksum tells whether it gave the same batches.
+"""
+
+import base64
+import json
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.types import Dataset
+from bayesprune.train.sites import Example
+from bayesprune.train.sources.cut import Incoming, Place, cut
+from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
+
+
+@dataclass(frozen=True)
+class Batched:
+    """Epoch after epoch of what ``again()`` returns, a new iterator of batches, cut to ``batch_size`` rows.
+
+    ``largest``: rows of the largest batch that an epoch may leave out at its end; ``tells``: whether iterators say where they
+    stand, and can be put there.
+    """
+
+    again: Callable[[], Iterator[Any]]
+    batch_size: int
+    check: Check
+    first: Dataset
+    example: Example
+    largest: int
+    tells: bool
+
+    @classmethod
+    def of(cls, again: Callable[[], Iterator[Any]], num_rows: int, batch_size: int | None, check: Check) -> "Batched":
+        """``batch_size``: None for that of the batches."""
+        iterator = again()
+        item = next(iterator, None)
+        if item is None:
+            raise ValueError("data gives no batches: it is empty, or an iterator that is used up.")
+        found = check(*as_pair(item))
+        size = min(len(found.y), num_rows) if batch_size is None else batch_size
+        first, _ = next(cut([Incoming(found, 0, 0)] * -(-size // len(found.y)), size))  # rows enough, if not all different
+        return cls(again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator))
+
+    def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+        tells = self.tells and keep
+        epoch, inner = state["at"] if tells and state is not None else (0, None)
+        used = state["used"] if tells and state is not None else 0
+        read = cut(self._incoming(tells, epoch, inner), self.batch_size, used)
+        return self._with_places(read) if tells else self._with_sums(read, number, state, keep)
+
+    def described(self) -> str:
+        kind = "batches that say where they stand" if self.tells else "batches"
+        return f"{kind}, {self.example.x[0]}, {self.example.y[0]}"
+
+    def _with_places(self, read: Iterator[tuple[Dataset, Place]]) -> Iterator[Read]:
+        for batch, place in read:
+            yield Read(batch, place._asdict())
+
+    def _with_sums(self, read: Iterator[tuple[Dataset, Place]], number: int, state: Any, keep: bool) -> Iterator[Read]:
+        checksum = 0
+        for count, (batch, _) in enumerate(read, 1):
+            if keep or count <= number:
+                checksum = _checksum(batch, checksum)
+            if count == number and state is not None and state["checksum"] != checksum:
+                raise ValueError(
+                    "data gave other batches than before it was interrupted, so that the fit would not be the same: seed what "
+                    "shuffles them, or give a Grain dataset or a memory-mapped array, which remember where they stand."
+                )
+            if count > number:
+                yield Read(batch, {"checksum": checksum} if keep else None)
+
+    def _incoming(self, tells: bool, epoch: int, inner: Any) -> Iterator[Incoming]:
+        """Batches of epoch ``epoch`` and all that follow it; ``inner``: where its iterator stands, None at its beginning."""
+        while True:
+            iterator, rows = self.again(), 0
+            whole = inner is None
+            if not whole:
+                iterator.set_state(_decoded(inner))  # type: ignore[attr-defined]
+            before = (epoch, _encoded(iterator)) if tells else None
+            for item in iterator:
+                batch = like(self.check(*as_pair(item)), self.first)
+                rows += len(batch.y)
+                after = (epoch, _encoded(iterator)) if tells else None
+                yield Incoming(batch, before, after)
+                before = after
+            if whole:
+                self._check_epoch(epoch, rows)
+            epoch, inner = epoch + 1, None
+
+    def _check_epoch(self, epoch: int, rows: int) -> None:
+        if not rows:
+            raise ValueError(
+                f"data gave no batches in epoch {epoch + 1}: it can be read only once. Give a list, or a function that returns "
+                "a new iterator at every call."
+            )
+        if epoch == 0 and abs(rows - self.example.num_rows) >= self.largest:
+            warnings.warn(
+                f"the first epoch of data had {rows} rows, and num_rows={self.example.num_rows}, by which the likelihood is "
+                "scaled: give the number of rows of the whole data set.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _has_state(iterator: Any) -> bool:
+    return callable(getattr(iterator, "get_state", None)) and callable(getattr(iterator, "set_state", None))
+
+
+def _encoded(iterator: Any) -> Any:
+    """The iterator's state in a form that JSON holds."""
+    state = iterator.get_state()
+    if isinstance(state, bytes):
+        return {"base64": base64.b64encode(state).decode()}
+    text = json.dumps(state)
+    if json.loads(text) != state:
+        raise TypeError(f"data has an iterator whose state no checkpoint can hold, {text[:80]}: fit without checkpoint=.")
+    return {"json": text}
+
+
+def _decoded(state: Any) -> Any:
+    return base64.b64decode(state["base64"]) if "base64" in state else json.loads(state["json"])
+
+
+def _checksum(batch: Dataset, checksum: int) -> int:
+    for array in batch:
+        checksum = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, checksum)
+    return checksum

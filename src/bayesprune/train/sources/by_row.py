@@ -1,0 +1,105 @@
+"""Rows that can be asked for by number: arrays in a file's mapped memory, and sources of single examples.
+
+The order is that of a fit of arrays in the device's memory under the same key, so that the minibatches are the same ones; the
+number of the next one is all there is to remember.
+"""
+
+import itertools
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.same import array_digest, digest
+from bayesprune.core.types import Dataset
+from bayesprune.train.batches import Rows
+from bayesprune.train.sites import Example
+from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
+
+_LOOKED_AT = 64  # rows by which data on disk are told from others
+
+
+class Mapped:
+    """Two arrays, at least one of them in mapped memory; ``rows`` gives those of some numbers."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self._arrays = Dataset(np.asarray(x), np.asarray(y))
+        self._files = [file for file in map(shared_mapping, self._arrays) if file is not None]
+
+    def __len__(self) -> int:
+        return len(self._arrays.y)
+
+    def rows(self, numbers: np.ndarray) -> tuple[Any, Any]:
+        x, y = (array[numbers] for array in self._arrays)
+        for file in self._files:
+            # Pages that were read count as this process's memory until they are given back; the kernel may keep them cached.
+            if hasattr(mmap, "MADV_DONTNEED"):
+                file.madvise(mmap.MADV_DONTNEED)
+        return x, y
+
+
+class Examples:
+    """Anything with a length whose entries are single rows: a tfds data source, a dataset of PyTorch's or Grain's."""
+
+    def __init__(self, entries: Any) -> None:
+        self._entries = entries
+        info = getattr(entries, "dataset_info", None)
+        # What tfds itself calls input and target, where a set has them.
+        self._names = tuple(getattr(info, "supervised_keys", None) or ())[:2] or ("x", "y")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def rows(self, numbers: np.ndarray) -> tuple[Any, Any]:
+        wanted = [int(number) for number in numbers]
+        together = getattr(self._entries, "__getitems__", None)
+        items = together(wanted) if together is not None else [self._entries[number] for number in wanted]
+        return tuple(map(_stacked, zip(*(as_pair(item, self._names) for item in items), strict=True)))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ByRow:
+    """Minibatches of rows by permutation. ``table``: `Mapped` or `Examples`."""
+
+    table: Mapped | Examples
+    batch_size: int
+    check: Check
+    first: Dataset
+    example: Example
+
+    @classmethod
+    def of(cls, table: Mapped | Examples, batch_size: int, check: Check) -> "ByRow":
+        first = check(*table.rows(np.arange(batch_size)))
+        return cls(table, batch_size, check, first, example_of(first, len(table)))
+
+    def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+        rows = Rows(rng_key, len(self.table), self.batch_size)
+        for each in itertools.count(begun + number):
+            yield Read(like(self.check(*self.table.rows(rows(each))), self.first), None)
+
+    def described(self) -> str:
+        numbers = np.unique(np.linspace(0, len(self.table) - 1, _LOOKED_AT).astype(int))
+        found = self.check(*self.table.rows(numbers))
+        return f"{self.example.x[0]}, {self.example.y[0]}, some rows [{digest(tuple(map(array_digest, found)))[:16]}]"
+
+
+def shared_mapping(array: Any) -> mmap.mmap | None:
+    """The mapped file in whose memory an array or a view lies, if the array can only be read from there, or written to it.
+
+    A mapping of mode "c" holds changes that no file has: it counts as an array in memory, as does what was copied.
+    """
+    mode = ""
+    while array is not None and not isinstance(array, mmap.mmap):
+        mode = getattr(array, "mode", mode) if isinstance(array, np.memmap) else mode
+        array = getattr(array, "base", None)
+    return array if mode in ("r", "r+", "w+") else None
+
+
+def _stacked(values: Sequence[Any]) -> np.ndarray:
+    arrays = [np.asarray(value) for value in values]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise ValueError(f"data has rows of several shapes, {' and '.join(map(str, sorted(shapes)[:2]))}: pad them to one.")
+    return np.stack(arrays)
