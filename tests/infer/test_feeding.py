@@ -9,8 +9,7 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.train.batches import Rows
-from bayesprune.train.loop import split_key
+from bayesprune.train.batches import Rows, order_key
 from tests.infer import programs
 
 DATA, BNN, KEY = programs.classes(), programs.small_bnn(), jax.random.key(0)
@@ -33,7 +32,7 @@ class Pairs:
 
 
 def in_the_order_of_a_fit() -> list[bp.Dataset]:
-    rows = Rows(split_key(KEY)[2], len(DATA.y), 16)
+    rows = Rows(order_key(KEY), len(DATA.y), 16)
     return [bp.Dataset(DATA.x[rows(number)], DATA.y[rows(number)]) for number in range(SETTINGS["num_steps"])]
 
 
@@ -71,6 +70,16 @@ SPECIAL = {
 def test_what_else_depends_on_the_batches_has_the_same_bits(case: str, tmp_path) -> None:
     settings = SETTINGS | SPECIAL[case]
     assert same_fit(bp.fit_svi(KEY, BNN, mapped(tmp_path), **settings), bp.fit_svi(KEY, BNN, DATA, **settings))
+
+
+@pytest.mark.slow
+def test_a_fit_that_goes_on_reads_on(tmp_path) -> None:
+    settings = SETTINGS | {"num_steps": 5, "augment": lambda key, x: x + 0.1 * jax.random.normal(key, x.shape)}
+    whole, read = ([bp.fit_svi(KEY, BNN, data, **settings)] for data in (DATA, mapped(tmp_path)))
+    for fits, data in ((whole, DATA), (read, mapped(tmp_path))):
+        fits.append(bp.fit_svi(KEY, BNN, data, init=fits[0], **settings))
+    assert all(same_fit(*pair) for pair in zip(whole, read, strict=True))
+    assert not np.array_equal(whole[0].losses, whole[1].losses)
 
 
 @pytest.mark.slow

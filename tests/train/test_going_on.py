@@ -58,7 +58,7 @@ def test_two_halves_are_the_whole_to_the_bit(recipe, tmp_path, rng_key) -> None:
 def test_the_reading_goes_on_where_it_was_left() -> None:
     reading = begun = batching.start(jax.random.key(5), 10)
     for taken in range(0, 35, 4):
-        ahead = batching.after(begun, taken)
+        ahead = batching.after(begun, taken, begun.current.shape[0])
         assert programs.same_bits(tuple(ahead), tuple(reading)), taken
         reading = batching.take(reading, 4)[0]
 

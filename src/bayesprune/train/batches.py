@@ -37,6 +37,11 @@ class Streamed(NamedTuple):
     offset: jax.Array
 
 
+def order_key(rng_key: jax.Array) -> jax.Array:
+    """The key of the order of rows, of the three that `Loop.init` splits a fit's key into."""
+    return jax.random.split(rng_key, 3)[2]
+
+
 def start(rng_key: jax.Array, num_rows: int) -> Batches:
     """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone."""
     zero = jnp.zeros((), jnp.int32)

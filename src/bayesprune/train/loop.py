@@ -33,11 +33,6 @@ _AUGMENTING = 2**31 + 1
 _MOVING = 2**31 + 2
 
 
-def split_key(rng_key: jax.Array) -> jax.Array:
-    """The keys of a fit's initialisation, of its steps, and of the order of its rows."""
-    return jax.random.split(rng_key, 3)
-
-
 def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
     """The augmentation that changes nothing."""
     return x
@@ -100,7 +95,7 @@ class Loop:
 
     def init(self, rng_key: jax.Array, data: Dataset | Block) -> Carry:
         """The state before the first step; of a block, its first minibatch is what the program is shown."""
-        init_key, run_key, data_key = split_key(rng_key)
+        init_key, run_key, data_key = jax.random.split(rng_key, 3)
         shown: Any = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
         params, mutable = self.sites.initial(init_key, shown)
         reading = batching.start_blocks() if isinstance(data, Block) else batching.start(data_key, self.num_rows)

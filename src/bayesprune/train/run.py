@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.prune.needs import needs_of
+from bayesprune.train.batches import order_key
 from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import interruption
-from bayesprune.train.loop import Recipe, split_key
+from bayesprune.train.loop import Recipe
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
@@ -47,7 +48,7 @@ def run(
         standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
         now = Now(int(standing.carry.step), int(standing.carry.begun), standing.reading)
         with (
-            data.open(split_key(rng_key)[2], now, num_steps, ahead, keep) as feed,
+            data.open(order_key(rng_key), now, num_steps, ahead, keep) as feed,
             make_progress(num_steps, progress, initial=now.step) as bar,
         ):
             training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption(checkpoint), known)
