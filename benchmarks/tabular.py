@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import norm
-from sklearn import datasets
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ARDRegression, LassoCV, LogisticRegressionCV
@@ -34,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.report.calibration import ece_quantile
+from sklearn import datasets
 
 SPLITS, FOLDS, FLOOR = 3, 2, 1e-4
 Rows = tuple[np.ndarray, np.ndarray]
@@ -168,9 +168,7 @@ def _of_classes(fitted: Any, x_train: Any, y_train: Any, x: np.ndarray, y: np.nd
 
 
 def _of_numbers(fitted: Any, x_train: np.ndarray, y_train: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    if isinstance(fitted, bp.BayesianSparseRegressor):
-        mean, std = fitted.predict(x, return_std=True)
-    elif isinstance(fitted[-1] if hasattr(fitted, "steps") else fitted, ARDRegression):
+    if isinstance(fitted, bp.BayesianSparseRegressor) or isinstance(fitted[-1] if hasattr(fitted, "steps") else fitted, ARDRegression):
         mean, std = fitted.predict(x, return_std=True)
     else:
         out_of_fold = cross_val_predict(fitted, x_train, y_train, cv=KFold(5, shuffle=True, random_state=0))
