@@ -168,7 +168,8 @@ def _of_classes(fitted: Any, x_train: Any, y_train: Any, x: np.ndarray, y: np.nd
 
 
 def _of_numbers(fitted: Any, x_train: np.ndarray, y_train: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    if isinstance(fitted, bp.BayesianSparseRegressor) or isinstance(fitted[-1] if hasattr(fitted, "steps") else fitted, ARDRegression):
+    last = fitted[-1] if hasattr(fitted, "steps") else fitted
+    if isinstance(last, bp.BayesianSparseRegressor | ARDRegression):
         mean, std = fitted.predict(x, return_std=True)
     else:
         out_of_fold = cross_val_predict(fitted, x_train, y_train, cv=KFold(5, shuffle=True, random_state=0))
