@@ -62,3 +62,37 @@ def test_refusals():
         bp.BayesianSparseClassifier().fit(csr_matrix(x), y)
     with pytest.raises(TypeError, match="sample_weight"):
         bp.BayesianSparseClassifier().fit(x, y, sample_weight=np.ones(120))
+
+
+def test_the_log_density_of_labels_is_that_of_their_probabilities(fitted):
+    model, x, y = fitted
+    probabilities = model.predict_proba(x)
+    expected = [np.log(row[model.classes_.tolist().index(label)]) for row, label in zip(probabilities, y, strict=True)]
+    np.testing.assert_allclose(model.score_samples(x, y), expected)
+    with pytest.raises(ValueError, match="one label for each of the 120 rows, all of them among classes_"):
+        model.score_samples(x, np.where(y == "low", "lowest", y))
+
+
+@pytest.mark.slow
+def test_grades_take_the_ordinal_likelihood():
+    x, y = linear_rows(noise=0.0)
+    grades = np.digitize(y, (-1.0, 1.0))
+    model = bp.BayesianSparseClassifier(**LINEAR, likelihood="ordinal").fit(x, grades)
+    assert model.score(x, grades) > 0.85 and model.predict_proba(x).shape == (120, 3)
+    np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1)
+    weighted = bp.BayesianSparseClassifier(**LINEAR, likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0, 1.0)))
+    assert np.mean(weighted.fit(x, grades).predict(x) == 1) > np.mean(grades == 1)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "error", "words"),
+    [
+        ("normal", ValueError, "unknown likelihood 'normal'.*categorical"),
+        (bp.likelihoods.Normal(), ValueError, "is not of classes: use BayesianSparseRegressor"),
+        (bp.likelihoods.Categorical, TypeError, "likelihood"),
+    ],
+)
+def test_likelihoods_that_are_none_for_labels_are_refused(likelihood, error, words):
+    x, y = labelled()
+    with pytest.raises(error, match=words):
+        bp.BayesianSparseClassifier(**LINEAR, likelihood=likelihood).fit(x, y)

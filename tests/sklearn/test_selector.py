@@ -1,9 +1,11 @@
+import jax
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import bayesprune as bp
+from bayesprune.sklearn import rules
 from tests.sklearn.problems import LINEAR, linear_rows
 
 RELEVANT = [True] * 3 + [False] * 3
@@ -40,6 +42,17 @@ def test_a_constant_column_is_never_selected_by_knockoffs():
     fitted = selector(rule="knockoff", level=0.4).fit(np.insert(x, 2, 5.0, axis=1), y)
     assert fitted.get_support().tolist() == [True, True, False, True, False, False, False]
     assert fitted.statistics_[2] == 0 and fitted.statistics_.shape == (7,)
+
+
+def test_shrinkage_comes_by_itself_where_columns_outnumber_rows_or_repeat():
+    x, _ = linear_rows(rows=20, features=30)
+    for rows in (x, np.repeat(x[:, :4], 2, axis=1)):
+        z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+        share = rules._shrinkage("auto", z)
+        assert 1e-3 <= share < 1
+        assert np.isfinite(bp.features.knockoffs(jax.random.key(0), z, share)).all()
+        with pytest.raises(ValueError, match="singular"):
+            bp.features.knockoffs(jax.random.key(0), z, 0.0)
 
 
 @pytest.mark.slow
@@ -96,7 +109,9 @@ def test_refusals():
     with pytest.raises(TypeError, match="estimator must be an object of BayesianSparseRegressor"):
         bp.BayesianFeatureSelector(bp.BayesianSparseRegressor).fit(x, y)
     with pytest.raises(ValueError, match=r"shrinkage.*singular"):
-        selector(rule="knockoff").fit(np.column_stack([x, x[:, 0]]), y)
+        selector(rule="knockoff", shrinkage=0.0).fit(np.column_stack([x, x[:, 0]]), y)
+    with pytest.raises(ValueError, match=r"shrinkage must be a number in \[0, 1\) or 'auto', got 'much'"):
+        selector(rule="knockoff", shrinkage="much").fit(x, y)
     flat = bp.BayesianSparseRegressor(**LINEAR).set_params(prior="flat", num_steps=5)
     with pytest.raises(ValueError, match="rule='fdr' needs inclusion probabilities"):
         bp.BayesianFeatureSelector(flat, rule="fdr", random_state=0).fit(x, y)

@@ -48,8 +48,21 @@ def gaussian_nll(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike)
     return float(np.mean(np.log(len(centre)) - logsumexp(log_density.sum(axis=2), axis=0)))
 
 
+def predictive_quantile(draws: ArrayLike, noise_scale: float | ArrayLike, probability: float) -> Matrix:
+    """The quantile of the predictive mixture, (rows, outputs), exact but for rounding.
+
+    ``draws`` and ``noise_scale`` as in `gaussian_nll`; with noise 0, the empirical quantile of the draws.
+
+    >>> round(float(predictive_quantile(np.zeros((4, 1)), 1.0, 0.975)[0, 0]), 4)
+    1.96
+    """
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"probability must lie in (0, 1), got {probability}.")
+    return _quantile(*mixture(draws, noise_scale), probability)
+
+
 def _quantile(centre: Draws, noise: Draws, probability: float) -> Matrix:
-    """The mixture's quantile by bisection; it lies between the least and the greatest of its components' quantiles."""
+    """By bisection: it lies between the least and the greatest of the components' quantiles."""
     if not noise.all():
         return np.quantile(centre, probability, axis=0)
     own = centre + ndtri(probability) * noise

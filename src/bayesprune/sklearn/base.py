@@ -6,11 +6,13 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.masks import density as alive_share
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.infer.log_score import log_density
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
@@ -37,6 +39,7 @@ class SparseNetwork(BaseEstimator):
         num_samples: Any = 100,
         activation: Any = "swish",
         random_state: Any = None,
+        verbose: Any = False,
     ) -> None:
         self.hidden = hidden
         self.prior = prior
@@ -48,6 +51,7 @@ class SparseNetwork(BaseEstimator):
         self.num_samples = num_samples
         self.activation = activation
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def bnn_(self) -> BNN:
@@ -70,13 +74,13 @@ class SparseNetwork(BaseEstimator):
         self._scaling = _scaling_of_inputs(x)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         fit = fit_svi(
-            jax.random.key(self._seed),
+            self._key(),
             self.bnn_,
             Dataset(self._scaling.apply(x), y),
             num_steps=self.num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             optimizer=network.optimizer(rate),
-            progress=False,
+            progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
         params, mask = cutting.cut(self.bnn_, fit.params, sparsifier)
@@ -88,20 +92,44 @@ class SparseNetwork(BaseEstimator):
         self.used_features_ = inputs.used
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
 
+    def _key(self) -> jax.Array:
+        return jax.random.key(self._seed)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """Rows to predict, checked."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _filled(self, x: np.ndarray) -> np.ndarray:
+        """Standardised, the last row repeated to fill a block: its size decides what is compiled."""
+        return self._scaling.apply(x[_places(len(x))])
+
+    def _log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """log p(y | x) of each row, nats, y as the network was trained on."""
+        rows = Dataset(self._filled(x), y[_places(len(x))])
+        key = jax.random.fold_in(self._key(), 1)
+        nats = log_density(key, self.bnn_, self.params_, rows, self.mask_, self.num_samples)
+        if nats is None:
+            raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
+        return np.asarray(nats[: len(x)], np.float64)
+
     def _streamed(self, draw: Any, x: Any) -> list[Any]:
         """``draw`` (`predict` or `predict_draws`) for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
-        key = jax.random.fold_in(jax.random.key(self._seed), 1)
+        key = jax.random.fold_in(self._key(), 1)
         blocks = []
         for first in range(0, len(x), LARGEST):
             rows = x[first : first + LARGEST]
-            filled = rows[np.minimum(np.arange(_canonical(len(rows))), len(rows) - 1)]
-            scaled = self._scaling.apply(filled)
-            drawn = draw(key, self.bnn_, self.params_, scaled, mask=self.mask_, num_samples=self.num_samples)
+            drawn = draw(key, self.bnn_, self.params_, self._filled(rows), mask=self.mask_, num_samples=self.num_samples)
             blocks.append((drawn, len(rows)))
         return blocks
+
+
+def _places(num_rows: int) -> np.ndarray:
+    """The numbers of rows, the last one again and again up to the canonical number."""
+    return np.minimum(np.arange(_canonical(num_rows)), num_rows - 1)
 
 
 def _canonical(num_rows: int) -> int:

@@ -6,20 +6,22 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from bayesprune.infer.predict import predict
-from bayesprune.model.likelihoods import Categorical
+from bayesprune.sklearn import network
 from bayesprune.sklearn.base import SparseNetwork
 
 
 class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     """A sparse Bayesian multi-layer perceptron for class labels, two or more, of any type.
 
-    A `BNN` with softmax outputs is fitted by `fit_svi` to standardised columns and cut once; class probabilities are averages
-    over networks drawn from the posterior.
+    A `BNN`, with softmax outputs by default, is fitted by `fit_svi` to standardised columns and cut once; class probabilities
+    are averages over networks drawn from the posterior.
 
-    Args and attributes are those of `BayesianSparseRegressor`; and ``classes_``, the labels, sorted.
+    Args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical"; "ordinal", for classes
+    whose sorted order means something, such as grades; or an object of `bayesprune.likelihoods`, such as ``Categorical`` with
+    class weights, which counts the classes in their sorted order. And ``classes_``: the labels, sorted.
 
     Example:
         >>> import numpy as np, bayesprune as bp
@@ -34,6 +36,30 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
+    # Any: scikit-learn wants every value taken here, and refused by ``fit``; and every name written out.
+    def __init__(
+        self,
+        hidden: Any = (50,),
+        *,
+        prior: Any = "dirac_slab",
+        method: Any = "auto",
+        density: Any = None,
+        num_steps: Any = 3000,
+        batch_size: Any = 128,
+        learning_rate: Any = 1e-2,
+        num_samples: Any = 100,
+        activation: Any = "swish",
+        likelihood: Any = "categorical",
+        random_state: Any = None,
+        verbose: Any = False,
+    ) -> None:
+        super().__init__(
+            hidden, prior=prior, method=method, density=density, num_steps=num_steps, batch_size=batch_size,
+            learning_rate=learning_rate, num_samples=num_samples, activation=activation, random_state=random_state,
+            verbose=verbose,
+        )  # fmt: skip
+        self.likelihood = likelihood
+
     def fit(self, X: Any, y: Any) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,)."""
         x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -41,7 +67,8 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {self.classes_[0]!r} in every row.")
-        self._train(x, labels.astype(np.int32), Categorical(), len(self.classes_))
+        likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
+        self._train(x, labels.astype(np.int32), likelihood, outputs)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
@@ -51,7 +78,15 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
         """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""
-        check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = self._rows(X)
         probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
+
+    def score_samples(self, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+        """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
+        probabilities = self.predict_proba(X)
+        labels = np.asarray(y)
+        places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        if labels.shape != (len(probabilities),) or (self.classes_[places] != labels).any():
+            raise ValueError(f"y must hold one label for each of the {len(probabilities)} rows, all of them among classes_.")
+        return np.log(probabilities[np.arange(len(labels)), places])

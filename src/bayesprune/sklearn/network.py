@@ -15,7 +15,16 @@ import optax
 from bayesprune.core.checks import check_integer, check_object, check_positive, unknown_name
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Beta, Likelihood, NegativeBinomial, Normal, Poisson, StudentT
+from bayesprune.model.likelihoods import (
+    Beta,
+    Categorical,
+    Likelihood,
+    NegativeBinomial,
+    Normal,
+    Ordinal,
+    Poisson,
+    StudentT,
+)
 from bayesprune.nets import MLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 
@@ -33,6 +42,7 @@ LIKELIHOODS: dict[str, Any] = {
     "predicted_noise": Normal("predicted"),
     "student_t": StudentT(),
 }
+OF_LABELS = ("categorical", "ordinal")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
     "gelu": jax.nn.gelu,
@@ -116,6 +126,18 @@ def read_likelihood(likelihood: Any) -> Any:
     if getattr(likelihood, "task", "other") in ("classes", "binary"):
         raise ValueError(f"likelihood={likelihood!r} is of labels: use BayesianSparseClassifier for classes.")
     return likelihood
+
+
+def read_likelihood_of_labels(likelihood: Any, num_classes: int) -> tuple[Any, int]:
+    """The likelihood of a name, or an object of labels, and the outputs that it asks of the network."""
+    if isinstance(likelihood, str):
+        if likelihood not in OF_LABELS:
+            raise unknown_name("likelihood", likelihood, OF_LABELS, "Or give an object of bayesprune.likelihoods.")
+        likelihood = Ordinal(num_classes) if likelihood == "ordinal" else Categorical()
+    check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.Categorical()")
+    if getattr(likelihood, "task", "other") != "classes":
+        raise ValueError(f"likelihood={likelihood!r} is not of classes: use BayesianSparseRegressor for numbers.")
+    return likelihood, 1 if isinstance(likelihood, Ordinal) else num_classes
 
 
 def read_rate(learning_rate: Any) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.infer.observed import draws_of_targets
@@ -13,11 +13,12 @@ from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.sklearn import network
 from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.distribution import PredictiveDistribution
 
 Values = Float64[np.ndarray, "rows *outputs"]
 
 
-class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
+class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetwork):
     """A sparse Bayesian multi-layer perceptron for real targets, counts or shares, with their uncertainty.
 
     A `BNN`, by default with learned Gaussian noise, is fitted by `fit_svi` to standardised columns and cut once; predictions
@@ -39,6 +40,7 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
             `Normal` and `StudentT`, y is standardised, and their scales are in units of its standard deviation; of all others
             it is taken as it is.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
+        verbose: show a progress bar of the fit.
 
     Attributes, after ``fit``:
         bnn_, params_, mask_: the network, its NumPyro parameters, and site -> booleans (True = alive), as `bayesprune.predict`
@@ -80,10 +82,12 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
         activation: Any = "swish",
         likelihood: Any = "normal",
         random_state: Any = None,
+        verbose: Any = False,
     ) -> None:
         super().__init__(
             hidden, prior=prior, method=method, density=density, num_steps=num_steps, batch_size=batch_size,
             learning_rate=learning_rate, num_samples=num_samples, activation=activation, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.likelihood = likelihood
 
@@ -106,8 +110,7 @@ class BayesianSparseRegressor(RegressorMixin, SparseNetwork):
         With ``return_std`` also the standard deviation of the predictive distribution of y, of the same shape and units: the
         spread of the networks' means and the mean variance of the noise, added. It is infinite where the noise has no variance.
         """
-        check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = self._rows(X)
         if not return_std:
             means = [drawn[:rows] for drawn, rows in self._streamed(predict, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)

@@ -7,12 +7,14 @@ import jax
 import numpy as np
 from jaxtyping import Bool
 from sklearn.base import clone, is_classifier
+from sklearn.covariance import ledoit_wolf_shrinkage
 
 from bayesprune import features
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.report.classification import nll
 from bayesprune.sklearn.base import SparseNetwork
 
+LEAST_SHRINKAGE, MOST_SHRINKAGE = 1e-3, 0.999
 UNSURE = 1e-7  # share of the classes that a fold's network gives to each of them, so that none it never saw costs infinity
 
 
@@ -24,7 +26,7 @@ class Settings(NamedTuple):
     fractions: Sequence[float]
     cv: int
     cv_rule: str
-    shrinkage: float
+    shrinkage: float | str
 
 
 class Selection(NamedTuple):
@@ -91,7 +93,7 @@ def knockoff(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, setti
     # Copied in standard units: whether the correlations are singular must not depend on the columns' units.
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     try:
-        copies = features.knockoffs(copy_key, rows, settings.shrinkage)
+        copies = features.knockoffs(copy_key, rows, _shrinkage(settings.shrinkage, rows))
     except ValueError as error:
         raise ValueError(
             f"rule='knockoff' cannot copy X; the selector's shrinkage= is the remedy for few rows: {error}"
@@ -102,6 +104,15 @@ def knockoff(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, setti
     statistics[varying] = originals - rivals
     support[varying] = features.knockoff_select(originals - rivals, settings.level)
     return Selection(support, fitted, {"statistics_": statistics})
+
+
+def _shrinkage(shrinkage: float | str, rows: np.ndarray) -> float:
+    """The share itself; or that of Ledoit & Wolf, and no less than leaves copies of dependent columns room to differ."""
+    if not isinstance(shrinkage, str):
+        return shrinkage
+    if shrinkage != "auto":
+        raise ValueError(f"shrinkage must be a number in [0, 1) or 'auto', got {shrinkage!r}.")
+    return float(np.clip(ledoit_wolf_shrinkage(rows), LEAST_SHRINKAGE, MOST_SHRINKAGE))
 
 
 RULES: dict[str, Callable[..., Selection]] = {

@@ -33,7 +33,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         fractions: for "cv", the shares to try.
         cv: folds for "cv"; it fits cv * (1 + len(fractions)) + 1 times.
         cv_rule: for "cv": "min", or "one_standard_error" for the smallest share within one standard error of the best.
-        shrinkage: for "knockoff", in [0, 1): share by which the inputs' estimated correlations are drawn towards 0.
+        shrinkage: for "knockoff", the share in [0, 1) by which the inputs' estimated correlations are drawn towards 0; "auto"
+            estimates it from X (Ledoit & Wolf 2004), which columns that outnumber the rows need.
         random_state: a whole number makes the selection repeatable; None leaves it to the estimator's.
 
     Attributes, after ``fit``:
@@ -68,7 +69,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         fractions: Any = (0.05, 0.1, 0.2, 0.5, 1.0),
         cv: Any = 5,
         cv_rule: Any = "min",
-        shrinkage: Any = 0.0,
+        shrinkage: Any = "auto",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator

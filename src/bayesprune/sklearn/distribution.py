@@ -1,0 +1,69 @@
+"""The predictive distribution of a regressor's target: samples, quantiles and intervals of it, and its log density at y."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float64
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesprune.core.checks import check_integer
+from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.report.regression import predictive_quantile
+
+EACH = 20  # targets drawn of every network, where quantiles are those of samples
+Values = Float64[np.ndarray, "rows ..."]
+
+
+class PredictiveDistribution:
+    """Methods of `BayesianSparseRegressor` on the whole predictive distribution, in the units of y."""
+
+    def sample_y(self: Any, X: Any, n_samples: Any = 1, random_state: Any = 0) -> Values:
+        """Targets drawn from the predictive distribution, noise included, each by a network of its own.
+
+        Returns (rows, n_samples), or (rows, outputs, n_samples), as scikit-learn's Gaussian processes do. ``random_state``: a
+        whole number, for other draws of the same fit.
+        """
+        x = self._rows(X)
+        check_integer(n_samples, "n_samples")
+        check_integer(random_state, "random_state", minimum=0)
+        key = jax.random.fold_in(jax.random.fold_in(self._key(), 2), random_state)
+        drawn = draws_of_targets(key, self.bnn_, self.params_, self._filled(x), self.mask_, n_samples)["y"]
+        return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
+
+    def predict_quantiles(self: Any, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Values:
+        """Quantiles of the predictive distribution: (rows, quantiles), or (rows, outputs, quantiles).
+
+        Under Gaussian noise they are exact for the ``num_samples`` networks drawn: the quantiles of their mixture. Under
+        another likelihood they are of 20 targets of each network, with an error of about sqrt(p (1 - p) / (20 num_samples))
+        in p.
+        """
+        x, levels = self._rows(X), np.asarray(quantiles, np.float64)
+        if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
+        key = jax.random.fold_in(self._key(), 1)
+        settings = (key, self.bnn_, self.params_, self._filled(x), self.mask_, self.num_samples)
+        if kind_of(self.bnn_, self.params_) == "gaussian":
+            drawn = draws_of_targets(*settings, read=("loc", "scale"))
+            found = [predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels]
+        else:
+            drawn = draws_of_targets(*settings, each=EACH)
+            found = list(np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf"))
+        return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in found], axis=-1)
+
+    def predict_interval(self: Any, X: Any, level: Any = 0.9) -> Values:
+        """The central interval that holds a new y with probability ``level``: (rows, 2), or (rows, outputs, 2)."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie in (0, 1), got {level}: 0.9 asks for a 90 % interval.")
+        return self.predict_quantiles(X, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+
+    def score_samples(self: Any, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+        """log p(y | X) of each row under the predictive distribution, in nats, of densities in the units of y.
+
+        Several outputs of a row share their networks, and count together. Its mean, negated, is the NLL.
+        """
+        check_is_fitted(self)
+        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False)
+        columns = self._target_scaling.apply(np.asarray(y, np.float64).reshape((len(x), -1)))
+        targets = columns[:, 0] if columns.shape[1] == 1 else columns
+        return self._log_density(x, targets) - float(np.sum(np.log(self._target_scaling.scale)))

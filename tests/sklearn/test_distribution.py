@@ -1,0 +1,61 @@
+"""The predictive distribution of a regressor: its methods against one another, and against its own moments."""
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+
+import bayesprune as bp
+from tests.sklearn.problems import LINEAR, linear_rows
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, y = linear_rows()
+    return bp.BayesianSparseRegressor(**LINEAR).fit(x, 7.0 + 3.0 * y), x[:5], 7.0 + 3.0 * y[:5]
+
+
+def test_quantiles_are_those_of_the_density(fitted):
+    """The density integrates to 1, and to a level up to its quantile; both are computed apart."""
+    model, x, _ = fitted
+    row, grid = x[:1], np.linspace(-20.0, 34.0, 500)
+    density = np.exp(model.score_samples(np.repeat(row, len(grid), axis=0), grid))
+    assert trapezoid(density, grid) == pytest.approx(1, abs=2e-3)
+    for level in (0.1, 0.5, 0.9):
+        (quantile,) = model.predict_quantiles(row, [level])[0]
+        below = grid <= quantile
+        assert trapezoid(density[below], grid[below]) == pytest.approx(level, abs=0.02)  # the grid's step
+
+
+def test_samples_have_the_moments_of_the_prediction(fitted):
+    """4,000 targets of a row: the mean is off by more than 5 standard errors once in 2 million rows."""
+    model, x, _ = fitted
+    drawn = model.sample_y(x, 4000)
+    mean, std = model.predict(x, return_std=True)
+    assert drawn.shape == (5, 4000)
+    # Other networks than those of the prediction: 50 of them have an error of their own.
+    assert (np.abs(drawn.mean(axis=1) - mean) < 5 * std * np.sqrt(1 / 4000 + 1 / 50)).all()
+    np.testing.assert_allclose(drawn.std(axis=1), std, rtol=0.15)
+    np.testing.assert_array_equal(drawn, model.sample_y(x, 4000))
+    assert (drawn != model.sample_y(x, 4000, random_state=1)).any()
+
+
+def test_an_interval_is_two_quantiles_and_bad_levels_are_named(fitted):
+    model, x, _ = fitted
+    np.testing.assert_array_equal(model.predict_interval(x, 0.8), model.predict_quantiles(x, (0.1, 0.9)))
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 90"):
+        model.predict_interval(x, 90)
+    with pytest.raises(ValueError, match=r"quantiles must be a list of probabilities in \(0, 1\), got 0.5"):
+        model.predict_quantiles(x, 0.5)
+
+
+@pytest.mark.slow
+def test_several_targets_and_counts():
+    x, y = linear_rows()
+    both = bp.BayesianSparseRegressor(**LINEAR).fit(x, np.column_stack([y, 100 * y]))
+    assert both.predict_interval(x).shape == (120, 2, 2) and both.sample_y(x, 3).shape == (120, 2, 3)
+    assert both.score_samples(x, np.column_stack([y, 100 * y])).shape == (120,)
+    counts = np.random.default_rng(0).poisson(np.exp(0.5 * y)).astype(float)
+    model = bp.BayesianSparseRegressor(**LINEAR, likelihood="poisson").fit(x, counts)
+    quantiles = model.predict_quantiles(x, (0.05, 0.95))
+    np.testing.assert_array_equal(quantiles, np.round(quantiles))
+    assert 0.85 < np.mean((quantiles[:, 0] <= counts) & (counts <= quantiles[:, 1])) <= 1
