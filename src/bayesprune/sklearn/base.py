@@ -62,7 +62,7 @@ class SparseNetwork(BaseEstimator):
 
     def _train(self, x: Any, y: Any, likelihood: Likelihood, num_outputs: int) -> None:
         """Fit to standardised inputs, cut, and read off what is left; sets the fitted attributes."""
-        prior = network.read_prior(self.prior)
+        prior = network.read_prior(self.prior, *x.shape)
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
         rate = network.read_rate(self.learning_rate)
