@@ -169,10 +169,10 @@ def test_counts_are_taken_as_they_are_with_the_variance_of_their_own():
     x, _ = linear_rows(rows=200)
     y = np.random.default_rng(3).poisson(np.exp(1.0 + 0.5 * x[:, 0]))
     model = bp.BayesianSparseRegressor(**LINEAR, likelihood="poisson").fit(x, y)
-    mean, std = model.predict(x, return_std=True)
+    mean, std = model.set_params(num_samples=1000).predict(x, return_std=True)
     assert (mean > 0).all() and np.corrcoef(np.log(mean), x[:, 0])[0, 1] > 0.95
     draws = model.bnn_, model.params_, ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
-    rates = bp.predict_draws(jax.random.key(5), *draws, mask=model.mask_, num_samples=200)[..., 0]
+    rates = bp.predict_draws(jax.random.key(5), *draws, mask=model.mask_, num_samples=1000)[..., 0]
     # Var[y] = E[rate] + Var[rate], by other draws.
     np.testing.assert_allclose(std**2, rates.mean(0) + rates.var(0), rtol=0.1)
 
@@ -210,3 +210,11 @@ def test_likelihoods_that_are_none_for_numbers_are_refused():
         bp.BayesianSparseRegressor(likelihood=bp.likelihoods.Ordinal(3)).fit(x, y)
     with pytest.raises(TypeError, match="likelihood must be an object, got the class StudentT"):
         bp.BayesianSparseRegressor(likelihood=bp.likelihoods.StudentT).fit(x, y)
+
+
+def test_the_default_inclusion_falls_with_the_rows_of_an_input():
+    """One in two down to five rows to an input; never above a tenth of the rows per input beyond that, nor below half of it."""
+    for rows in (3, 40, 99, 100, 1000):
+        share = np.exp(network.log_inclusion(rows, 20))
+        assert share == 0.5 if rows >= 100 else rows / 400 < share <= rows / 200
+    assert network.read_prior("dirac_slab", 1000, 20) == bp.priors.DiracSlab(log_inclusion=float(np.log(0.5)))
