@@ -67,7 +67,7 @@ def test_a_callback_ends_the_sampling(fit, rng_key) -> None:
     early = sample(lambda moment: moment.step == 21)  # networks are kept after steps 18, 20, 22 and 24
     assert early.losses.shape == (21,)
     assert programs.same_bits(draws_of(early.params), {n: v[:, :2] for n, v in draws_of(fit.params).items()})
-    with pytest.raises(ValueError, match="ended the sampling at step 14, before the first network is kept, at step 18"):
+    with pytest.raises(ValueError, match="the sampling was ended at step 14, before the first network is kept, at step 18"):
         sample(lambda moment: moment.step == 14)
 
     def in_the_second(moment: bp.Moment) -> bool:
@@ -77,6 +77,9 @@ def test_a_callback_ends_the_sampling(fit, rng_key) -> None:
     chains = sample(in_the_second, num_chains=2)
     assert calls == [7, 14, 21, 24, 7, 14]
     assert chains.losses.shape == (1, 24) and draws_of(chains.params)["Dense_0.kernel"].shape[:2] == (1, 4)
+    assert chains.history["halted/step"].tolist() == [14]
+    whole = sample(lambda moment: moment.step == 24, num_chains=2)
+    assert whole.losses.shape == (1, 24), "at a chain's last step, too, no other chain begins"
 
 
 def test_cycles_that_do_not_divide_the_steps(rng_key) -> None:

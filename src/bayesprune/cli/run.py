@@ -46,6 +46,7 @@ def _train(chosen: settings.Settings, folder: Path) -> None:
         # Only now: a fit that is refused leaves nothing behind.
         arguments |= {
             "sparsifier": method,
+            "on_interrupt": "raise",
             "checkpoint": str(checkpoints),
             "callbacks": lambda _: settings.claim(chosen, folder),
         }

@@ -3,21 +3,18 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpyro.handlers import seed
-from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import as_params, check_integer, check_key, got, unknown_name
-from bayesprune.core.types import Dataset
 from bayesprune.infer import door
+from bayesprune.infer.chains import Kept, sequential, vectorized
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.sampling_plan import plan
-from bayesprune.infer.surroundings import as_callbacks, check_surroundings
+from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
@@ -25,20 +22,16 @@ from bayesprune.train.course import Periods
 from bayesprune.train.feed import Whole
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
-from bayesprune.train.loop import Recipe, as_it_is
-from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
-from bayesprune.train.run import run
-from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example
-from bayesprune.train.snapshots import Snapshots, stacked
+from bayesprune.train.snapshots import stacked
 from bayesprune.train.start import Given
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
 
 METHODS = ("sequential", "vectorized")
-Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
 
 
 def fit_sgmcmc(
@@ -64,6 +57,7 @@ def fit_sgmcmc(
     callback_every: int | None = None,
     checkpoint: Any = None,
     checkpoint_every: int | None = None,
+    on_interrupt: str | Any = None,
     progress: bool | Any = None,
     mesh: jax.sharding.Mesh | Any = None,
     remat: bool | Any = False,
@@ -95,6 +89,7 @@ def fit_sgmcmc(
         callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie
             in the folder of the checkpoints, each in a file without its dead weights. A callback that returns True ends the
             sampling: the chains that are whole are the result, or what the first one had kept by then.
+        on_interrupt: as of `fit_svi`; the result is as where a callback ends the sampling. Vectorized chains always raise.
 
     Returns:
         A `FitResult`. ``params``: ``"<site>$draws"``, (chains, draws, ...), which `predict`, `evaluate`, `bmr_prune` (by the
@@ -123,7 +118,7 @@ def fit_sgmcmc(
     _check_bnn(bnn)
     door.check_sampler(kernel)
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
-    callbacks = as_callbacks(callbacks)
+    callbacks, returns = as_callbacks(callbacks), returns_when_interrupted(on_interrupt)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
     if chain_method == "vectorized":
@@ -151,21 +146,11 @@ def fit_sgmcmc(
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     if chain_method == "vectorized":
-        return _result(bnn, moving, *_vectorized(recipe, rng_key, data, num_chains, periods, progress))
-    start = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
-    fits, chains = list[FitResult](), list[Kept]()
-    for chain, folder in enumerate(_folders(checkpoint, num_chains)):
-        snapshots = Snapshots(stops, folder)
-        watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks, keepers=(snapshots,))
-        fit = run(recipe, _key_of(rng_key, chain, num_chains), Whole(data), start, periods, watch, folder, progress)
-        whole = len(fit.losses) == num_steps
-        if whole or not chains:
-            fits.append(fit)
-            chains.append(snapshots.all(len(fit.losses)))
-        if not whole:
-            break
-    losses = fits[0].losses if num_chains == 1 else np.stack([fit.losses for fit in fits])
-    return _result(bnn, moving, fits[-1]._replace(losses=losses), chains)
+        return _result(bnn, moving, *vectorized(recipe, rng_key, data, num_chains, periods, progress))
+    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
+    watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
+    last, chains = sequential(recipe, rng_key, Whole(data), given, periods, watch, checkpoint, num_chains, progress, returns)
+    return _result(bnn, moving, last, chains)
 
 
 def _check_bnn(bnn: Any) -> None:
@@ -200,39 +185,6 @@ def _moving(bnn: BNN) -> BNN:
             "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
         ) from error
     return moving
-
-
-def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
-    if checkpoint is None:
-        return [None] * num_chains
-    return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]
-
-
-def _key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
-    """A single chain has the key itself."""
-    return rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
-
-
-def _vectorized(
-    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, progress: bool | None
-) -> tuple[FitResult, list[Kept]]:
-    """All chains in one program: the last states as a fit, and what each chain has kept."""
-    fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
-    carry = fits.init(jnp.stack([_key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
-    kept, first = [], 0
-    with make_progress(periods.num_steps, progress, initial=0) as bar:
-        for last in sorted({*periods.stops, periods.num_steps}):
-            carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
-            losses.append(part)
-            first = last
-            if last in periods.stops:
-                kept.append(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable))
-    chains: list[Kept] = [
-        [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
-    ]
-    state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
-    all_losses = np.concatenate(losses, 1)
-    return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains
 
 
 def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitResult:

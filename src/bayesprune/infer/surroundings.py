@@ -1,13 +1,16 @@
 """What a fit is given beside its program, data and method: callbacks, an augmentation, a folder, devices, switches."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_function, got
+from bayesprune.core.checks import check_function, got, unknown_name
+
+ON_INTERRUPT = ("return", "raise")
 
 
 def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], Any], ...]:
@@ -21,6 +24,15 @@ def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], Any], ...]:
                 "lambda moment: print(moment.step, moment.loss), or leave callbacks out."
             )
     return several
+
+
+def returns_when_interrupted(on_interrupt: Any) -> bool:
+    """Whether Ctrl-C makes a fit return what there is: as it says, and for None at a prompt or in a notebook."""
+    if on_interrupt is None:
+        return hasattr(sys, "ps1")  # of Python's prompt, IPython's and a notebook's; a script has none
+    if not isinstance(on_interrupt, str) or on_interrupt not in ON_INTERRUPT:
+        raise unknown_name("on_interrupt", on_interrupt, ON_INTERRUPT)
+    return on_interrupt == "return"
 
 
 def check_surroundings(augment: Any, checkpoint: Any, mesh: Any, **switches: Any) -> None:

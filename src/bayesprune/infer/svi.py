@@ -15,7 +15,7 @@ from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of
 from bayesprune.infer.origins import as_origin
-from bayesprune.infer.surroundings import as_callbacks, check_surroundings
+from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.train.course import Periods
@@ -55,6 +55,7 @@ def fit_svi(
     callback_every: int | None = None,
     checkpoint: str | os.PathLike[str] | Any = None,
     checkpoint_every: int | None = None,
+    on_interrupt: str | Any = None,
     progress: bool | Any = None,
     mesh: jax.sharding.Mesh | Any = None,
     storage: str = "masked",
@@ -111,6 +112,9 @@ def fit_svi(
             the rest again: less memory at once, the same results to rounding, often slower steps. On a CPU XLA's default order
             of work takes the gain back; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false has another.
         augment: a function (rng_key, x) -> x of each minibatch's inputs, such as `data.CropFlip`, inside the compiled loop.
+        on_interrupt: what Ctrl-C does. "return": the fit ends within about a second and returns what there is, its
+            ``interrupted`` True; "raise": it raises. None: the first at a prompt and in a notebook, the second in a script. A
+            checkpoint is saved before, where there is a folder. A second Ctrl-C always raises, at once.
         progress: True or False shows a progress bar or not; None shows it in a terminal or a notebook.
 
     Returns:
@@ -118,7 +122,8 @@ def fit_svi(
 
     Raises:
         ValueError, TypeError: bad data or settings, by name, before anything is trained.
-        InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt.
+        InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt
+            like the one that is raised without a folder. For Ctrl-C see ``on_interrupt``.
         DivergedError: the loss stopped being finite; carries the last finite parameters.
         OSError: the checkpoint folder cannot be written, or another process, which it names, is at work there.
 
@@ -141,6 +146,7 @@ def fit_svi(
     check_integer(eval_samples, "eval_samples")
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
     kl_weight, callbacks = door.as_schedule(kl_weight), as_callbacks(callbacks)
+    returns = returns_when_interrupted(on_interrupt)
     origin = as_origin(init, init_params)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     mesh = door.automatic(mesh)
@@ -161,4 +167,4 @@ def fit_svi(
         num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
-    return run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress)
+    return run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)

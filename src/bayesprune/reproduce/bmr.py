@@ -69,6 +69,7 @@ def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
         eval_samples=1 if cell.method == "map" else cell.draws,
         checkpoint=str(folder / "checkpoints"),
         checkpoint_every=EPOCH,
+        on_interrupt="raise",
         **({"sparsifier": bp.methods.BMR(), "every": EPOCH} if cell.method == "bmr" else {}),
     )
 

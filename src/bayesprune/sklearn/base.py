@@ -80,6 +80,7 @@ class SparseNetwork(BaseEstimator):
             num_steps=self.num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             optimizer=network.optimizer(rate),
+            on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)

@@ -93,14 +93,15 @@ class Training:
                     standing = self._pause(step, standing, record)
                 if interruption.asked:
                     self._save(step, standing, record)
-                    raise interruption.end(step, self.periods.num_steps)
+                    interruption.end(step, self.periods.num_steps)
+                    record.interrupted = step < self.periods.num_steps
         return self._result(step, standing, record)
 
     def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
         carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
         state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
-        history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])}
+        history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])} | record.ended(step)
         return FitResult(params, state, record.losses[:step], mask, history)
 
     def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:

@@ -17,18 +17,24 @@ def _number(value: Any) -> float:
 class Record:
     """Losses by step (NaN where not yet run), and lists that become the arrays of `FitResult.history`.
 
-    ``stopped``: by the early stop, for good; ``halted``: by a callback, which is asked again where the fit is resumed.
+    ``stopped``: by the early stop, for good; ``halted``: by a callback, which is asked again where the fit is resumed;
+    ``interrupted``: by Ctrl-C, of which the resumed fit knows nothing.
     """
 
     losses: np.ndarray
     history: dict[str, list[Any]] = field(default_factory=dict)
     stopped: bool = False
     halted: bool = False
+    interrupted: bool = False
 
     @property
     def over(self) -> bool:
         """Whether no further step is to be taken."""
-        return self.stopped or self.halted
+        return self.stopped or self.halted or self.interrupted
+
+    def ended(self, step: int) -> dict[str, np.ndarray]:
+        """Entries of the history of a fit that a callback or Ctrl-C ended after ``step``."""
+        return {f"{name}/step": np.asarray([step]) for name in ("halted", "interrupted") if getattr(self, name)}
 
     @classmethod
     def empty(cls, num_steps: int) -> "Record":

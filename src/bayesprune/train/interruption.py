@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM in a fit that keeps checkpoints: it ends between two steps, saved, and says how to go on."""
+"""Ctrl-C and SIGTERM in a fit: it ends between two steps, saved or returned, and says how to go on."""
 
 import contextlib
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
@@ -21,30 +22,16 @@ class InterruptedFit(KeyboardInterrupt):
         return 128 + self.signum
 
 
-class NoInterruption:
-    """Signals do what they did before the fit."""
-
-    asked = False
-
-    def __enter__(self) -> "NoInterruption":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def end(self, step: int, num_steps: int) -> BaseException:
-        return KeyboardInterrupt()
-
-
 class Interruption:
-    """Within it, the first SIGINT or SIGTERM is remembered, ``asked``; a second one does what it did before the fit.
+    """Within it, the first signal that the fit listens to is remembered, ``asked``; a second one does what it did before.
 
-    ``folder``: where the state is saved before `end` is raised. In a thread other than the main one, to which Python hands no
-    signals, nothing changes.
+    With a ``folder``, where the state is saved before `end` is raised, these are SIGINT and SIGTERM. ``returns``: SIGINT ends
+    the fit with what there is in place of an exception. Without either, and in a thread other than the main one, to which
+    Python hands no signals, nothing changes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder, self._signum = folder, 0
+    def __init__(self, folder: str | os.PathLike[str] | None = None, returns: bool = False) -> None:
+        self._folder, self._returns, self._signum = folder, returns, 0
         self._before: dict[int, Any] = {}
 
     @property
@@ -53,7 +40,8 @@ class Interruption:
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM):
+            saved = () if self._folder is None else (signal.SIGINT, signal.SIGTERM)
+            for signum in {*saved, *((signal.SIGINT,) if self._returns else ())}:
                 # One that is ignored, as under nohup, stays ignored; one that was not set by Python cannot be put back.
                 if signal.getsignal(signum) not in (signal.SIG_IGN, None):
                     self._before[signum] = signal.signal(signum, self._remember)
@@ -64,23 +52,19 @@ class Interruption:
             signal.signal(signum, handler)
         self._before = {}
 
-    def end(self, step: int, num_steps: int) -> InterruptedFit:
-        """The exception to raise once step ``step`` is saved."""
-        return InterruptedFit(
-            f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}. Its state is saved in "
-            f"{os.fspath(self._folder)}: the same call goes on from there.",
-            self._signum,
-            step,
-        )
+    def end(self, step: int, num_steps: int) -> None:
+        """To be called once step ``step`` is saved: raises `InterruptedFit`, or warns where the fit returns what there is."""
+        told = f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}."
+        if self._folder is not None:
+            told += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
+        if not self._returns or self._signum != signal.SIGINT:
+            raise InterruptedFit(told, self._signum, step)
+        told += " It is returned as it stands; with on_interrupt='raise' a loop of fits would end too."
+        warnings.warn(told, UserWarning, stacklevel=5)  # the caller of `fit_svi`
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:
         self._signum = signum
         self.__exit__(None, None, None)
-
-
-def interruption(folder: str | os.PathLike[str] | None) -> Interruption | NoInterruption:
-    """The one that fits a fit with checkpoints in ``folder``, or without any."""
-    return NoInterruption() if folder is None else Interruption(folder)
 
 
 class Terminated(KeyboardInterrupt):

@@ -25,7 +25,8 @@ class FitResult(NamedTuple):
     of the whole data set by step, nats, shape (steps,). ``mask``: site -> booleans, True = alive (empty if nothing was pruned).
     ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation;
     ``"returned/step"``, shape (1,), is the step whose params, state and mask these are: the last one, unless
-    ``EarlyStop(restore="best")`` chose another.
+    ``EarlyStop(restore="best")`` chose another. ``"interrupted/step"`` and ``"halted/step"`` are there where Ctrl-C or a
+    callback ended the fit.
 
     ``fit.save(path)`` and ``bp.load(path)`` keep all of it; the ``state`` of a loaded fit holds its arrays by name, from which
     ``fit_svi(init=fit)`` goes on.
@@ -49,7 +50,13 @@ class FitResult(NamedTuple):
             *(shown.number("loss", loss) for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
             shown.share_pruned(self.mask),
             shown.last(self.history, "eval"),
+            "interrupted" if self.interrupted else "",
         )
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the fit before its last step; see ``on_interrupt`` of `fit_svi`."""
+        return "interrupted/step" in self.history
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit.

@@ -11,7 +11,7 @@ from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
-from bayesprune.train.interruption import interruption
+from bayesprune.train.interruption import Interruption
 from bayesprune.train.loop import Recipe
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
@@ -30,8 +30,12 @@ def run(
     watch: Watch,
     checkpoint: str | os.PathLike[str] | None,
     progress: bool | None,
+    returns: bool = False,
 ) -> FitResult:
-    """Train as ``recipe`` and ``periods`` have it, under the eyes of ``watch``; arguments as `fit_svi` has checked them."""
+    """Train as ``recipe`` and ``periods`` have it, under the eyes of ``watch``; arguments as `fit_svi` has checked them.
+
+    ``returns``: Ctrl-C ends it with what there is.
+    """
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
     when = {"every": periods.every, "eval_every": periods.eval_every}
@@ -51,5 +55,6 @@ def run(
             data.open(order_key(rng_key), now, num_steps, ahead, keep) as feed,
             make_progress(num_steps, progress, initial=now.step) as bar,
         ):
-            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption(checkpoint), known)
+            interruption = Interruption(checkpoint, returns)
+            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known)
             return training.run(standing, record)

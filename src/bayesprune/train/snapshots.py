@@ -52,7 +52,7 @@ class Snapshots:
         steps = [step for step in self.steps if step <= until]
         if not steps:
             raise ValueError(
-                f"a callback ended the sampling at step {until}, before the first network is kept, at step {self.steps[0]}: "
+                f"the sampling was ended at step {until}, before the first network is kept, at step {self.steps[0]}: "
                 "let it go on until then."
             )
         return [self.kept[step] if step in self.kept else self._read(step) for step in steps]

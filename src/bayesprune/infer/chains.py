@@ -1,0 +1,88 @@
+"""The chains of a sampler: one after another through one compiled program, or all at once in one."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.svi import SVIState
+
+from bayesprune.core.types import Dataset
+from bayesprune.train.course import Periods
+from bayesprune.train.loop import Recipe
+from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.result import FitResult
+from bayesprune.train.run import run
+from bayesprune.train.side_by_side import advance, side_by_side
+from bayesprune.train.sites import Example
+from bayesprune.train.snapshots import Snapshots
+from bayesprune.train.start import Given
+from bayesprune.train.watch import Watch
+
+Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
+
+
+def sequential(
+    recipe: Recipe,
+    rng_key: jax.Array,
+    data: Dataset,
+    given: Given,
+    periods: Periods,
+    watch: Watch,
+    checkpoint: Any,
+    num_chains: int,
+    progress: bool | None,
+    returns: bool,
+) -> tuple[FitResult, list[Kept]]:
+    """One chain after another, until one of them is ended: the last whole one as a fit with all losses, and what each has kept.
+
+    Of a first chain that was ended, what it had kept by then; `KeyboardInterrupt` where that is nothing.
+    """
+    fits, chains = list[FitResult](), list[Kept]()
+    for chain, folder in enumerate(_folders(checkpoint, num_chains)):
+        snapshots, key = Snapshots(periods.stops, folder), _key_of(rng_key, chain, num_chains)
+        fit = run(recipe, key, data, given, periods, watch._replace(keepers=(snapshots,)), folder, progress, returns)
+        ended = {name: step for name, step in fit.history.items() if name in ("interrupted/step", "halted/step")}
+        if len(fit.losses) == periods.num_steps or not chains:
+            if fit.interrupted and len(fit.losses) < periods.stops[0]:
+                raise KeyboardInterrupt(f"before the first network was kept, at step {periods.stops[0]}.")
+            fits.append(fit)
+            chains.append(snapshots.all(len(fit.losses)))
+        if ended:
+            break
+    losses = fits[0].losses if num_chains == 1 else np.stack([fit.losses for fit in fits])
+    return fits[-1]._replace(losses=losses, history=fits[-1].history | ended), chains
+
+
+def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
+    if checkpoint is None:
+        return [None] * num_chains
+    return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]
+
+
+def _key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
+    """A single chain has the key itself."""
+    return rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
+
+
+def vectorized(
+    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, progress: bool | None
+) -> tuple[FitResult, list[Kept]]:
+    """All chains in one program: the last states as a fit, and what each chain has kept."""
+    fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
+    carry = fits.init(jnp.stack([_key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
+    kept, first = [], 0
+    with make_progress(periods.num_steps, progress, initial=0) as bar:
+        for last in sorted({*periods.stops, periods.num_steps}):
+            carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
+            losses.append(part)
+            first = last
+            if last in periods.stops:
+                kept.append(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable))
+    chains: list[Kept] = [
+        [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
+    ]
+    state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+    all_losses = np.concatenate(losses, 1)
+    return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains
