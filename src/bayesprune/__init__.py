@@ -33,7 +33,7 @@ from bayesprune.prune.tolerance import prune_to_tolerance
 from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 from bayesprune.report.connected import connected
-from bayesprune.train import kernels, optimizers
+from bayesprune.train import callbacks, kernels, optimizers
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import InterruptedFit
 from bayesprune.train.result import FitResult, Moment
@@ -65,6 +65,7 @@ __all__ = [
     "SparseState",
     "SpikeSlab",
     "bmr_prune",
+    "callbacks",
     "cite",
     "compact",
     "connected",
