@@ -92,7 +92,8 @@ class Training:
                 else:
                     standing = self._pause(step, standing, record)
                 if interruption.asked:
-                    self._save(step, standing, record)
+                    if self.periods.checkpoint_every:
+                        self._save(step, standing, record)
                     interruption.end(step, self.periods.num_steps)
                     record.interrupted = step < self.periods.num_steps
         return self._result(step, standing, record)
