@@ -1,12 +1,13 @@
 """One harness for all studies: cells of settings, a function that runs one, and a line of JSON for each that is finished."""
 
 from bayesprune.cells.command import finish_all, main
-from bayesprune.cells.markdown import count, flat, mean_and_error, mean_and_range, mean_and_spread, table
-from bayesprune.cells.records import Record, append, read
+from bayesprune.cells.markdown import MISSING, count, flat, mean_and_error, mean_and_range, mean_and_spread, table
+from bayesprune.cells.records import Record, append, plain, read
 from bayesprune.cells.settings import change, key, select, settings, with_seeds
 from bayesprune.cells.study import Found, Study, found, tables
 
 __all__ = [
+    "MISSING",
     "Found",
     "Record",
     "Study",
@@ -21,6 +22,7 @@ __all__ = [
     "mean_and_error",
     "mean_and_range",
     "mean_and_spread",
+    "plain",
     "read",
     "select",
     "settings",

@@ -1,17 +1,18 @@
-"""The command line: `bayesprune run | methods | evaluate | report | compact | export | predict | reproduce`."""
+"""The command line: `bayesprune run | sweep | methods | evaluate | report | compact | export | predict | reproduce`."""
 
 import importlib
 import sys
 import traceback
 from collections.abc import Sequence
 
+from bayesprune.cli.errors import EXPECTED, one_line
 from bayesprune.core.checks import unknown_name
-from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import sigterm_like_ctrl_c
 
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {
     "run": "train and prune a network; write metrics, posterior and figures to a folder; resumes",
+    "sweep": "many runs, over seeds and settings, side by side, and one table of them; resumes",
     "methods": "list methods, priors, nets and data sets, with their knobs",
     "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
     "report": "compare finished runs in one table, and draw their figures again",
@@ -39,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _dispatch([word for word in words if word != "--debug"])
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "exit_code", INTERRUPTED))
-    except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
+    except EXPECTED as error:
         if debug:
             traceback.print_exc()
-        return _complain(f"error: {_one_line(error)}", FAILED)
+        return _complain(f"error: {one_line(error)}", FAILED)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -59,7 +60,7 @@ def _dispatch(words: list[str]) -> int:
         raise unknown_name("command", name, COMMANDS)
     try:
         command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-        if name == "run":  # its flags follow from one another
+        if name in ("run", "sweep"):  # the flags of a run follow from one another
             command(rest)
         else:
             importlib.import_module("tyro").cli(command, args=rest, prog=f"bayesprune {name}")
@@ -81,15 +82,3 @@ def _overview() -> str:
 def _complain(message: str, code: int) -> int:
     print(f"bayesprune: {message}", file=sys.stderr)
     return code
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, DivergedError):
-        return (
-            f"the loss stopped being finite at step {error.step}, first seen at {error.site!r}. Start again in another folder "
-            "with a smaller --learning-rate."
-        )
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror + (f": {error.filename}" if error.filename else "")
-    return " ".join(text.split()) or type(error).__name__

@@ -22,7 +22,17 @@ prior and the net follow the choice: --method snr --help shows those of snr. A s
 
 def parse(words: Sequence[str]) -> Settings:
     """Flags to settings. Which flags there are follows from --net, --method and --prior, so these are looked for first."""
-    found = _given(words, "config", "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
+    cls, values = class_of(words)
+    if given(words, f"{field_name('method', _names(words, values))}.density"):
+        values.pop("density", None)  # the flag goes before the file's plain density
+    default: Any = _filled(cls, values) if values else tyro.MISSING_NONPROP
+    made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
+    return made if made.density is None else _with_density(made, words)
+
+
+def class_of(words: Sequence[str]) -> tuple[type[Settings], presets.Values]:
+    """The settings that a run of these flags has, and their values from a file or a preset."""
+    found = given(words, "config", "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
     for name in ("steps", "batch_size"):
         text = found.pop(name, "")
         if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
@@ -30,13 +40,13 @@ def parse(words: Sequence[str]) -> Settings:
     of_file = config.values(Path(found["config"])) if "config" in found else {}
     preset = presets.values(found.get("preset") or of_file.get("preset"), of_file | found)
     values = _over(preset, of_file)
-    names = {kind: found.get(kind) or values.get(kind) or getattr(Settings, kind) for kind in KINDS}
-    cls = settings_class(**names)
-    if _given(words, f"{field_name('method', {'method': choose('method', names['method']).name})}.density"):
-        values.pop("density", None)  # the flag goes before the file's plain density
-    default: Any = _filled(cls, values) if values else tyro.MISSING_NONPROP
-    made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
-    return made if made.density is None else _with_density(made, words)
+    return settings_class(**_names(words, values)), values
+
+
+def _names(words: Sequence[str], values: presets.Values) -> dict[str, str]:
+    """The net, the method and the prior that flags, or else ``values``, choose, in their one spelling."""
+    found = given(words, *KINDS)
+    return {kind: choose(kind, found.get(kind) or values.get(kind) or getattr(Settings, kind)).name for kind in KINDS}
 
 
 def _over(under: presets.Values, values: presets.Values) -> presets.Values:
@@ -45,7 +55,7 @@ def _over(under: presets.Values, values: presets.Values) -> presets.Values:
     return under | values | tables
 
 
-def _given(words: Sequence[str], *names: str) -> dict[str, Any]:
+def given(words: Sequence[str], *names: str) -> dict[str, Any]:
     """Those of the flags that stand among the words, by name; either spelling, with hyphens or underscores."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in names:
@@ -85,7 +95,7 @@ def _with_density(made: Any, words: Sequence[str]) -> Settings:
             raise ValueError(f"density must be a number for method {method.name}, got {density!r}.") from None
     field = field_name("method", {"method": method.name})
     flag = f"{field}.density"
-    own = _given(words, flag).get(flag)
+    own = given(words, flag).get(flag)
     if own is not None and own != made.density and getattr(made, field).density != density:
         raise ValueError(f"density={made.density} and {flag}={own} differ, and are the same setting: leave one of them out.")
     return dataclasses.replace(made, density=None, **{field: dataclasses.replace(getattr(made, field), density=density)})

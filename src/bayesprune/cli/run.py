@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -23,31 +23,40 @@ def run(words: Sequence[str]) -> None:
     chosen = build.resolve(parse(words))
     folder = cast(Path, chosen.out)  # settled by `resolve`
     with alone_in(folder):
-        settings.check(chosen, folder)
-        if results.finished(folder, chosen.steps):
-            rows.check_unchanged(chosen.data or "", results.read(folder))
+        if not complete(chosen, folder):
             print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
-        else:
-            _train(chosen, folder)
         figures = draw(folder)
         with reading(folder / results.METRICS, "run's metrics", results.REMEDY):
             table = runs.run(results.read(folder), [*results.files(folder), *figures])
         print(table)
 
 
-def _train(chosen: settings.Settings, folder: Path) -> None:
+def complete(
+    chosen: settings.Settings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None
+) -> bool:
+    """Bring a run to its end, in a folder that nobody else is at work in; whether there was anything to do."""
+    settings.check(chosen, folder)
+    if results.finished(folder, chosen.steps):
+        rows.check_unchanged(chosen.data or "", results.read(folder))
+        return False
+    _train(chosen, folder, tell, progress)
+    return True
+
+
+def _train(chosen: settings.Settings, folder: Path, tell: Callable[[str], None], progress: bool | None) -> None:
     """Fit, evaluate and write down."""
     data = rows.load_data(chosen)
     if data.schema is not None:
-        print(rows.told(data, chosen))
+        tell(rows.told(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
     begin = time.perf_counter()
-    with _told_how_to_go_on(chosen, folder) as checkpoints:
+    with _told_how_to_go_on(chosen, folder, tell) as checkpoints:
         # Only now: a fit that is refused leaves nothing behind.
         arguments |= {
             "sparsifier": method,
             "on_interrupt": "raise",
             "checkpoint": str(checkpoints),
+            "progress": progress,
             "callbacks": lambda _: settings.claim(chosen, folder),
         }
         fit = fit_svi(build.keys(chosen)[0], bnn, data.train, **arguments)
@@ -58,11 +67,11 @@ def _train(chosen: settings.Settings, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told_how_to_go_on(chosen: settings.Settings, folder: Path) -> Iterator[Path]:
+def _told_how_to_go_on(chosen: settings.Settings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
     path = folder / "checkpoints"
     if step := latest(path):
-        print(f"{folder}: going on from step {step} of {chosen.steps}.")
+        tell(f"{folder}: going on from step {step} of {chosen.steps}.")
     try:
         yield path
     except KeyboardInterrupt as stop:

@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import functools
 import operator
+import threading
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ import jax
 from bayesprune.core import schedules
 from bayesprune.core.checks import unknown_name
 
+PARSING = threading.RLock()  # CPython 3.11 may fail where two threads parse at once
 FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
@@ -36,7 +38,8 @@ def from_text(text: str, name: str) -> Any:
     'bfloat16'
     """
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        with PARSING:
+            node = ast.parse(text.strip(), mode="eval").body
         if isinstance(node, ast.Name):
             return node.id if node.id in FLOATS else _named(f"function for {name}", node.id, jax.nn, callable)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

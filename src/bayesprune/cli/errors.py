@@ -1,0 +1,18 @@
+"""Errors as one line for a reader of a terminal."""
+
+from bayesprune.train.diverged import DivergedError
+
+EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, on one line."""
+    if isinstance(error, DivergedError):
+        return (
+            f"the loss stopped being finite at step {error.step}, first seen at {error.site!r}. Start again in another folder "
+            "with a smaller --learning-rate."
+        )
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror + (f": {error.filename}" if error.filename else "")
+    return " ".join(text.split()) or type(error).__name__
