@@ -62,13 +62,6 @@ class EquinoxDropout(eqx.Module):
         return self.dropout(self.linear(x), key=key)
 
 
-class EquinoxNormed(eqx.Module):
-    norm: eqx.nn.BatchNorm
-
-    def __call__(self, x, state):
-        return self.norm(x, state)
-
-
 def test_linen_gives_its_own_outputs() -> None:
     module = linen.Sequential([linen.Dense(4), jnp.tanh, linen.Dense(2)])
     net = adapt(module, Inputs.of_shape((3,)))
@@ -141,10 +134,4 @@ def test_every_equinox_row_has_dropout_of_its_own() -> None:
 @pytest.mark.parametrize("module", [object(), lambda x: x, linen.Dense], ids=["object", "function", "class"])
 def test_what_is_no_module_is_refused(module) -> None:
     with pytest.raises(TypeError, match="net must be a Flax linen, Flax nnx or Equinox module"):
-        adapt(module, Inputs.of_shape((3,)))
-
-
-def test_equinox_with_state_is_refused() -> None:
-    module = EquinoxNormed(eqx.nn.BatchNorm(3, "batch", mode="batch"))
-    with pytest.raises(TypeError, match=r"mutable state.*GroupNorm"):
         adapt(module, Inputs.of_shape((3,)))

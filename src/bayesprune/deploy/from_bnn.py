@@ -15,6 +15,7 @@ from bayesprune.deploy.run import run
 from bayesprune.deploy.trace import trace
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.alone import sites_of_mean
+from bayesprune.model.shapes import is_shape
 from bayesprune.structure.jaxprs import CALLS, called
 
 
@@ -29,10 +30,10 @@ def _without_state(bnn: BNN) -> Program:
 
 
 def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
-    if not bnn.inputs.is_real:
+    if not bnn.inputs.is_real or not is_shape(bnn.output_shape):
         raise ValueError(
-            "the network takes integers or several inputs, and a smaller program takes one array of real numbers: predict with "
-            "the BNN, bp.predict(..., mask=mask)."
+            "the network takes integers or several inputs, or gives several outputs, and a smaller program goes from one array "
+            "of real numbers to one: predict with the BNN, bp.predict(..., mask=mask)."
         )
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.

@@ -85,7 +85,7 @@ def _sampled(
 
 def _tokens(bnn: BNN, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The axes of a row of targets that count as rows: its tokens, where it has those of the network's outputs."""
-    tokens = bnn.output_shape[:-1]
+    tokens = bnn.tokens
     return tokens if shape[: len(tokens)] == tokens else ()
 
 

@@ -42,7 +42,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: j
         if site is None or site["type"] != "sample":
             return jnp.zeros(())
         fn = site["fn"]
-        kept = (len(pair[0]), *bnn.output_shape[:-1])
+        kept = (len(pair[0]), *bnn.tokens)
         if isinstance(fn, dist.Independent) and elements(fn).batch_shape[: len(kept)] == kept:
             fn = elements(fn)
         else:

@@ -90,7 +90,7 @@ def predict_draws(
     draws = []
     for index in range(num_samples):
         draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
-        draws.append(draw[..., None] if draw.ndim == len(bnn.output_shape) else draw)  # of one output
+        draws.append(draw[..., None] if draw.ndim == 1 + len(bnn.tokens) else draw)  # of one output
     return np.stack(draws)
 
 

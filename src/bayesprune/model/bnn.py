@@ -2,8 +2,9 @@
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -15,21 +16,20 @@ from bayesprune.core import same
 from bayesprune.core.checks import check_function, check_object, unknown_name
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
-from bayesprune.model.adapters import adapt
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.net_params import mean_weights
+from bayesprune.model.network import make_network
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
-from bayesprune.model.shapes import output_shape
+from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, summarise
-from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
-from bayesprune.structure import Graph, Units, read, units
+from bayesprune.structure import Graph, Units, units
 
 STATE = "net$state"
 
@@ -44,6 +44,9 @@ class BNN:
         input_shape: shape of one row of x, an array of real numbers.
         example: rows of x, such as ``x[:1]``, in place of ``input_shape``: the network takes what it holds, whole numbers as
             whole numbers. A tree of arrays is one argument of the net, a tuple of them several.
+        apply_kwargs: constants that the net's call is given by name, such as ``{"train": False}``.
+        output: of a net that gives several outputs the one that is meant: an index, a name, or a function of them. None: all
+            go to the likelihood, if it is one that takes several.
         posterior: ``"mean_field"``, ``"map"``, or a guide family of `bayesprune.model.families`.
         bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
         prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
@@ -54,8 +57,8 @@ class BNN:
     modules by their fields and arrays, priors, likelihoods and families as frozen dataclasses; see `core.same.key`.
 
     Raises:
-        TypeError: ``net`` is no known kind of module, or gives several outputs; ``prior``, ``likelihood`` or ``posterior`` is a
-            class or a name in the place of an object.
+        TypeError: ``net`` is no known kind of module, gives several outputs to a likelihood of one, or asks for more than it is
+            called with; ``prior``, ``likelihood`` or ``posterior`` is a class or a name in the place of an object.
         ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, ..., outputs).
 
     Example:
@@ -75,6 +78,8 @@ class BNN:
         likelihood: Likelihood | Any,
         input_shape: tuple[int, ...] | Any = None,
         example: Any = None,
+        apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({}),
+        output: int | str | Callable[[Any], Any] | Any = None,
         posterior: str | Family | Any = "mean_field",
         bayesian: Predicate | Any = select.weights,
         prunable: Predicate | Any = None,
@@ -89,27 +94,19 @@ class BNN:
         self.input_shape = self.inputs.shape
         self.family = _family(posterior, prior)
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
-        self._net = adapt(net, self.inputs)
-        self._apply = lower_convolutions(self._net.apply)
-        params, state = jax.eval_shape(self._net.init, jax.random.key(0))
-        self._has_state = bool(jax.tree.leaves(state))
-        rows = self.inputs.abstract(1)
-        concrete_state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state) if self._has_state else state
-        self._forward = lambda params, x: self._net.apply(params, concrete_state, x, False, None)[0]
-        traced, output = jax.make_jaxpr(
-            lambda params, state, x: self._net.apply(params, state, x, False, None)[0], return_shape=True
-        )(params, state, rows)
-        self.output_shape = output_shape(output)
+        self._net = make_network(net, self.inputs, apply_kwargs, output)
+        self.graph: Graph = self._net.graph
+        self.output_shape = self._net.output_shape
+        check_heads(likelihood, self.output_shape)
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
-        sites = {name: params[name].shape for name in sorted(params)}
-        self.graph: Graph = read(traced, sites, num_inputs=len(self.inputs.leaves))
-        self.layout: Layout = make_layout(self.graph, params, bayesian, chosen)
+        self.layout: Layout = make_layout(self.graph, self._net.params, bayesian, chosen)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
 
-        self._rest_of_key = (type(self), *map(same.key, (net, prior, likelihood)), self.inputs, self.layout)
+        parts = (net, prior, likelihood, dict(apply_kwargs), output)
+        self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
 
     def __eq__(self, other: object) -> bool:
@@ -138,7 +135,7 @@ class BNN:
         known = posterior_params.Known(getattr(self.prior, "prior_scale", None))
         numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 
-    def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> jax.Array:
+    def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> Any:
         """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
         x = self.inputs.as_rows(x)
         rows = {"num_rows": len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows} if self._counts_rows else {}
@@ -147,11 +144,11 @@ class BNN:
             if not spec.bayesian:
                 weights[str(spec.path)] = numpyro.param(str(spec.path), self._initial(str(spec.path)))
         state: dict[str, Any] = {}
-        if self._has_state:
-            state = numpyro.primitives.mutable(STATE, self._net.init(jax.random.key(0))[1])
+        if self._net.has_state:
+            state = numpyro.primitives.mutable(STATE, self._net.net.init(jax.random.key(0))[1])
         rng_key = numpyro.prng_key() if train else None
-        outputs, new_state = self._apply(weights, state, x, train, rng_key)
-        if train and self._has_state:
+        outputs, new_state = self._net.apply(weights, state, x, train, rng_key)
+        if train and self._net.has_state:
             # In the module's own dtype, whatever that of the rows is.
             kept = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.result_type(old)), new_state, dict(state))
             state.update(jax.lax.stop_gradient(kept))
@@ -160,7 +157,12 @@ class BNN:
     @property
     def num_outputs(self) -> int:
         """Outputs of a row, or of each token of it: the last of ``output_shape``, the shape of one row's outputs."""
-        return self.output_shape[-1]
+        return int(self.output_shape[-1])
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The axes between a row and its outputs, (tokens,) say; none where the net gives several outputs."""
+        return self.output_shape[:-1] if is_shape(self.output_shape) else ()
 
     @cached_property
     def units(self) -> Units:
@@ -172,15 +174,12 @@ class BNN:
 
         Inputs: the parameters in the order of ``layout``, then the row's arrays, (1, *input_shape). Output: (1, *output_shape).
         """
-        names = [str(spec.path) for spec in self.layout]
-        weights = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.layout]
-        forward = lambda values, x: self._forward(dict(zip(names, values, strict=True)), x)  # noqa: E731
-        return jax.make_jaxpr(forward)(weights, self.inputs.abstract(1))
+        return self._net.jaxpr([str(spec.path) for spec in self.layout], [spec.dtype for spec in self.layout])
 
-    def forward(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> jax.Array:
+    def forward(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> Any:
         """The net itself as it predicts: outputs (rows, *output_shape). ``weights``: path -> array of the whole ``layout``;
         ``state``: what else the net carries, such as batch statistics; empty for most."""
-        return self._net.apply(weights, state, x, False, None)[0]
+        return self._net.forward(weights, state, x)
 
     def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
         """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
@@ -221,10 +220,10 @@ class BNN:
         For Flax linen the variables of ``net.apply(variables, x)``; for Flax nnx the state of ``nnx.update(net, state)``; of
         Equinox the module itself. Batch statistics are in it. Raises `ValueError` for samples, and where means are not known.
         """
-        return self._net.own(mean_weights(self, params, mask), params.get(STATE, {}))
+        return self._net.net.own(mean_weights(self, params, mask), params.get(STATE, {}))
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
-        return lambda rng_key: self._net.init(rng_key)[0][path]
+        return lambda rng_key: self._net.net.init(rng_key)[0][path]
 
 
 def _family(posterior: Any, prior: Any) -> Family:

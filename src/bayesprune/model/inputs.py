@@ -56,6 +56,10 @@ class Inputs:
         """The shape of a row: of one array a tuple, of several the tree of theirs."""
         return jax.tree.unflatten(self.structure, [shape for shape, _ in self.leaves])
 
+    def described(self) -> str:
+        """In words, for errors."""
+        return ", ".join(f"{dtype} of shape {(1, *shape)}" for shape, dtype in self.leaves)
+
     def abstract(self, num_rows: int) -> Any:
         """Shapes and types of so many rows."""
         rows = [jax.ShapeDtypeStruct((num_rows, *shape), dtype) for shape, dtype in self.leaves]

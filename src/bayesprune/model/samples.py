@@ -11,6 +11,7 @@ from numpyro.handlers import seed, substitute, trace
 from bayesprune.core.types import MeanField
 from bayesprune.model.families import MapFamily
 from bayesprune.model.layout import Layout
+from bayesprune.model.shapes import filled
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.posteriors.samples import AXES, DRAWS
@@ -113,7 +114,7 @@ def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = No
 def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
     """Every site of the network on a row but its outputs: latent, parameter or running statistics."""
     found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)
-    with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(jnp.zeros((1, *bnn.output_shape)), None)
+    with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(filled(bnn.output_shape, 1, 0.0), None)
     sites = {name: site for name, site in (found | with_noise).items() if name != "obs"}
     return {name: site["value"] for name, site in sites.items() if site["type"] in ("sample", "param", "mutable")}
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer
@@ -18,14 +20,56 @@ def row_shape(input_shape: Any) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def output_shape(output: Any) -> tuple[int, ...]:
-    """The shape of one row's outputs, from what the network gives for one row."""
-    shape = getattr(output, "shape", None)
-    if shape is None:
-        raise TypeError("net must give one array of outputs (rows, outputs), got several: return the one that is to be fitted.")
+def output_shape(output: Any) -> Any:
+    """The shape of one row's outputs, from what the network gives for one row; of several outputs the tree of their shapes."""
+    if jax.tree_util.all_leaves([output]):
+        return _of_one(output)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(output):
+        if not leaf.shape or leaf.shape[0] != 1:
+            raise ValueError(
+                f"net gives several outputs, and output{jax.tree_util.keystr(path)} has shape {tuple(leaf.shape)} for one row, "
+                "not (rows, ...): choose others by output=, an index, a name or a function of all of them."
+            )
+    return jax.tree.map(lambda leaf: tuple(map(int, leaf.shape[1:])), output)
+
+
+def arrays(output: Any) -> Any:
+    """What a network gives, if it is an array or a tree of them."""
+    leaves = jax.tree.leaves(output)
+    if not leaves or not all(hasattr(leaf, "shape") for leaf in leaves):
+        raise TypeError("net must give arrays of outputs: return the one that is to be fitted, or choose it by output=.")
+    return output
+
+
+def _of_one(output: Any) -> tuple[int, ...]:
+    shape = output.shape
     if len(shape) < 2 or shape[0] != 1 or 0 in shape:
         raise ValueError(
             "net must give outputs of shape (rows, outputs), or (rows, ..., outputs) with tokens or the like between, got "
             f"{shape} for one row: reshape them there."
         )
     return tuple(map(int, shape[1:]))
+
+
+def is_shape(tree: Any) -> bool:
+    """Whether it is the shape of one array, not a tree of such.
+
+    >>> is_shape((3, 2)), is_shape(((3,), (2,))), is_shape({"mean": (3,)})
+    (True, False, False)
+    """
+    return isinstance(tree, tuple) and all(isinstance(size, int) for size in tree)
+
+
+def check_heads(likelihood: Any, shape: Any) -> None:
+    """Refuse several outputs for a likelihood that does not say that it takes such."""
+    if is_shape(shape) or getattr(likelihood, "heads", False):
+        return
+    raise TypeError(
+        f"net gives several outputs, of shapes {shape} for a row, and {type(likelihood).__name__} takes one array: choose one "
+        "by output=, an index, a name or a function of all of them; or give likelihoods.Custom(fn), whose fn takes them all."
+    )
+
+
+def filled(shape: Any, num_rows: int, value: float) -> Any:
+    """So many rows of outputs that are all the same; ``shape``: of one row, or a tree of such."""
+    return jax.tree.map(lambda one: jnp.full((num_rows, *one), value), shape, is_leaf=is_shape)

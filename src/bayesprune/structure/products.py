@@ -113,7 +113,7 @@ def _of_signals(recorder: Recorder, lhs: _Side, rhs: _Side) -> Signals:
         if data.of_rows and not matrix.of_rows and matrix.upstream:
             recorder.reads(matrix.upstream, data.upstream)
             heads = matrix.heads or matrix.upstream
-    out = target.reshape(*shape[:b], *shape[b + c :])
+    out = target.reshape((*shape[:b], *shape[b + c :]))
     return Signals(out, one.of_rows or other.of_rows, one.upstream | other.upstream, heads)
 
 

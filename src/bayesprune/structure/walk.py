@@ -1,5 +1,7 @@
 """Reading a network: one walk through its jaxpr, in which every array is known by its signals or its weights alone."""
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +34,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
 
     ``jaxpr``: of a function of (weights, state, rows), flattened; its first inputs are the weights, in the order of ``sites``
     ({name: shape}), its last ``num_inputs`` are the rows, and what lies between is state, such as the averages of a batch norm.
-    It has one output. Nothing is computed: only shapes are looked at.
+    Nothing is computed: only shapes are looked at.
 
     Followed are matrix products, convolutions, look-ups, everything entry by entry, everything that moves entries, sums and
     maxima over axes and windows, branches, short scans, and calls. What is not is named in ``graph.unfollowed``.
@@ -42,12 +44,12 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
     avals = [variable.aval for variable in jaxpr.jaxpr.invars]
     state = [Signals(_constant(aval)) for aval in avals[len(sites) : -num_inputs]]
     rows = [Signals(_constant(aval), of_rows=True) for aval in avals[-num_inputs:]]
-    (output,) = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
-    output = recorder.as_signals(output, "given out") if isinstance(output, Weights) else output
+    results = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
+    outputs = [recorder.as_signals(one, "given out") if isinstance(one, Weights) else one for one in results]
     graph = Graph(
-        roles=roles(recorder, output.heads),
+        roles=roles(recorder, functools.reduce(operator.or_, (output.heads for output in outputs))),
         terms=tuple(recorder.terms),
-        outputs=np.unique(output.labels),
+        outputs=np.unique(np.concatenate([output.labels.ravel() for output in outputs])),
         ties=np.concatenate([np.zeros((0, 2), np.int64), *recorder.ties]),
         loose=np.concatenate([np.zeros((0, 2), np.int64), *recorder.loose]),
         blend=recorder.all_blends,

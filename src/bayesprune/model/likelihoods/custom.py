@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,13 +12,14 @@ import numpyro.distributions as dist
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each
+from bayesprune.model.shapes import filled
 
 CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
 
 
 @dataclass(frozen=True)
 class Custom:
-    """Targets of any NumPyro distribution: y ~ fn(outputs), outputs of shape (rows, *output_shape).
+    """Targets of any NumPyro distribution: y ~ fn(outputs), outputs of shape (rows, *output_shape), or a tree of several.
 
     Args:
         fn: from outputs to a distribution, its first batch axis the rows. It is called on tracers, by JAX.
@@ -43,6 +44,7 @@ class Custom:
     fn: Callable[..., Any]
     learned: Mapping[str, Any] = field(default_factory=dict, hash=False)
     mean_of: Callable[..., Any] | None = None
+    heads: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not callable(self.fn) or isinstance(self.fn, dist.Distribution):
@@ -66,7 +68,7 @@ class Custom:
     def mean(self, outputs: Any) -> Any:
         return self._mean(outputs, self._sampled())
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Any, output_shape: OutputShape | Any) -> None:
         zeros, ones = (self._of_two_rows(output_shape, at) for at in (0.0, 1.0))
         shape = tuple(zeros.shape()[1:])
         check_shape(y, output_shape, [shape, *(one_for_each(shape)[:1] if shape else [(1,)])], "Custom")
@@ -89,16 +91,16 @@ class Custom:
         fn = self.fn(outputs, **values)
         return fn.probs if isinstance(fn, CLASSES) else fn.mean
 
-    def _of_two_rows(self, output_shape: OutputShape, at: float) -> Any:
+    def _of_two_rows(self, output_shape: Any, at: float) -> Any:
         """The distribution at outputs that are all the same, if it and its mean are what they must be."""
-        outputs, ones = jnp.full((2, *output_shape), at), dict.fromkeys(self.learned, jnp.ones(()))
+        outputs, ones = filled(output_shape, 2, at), dict.fromkeys(self.learned, jnp.ones(()))
         fn = self.fn(outputs, **ones)
         if not isinstance(fn, dist.Distribution):
             raise TypeError(f"fn must give a NumPyro distribution, got {type(fn).__name__}.")
         if fn.batch_shape[:1] != (2,):
             raise ValueError(
                 f"fn must give a distribution with the rows as its first batch axis, got batch_shape {fn.batch_shape} and "
-                f"event_shape {fn.event_shape} for outputs of two rows, {outputs.shape}."
+                f"event_shape {fn.event_shape} for outputs of two rows, {output_shape} each."
             )
         try:
             mean = self._mean(outputs, ones)

@@ -17,7 +17,8 @@ class Likelihood(Protocol):
     Beside these, all of them optional: a method ``metrics(draws, y, params)`` gives the figures of `bayesprune.evaluate`. An
     attribute ``task`` says which figures there are otherwise: "classes" (``mean`` gives probabilities), "binary" (of ones among
     zeros), or "numbers" (Gaussian noise of one scale, by a method ``read_noise_scale(params)``). Any other likelihood is judged
-    by what it samples as "obs".
+    by what it samples as "obs". An attribute ``heads = True`` says that outputs may be a tree of several arrays, and
+    ``output_shape`` one of their shapes.
     """
 
     def observe(self, outputs: Any, y: Any) -> Any: ...

@@ -7,6 +7,7 @@ import numpy as np
 import numpyro
 
 from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.shapes import is_shape
 
 
 def squeeze(outputs: Any) -> Any:
@@ -23,7 +24,7 @@ def observe_rows(fn: Any, y: Any) -> Any:
         return numpyro.sample("obs", fn.to_event(len(shape) - 1), obs=y)
 
 
-def check_shape(y: Any, output_shape: OutputShape, wanted: list[OutputShape], name: str) -> None:
+def check_shape(y: Any, output_shape: OutputShape | Any, wanted: list[OutputShape], name: str) -> None:
     """Refuse targets whose rows are of none of the shapes ``wanted``."""
     if tuple(y.shape[1:]) not in wanted:
         shapes = " or ".join(_of_rows(shape) for shape in wanted)
@@ -63,5 +64,7 @@ def check_counts(y: Any, name: str) -> None:
         )
 
 
-def _of_rows(shape: OutputShape) -> str:
+def _of_rows(shape: OutputShape | Any) -> str:
+    if not is_shape(shape):
+        return f"several, of shapes {shape} for each row"
     return f"({', '.join(map(str, ('rows', *shape)))}{'' if shape else ','})"

@@ -97,7 +97,8 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
             ``lambda net, x: jax.vmap(net)(x)`` for an Equinox net.
 
     Returns:
-        A function of the same arguments and results; gradients, ``vmap`` and ``jit`` work as before.
+        A function of the same arguments and results; gradients, ``vmap`` and ``jit`` work as before. One that holds a
+        `jax.custom_vjp` runs as it is.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -113,7 +114,10 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
     def lowered(params: Any, *args: Any, **kwargs: Any) -> Any:
         if _plain.get():
             return apply(params, *args, **kwargs)
-        out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
+        try:
+            out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
+        except NotImplementedError:  # Quax knows no function that brings its own derivative, `jax.custom_vjp`
+            return apply(params, *args, **kwargs)
         return jax.tree.map(_unwrap, out, is_leaf=lambda leaf: isinstance(leaf, Lowered))
 
     return lowered

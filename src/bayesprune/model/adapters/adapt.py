@@ -1,0 +1,39 @@
+"""A module of any kind as a `Net`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from flax import linen, nnx
+
+from bayesprune.core.checks import got
+from bayesprune.model.adapters.net import Net
+from bayesprune.model.adapters.of_equinox import is_equinox, of_equinox
+from bayesprune.model.adapters.of_linen import of_linen
+from bayesprune.model.adapters.of_nnx import of_nnx
+from bayesprune.model.inputs import Inputs
+
+
+def adapt(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({})) -> Net:
+    """Wrap a module that is called on ``inputs``, and by the names in ``apply_kwargs``; or say which kinds are known.
+
+    Raises:
+        TypeError: ``module`` is no linen, nnx or Equinox module, or cannot be called with these arguments.
+        ValueError: its call has no such keyword.
+    """
+    known = isinstance(module, linen.Module | nnx.Module) or is_equinox(module)
+    if known and not callable(module[0] if isinstance(module, tuple) else module):
+        raise TypeError(
+            f"net {got(module)} has no __call__: write one that goes from a batch to the outputs, such as a module that holds "
+            "this one and calls its methods."
+        )
+    if isinstance(module, linen.Module):
+        return of_linen(module, inputs, apply_kwargs)
+    if isinstance(module, nnx.Module):
+        return of_nnx(module, inputs, apply_kwargs)
+    if is_equinox(module):
+        return of_equinox(module, inputs, apply_kwargs)
+    raise TypeError(
+        f"net must be a Flax linen, Flax nnx or Equinox module, got {got(module)}: "
+        "pass an instance such as bp.nets.MLP(hidden=(64,), num_outputs=10), or write a bp.Program(model, guide)."
+    )

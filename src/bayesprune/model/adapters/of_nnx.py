@@ -1,0 +1,62 @@
+"""Flax nnx modules."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from flax import nnx
+
+from bayesprune.model.adapters.call import arguments, call_of
+from bayesprune.model.adapters.named_axes import with_axes
+from bayesprune.model.adapters.net import Net, Params, State
+from bayesprune.model.inputs import Inputs
+
+
+def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any) -> Net:
+    """An nnx module. Its noise is reseeded in training."""
+    call = call_of(module.__call__, inputs, apply_kwargs)
+    graph, params, rng_state, rest = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    flat = {".".join(map(str, path)): variable for path, variable in nnx.to_flat_state(params)}
+    structure, order = jax.tree.structure(params), list(flat)
+
+    def init(rng_key: jax.Array) -> tuple[Params, State]:
+        state = {"rest": rest} if jax.tree.leaves(rest) else {}
+        return {name: variable[...] for name, variable in flat.items()}, state
+
+    def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
+        def run() -> Any:
+            filled = jax.tree.unflatten(structure, [values[name] for name in order])
+            # A copy: the noise is reseeded and statistics are updated in place, at the trace level of this call.
+            net = nnx.merge(graph, filled, rng_state, state.get("rest", rest), copy=True)
+            net.train() if train else net.eval()
+            outputs = net(*arguments(x), **call.keywords(train), **_reseeded(net, rng_key, call.asks_for, call.needs))
+            return outputs, nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
+
+        outputs, new = with_axes(run)
+        return outputs, ({"rest": new} if state else {})
+
+    def own(values: Params, state: State) -> Any:
+        filled = jax.tree.unflatten(structure, [values[name] for name in order])
+        return nnx.merge_state(filled, state.get("rest", rest))
+
+    return Net(init, apply, own)
+
+
+def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[str, Any]:
+    """Give all of a net's noise this key, and its call ``rngs`` if it asks for such: the keyword, or none."""
+    if rng_key is None:
+        return {"rngs": nnx.Rngs(0)} if needs("rngs") else {}
+    # Dropout that is written without a source of noise gets one of its own.
+    for _, part in nnx.iter_modules(net):
+        if isinstance(part, nnx.Dropout) and part.rngs is None and not asks_for("rngs"):
+            part.rngs = nnx.Rngs(0)
+    names = {part.key.tag for _, part in nnx.iter_graph(net) if isinstance(part, nnx.RngStream)}
+    keys = {name: jax.random.fold_in(rng_key, zlib.crc32(name.encode())) for name in names - {"default", "dropout"}}
+    nnx.reseed(net, policy=_of_shape, default=rng_key, dropout=rng_key, **keys)
+    return {"rngs": nnx.Rngs(rng_key)} if asks_for("rngs") else {}
+
+
+def _of_shape(path: Any, rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The key, or as many as there are layers in one."""
+    return jax.random.split(rng_key, shape) if shape else rng_key

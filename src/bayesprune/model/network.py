@@ -1,0 +1,95 @@
+"""The net itself, without prior or likelihood: as functions, and traced once to be read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr
+
+from bayesprune.model.adapters import Net, adapt
+from bayesprune.model.inputs import Inputs
+from bayesprune.model.shapes import arrays, output_shape
+from bayesprune.model.transforms.lower import lower_convolutions
+from bayesprune.structure import Graph, read
+
+
+@dataclass(frozen=True)
+class Network:
+    """A net that is called on known rows, and gives known outputs.
+
+    ``apply(params, state, x, train, rng_key) -> (outputs, new state)`` as `Net.apply`, its convolutions done the quick way;
+    ``forward(params, state, x) -> outputs`` as it predicts, by the net's own operations. ``params`` and ``state``: their shapes
+    and types. ``output_shape``: of one row, or a tree of such where the net gives several outputs.
+    """
+
+    net: Net
+    inputs: Inputs
+    apply: Callable[..., tuple[Any, dict[str, Any]]]
+    forward: Callable[..., Any]
+    params: dict[str, Any]
+    state: dict[str, Any]
+    output_shape: Any
+    graph: Graph
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it carries more than parameters, such as batch statistics."""
+        return bool(jax.tree.leaves(self.state))
+
+    def jaxpr(self, paths: list[str], dtypes: list[Any]) -> ClosedJaxpr:
+        """The net on one row, its state zero: inputs are the parameters in the order of ``paths``, then the row's arrays."""
+        state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.state) if self.has_state else self.state
+        weights = [jax.ShapeDtypeStruct(self.params[p].shape, t) for p, t in zip(paths, dtypes, strict=True)]
+        forward = lambda values, x: self.forward(dict(zip(paths, values, strict=True)), state, x)  # noqa: E731
+        return jax.make_jaxpr(forward)(weights, self.inputs.abstract(1))
+
+
+def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any, output: Any) -> Network:
+    """Trace a module once, abstractly. ``output``: which of its outputs is meant, an index, a name, a function, or None."""
+    net = adapt(module, inputs, apply_kwargs)
+    choose = _chooser(output)
+
+    def apply(params: Any, state: Any, x: Any, train: bool, rng_key: Any) -> tuple[Any, dict[str, Any]]:
+        outputs, new_state = net.apply(params, state, x, train, rng_key)
+        return arrays(choose(outputs)), new_state
+
+    def forward(params: Any, state: Any, x: Any) -> Any:
+        return apply(params, state, x, False, None)[0]
+
+    try:
+        params, state = jax.eval_shape(net.init, jax.random.key(0))
+        traced, outputs = jax.make_jaxpr(forward, return_shape=True)(params, state, inputs.abstract(1))
+    except Exception as error:
+        error.add_note(f"net was called on rows of zeros, {inputs.described()}: {_remedy(inputs)}")
+        raise
+    sites = {name: params[name].shape for name in sorted(params)}
+    graph = read(traced, sites, num_inputs=len(inputs.leaves))
+    return Network(net, inputs, lower_convolutions(apply), forward, params, state, output_shape(outputs), graph)
+
+
+def _remedy(inputs: Inputs) -> str:
+    """What to try where a net cannot be called on its inputs."""
+    if () in [shape for shape, _ in inputs.leaves]:
+        return "a row that is one number is a vector of one for most nets: x[:, None], and input_shape=(1,)."
+    return "if it takes integers, or several inputs, give example=x[:1] in place of input_shape=, and it gets what x holds."
+
+
+def _chooser(output: Any) -> Callable[[Any], Any]:
+    """The function that picks what is meant of a net's outputs."""
+    if output is None:
+        return lambda outputs: outputs
+    if callable(output):
+        return output  # type: ignore[no-any-return]
+    return lambda outputs: _entry(outputs, output)
+
+
+def _entry(outputs: Any, name: Any) -> Any:
+    known = (
+        list(outputs) if isinstance(outputs, dict) else list(range(len(outputs))) if isinstance(outputs, tuple | list) else []
+    )
+    if name not in known:
+        have = f"has {known}" if known else "is one array"
+        raise ValueError(f"output={name!r} is no entry of what the net gives, which {have}: give one of them, or a function.")
+    return outputs[name]
