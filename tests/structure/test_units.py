@@ -1,10 +1,11 @@
 """Units: what a unit's producers make is nothing without them, and nothing else is."""
 
+import jax
 import numpy as np
 import pytest
 from tests.structure.nets import NETS, case
 
-from bayesprune.structure import reachable, units
+from bayesprune.structure import reachable, read, units
 
 
 @pytest.mark.fast_cases(1)
@@ -142,3 +143,14 @@ def test_what_serves_several_units_belongs_to_none() -> None:
     found = units(case("shared").graph)
     assert found.producers["scale"] == -1 and found.count == 4
     np.testing.assert_array_equal(found.producers["w"], np.broadcast_to(np.arange(4)[:, None], (4, 3)))
+
+
+def test_a_product_of_two_vectors_is_one_signal() -> None:
+    """As in a spectral norm: a matrix between two vectors is a number."""
+
+    def net(w, x):
+        return (x[0] @ w @ x[0]).reshape(1, 1)
+
+    graph = read(jax.make_jaxpr(net)(np.ones((3, 3)), np.ones((1, 3))), {"w": (3, 3)})
+    mask = {"w": np.arange(9).reshape(3, 3) % 2 == 0}
+    assert np.array_equal(reachable(graph, mask)["w"], mask["w"]) and not graph.unfollowed

@@ -8,6 +8,8 @@ import pytest
 from flax import linen
 
 import bayesprune as bp
+from bayesprune.model.inputs import Inputs
+from bayesprune.model.network import Network, make_network
 from bayesprune.model.transforms.lower import lower_convolutions
 
 X = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
@@ -87,26 +89,26 @@ class BinaryImages(linen.Module):
 NETS = {"flow": Flow, "binary": Binary, "flow of rows": lambda: FlowOfRows(jax.random.key(0))}
 
 
-def bnn_of(name: str, **settings) -> bp.BNN:
-    given = {"prior": bp.priors.Gaussian(), "likelihood": bp.likelihoods.Categorical(), "input_shape": (4,)}
-    return bp.BNN(NETS[name](), **(given | settings))
+def network(name: str) -> Network:
+    """The net as a fit runs it."""
+    return make_network(NETS[name](), Inputs.of_shape((4,)), {}, None)
 
 
-def drawn(bnn: bp.BNN) -> dict[str, np.ndarray]:
+def drawn(net: Network) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
-    return {str(spec.path): rng.normal(size=spec.shape) for spec in bnn.layout}
+    return {path: rng.normal(size=like.shape) for path, like in net.params.items()}
 
 
-def slopes(bnn: bp.BNN, weights) -> dict[str, np.ndarray]:
-    """The gradient of the outputs' squares, through the network as a fit runs it."""
-    run = lambda w: (bnn._net.apply(w, {}, X, True, jax.random.key(0))[0] ** 2).sum()  # noqa: E731
+def slopes(net: Network, weights) -> dict[str, np.ndarray]:
+    """The gradient of the outputs' squares."""
+    run = lambda w: (net.apply(w, {}, X, True, jax.random.key(0))[0] ** 2).sum()  # noqa: E731
     return jax.tree.map(np.asarray, jax.jit(jax.grad(run))(jax.tree.map(jnp.float32, weights)))
 
 
 def test_the_derivative_of_an_ode_is_its_own() -> None:
     """Against differences of the steps written in NumPy; JAX alone cannot go back through the loop."""
-    bnn = bnn_of("flow")
-    weights = drawn(bnn)
+    net = network("flow")
+    weights = drawn(net)
 
     def squares(w: np.ndarray) -> float:
         y = X.astype(np.float64)
@@ -114,7 +116,7 @@ def test_the_derivative_of_an_ode_is_its_own() -> None:
             y = y + WIDTH * np.tanh(y @ w)
         return float(((y @ weights["Dense_0.kernel"] + weights["Dense_0.bias"]) ** 2).sum())
 
-    found = slopes(bnn, weights)["w"]
+    found = slopes(net, weights)["w"]
     for i, j in ((0, 0), (1, 3), (3, 2)):
         away = np.zeros((4, 4))
         away[i, j] = 1e-4
@@ -124,12 +126,12 @@ def test_the_derivative_of_an_ode_is_its_own() -> None:
 
 def test_a_sign_passes_slopes_straight_through() -> None:
     """By hand: back through every sign as if it were not there."""
-    bnn = bnn_of("binary")
-    w = drawn(bnn)
+    net = network("binary")
+    w = drawn(net)
     hidden = X @ np.sign(w["w"]) @ w["inner.kernel"] + w["inner.bias"]
     outputs = np.sign(hidden) @ w["outer.kernel"] + w["outer.bias"]
     back = 2 * outputs @ w["outer.kernel"].T @ w["inner.kernel"].T
-    np.testing.assert_allclose(slopes(bnn, w)["w"], X.T @ back, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(slopes(net, w)["w"], X.T @ back, rtol=1e-4, atol=1e-3)
 
 
 def test_convolutions_beside_them_are_jaxs_own() -> None:
@@ -143,10 +145,10 @@ def test_convolutions_beside_them_are_jaxs_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["weight", "local"])
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("name", "estimator"), [("flow", "weight"), ("binary", "local"), ("flow of rows", "local")])
 def test_they_are_trained(name, estimator, rng_key) -> None:
-    bnn = bnn_of(name)
+    prior, likelihood = bp.priors.Gaussian(), bp.likelihoods.Categorical()
+    bnn = bp.BNN(NETS[name](), prior=prior, likelihood=likelihood, input_shape=(4,))
     fit = bp.fit_svi(rng_key, bnn, bp.Dataset(X, Y), num_steps=2, estimator=estimator, progress=False)
     assert np.isfinite(fit.losses).all()
     assert bp.predict(rng_key, bnn, fit.params, X, num_samples=2).shape == (12, 3)
