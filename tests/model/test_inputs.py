@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen
+from numpyro.handlers import seed, trace
 
 import bayesprune as bp
 from bayesprune.model.inputs import Inputs, inputs_of
@@ -53,6 +54,19 @@ def test_a_tree_is_one_argument_and_a_tuple_several() -> None:
     wanted = np.einsum("rt,rtf,fo->ro", seen, table[tokens], kernel) + bias
     np.testing.assert_allclose(as_one.forward(weights, {}, {"tokens": tokens, "seen": seen}), wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(as_two.forward(weights, {}, (tokens, seen)), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_fit_of_several_inputs_is_refused_with_the_remedy(rng_key) -> None:
+    with pytest.raises(TypeError, match=r"several inputs.*stack them.*numpyro\.infer\.SVI"):
+        bp.fit_svi(rng_key, built(example=TWO), bp.Dataset(TWO, np.zeros(5, int)), num_steps=1)
+    with pytest.raises(TypeError, match="several inputs"):
+        built(example=TWO).inputs.check_array()
+
+
+def test_the_model_itself_takes_a_tree(rng_key) -> None:
+    bnn = built(example=TWO)
+    outputs = trace(seed(bnn.network, rng_key)).get_trace(TWO)
+    assert outputs["Embed_0.embedding"]["value"].shape == (7, 3)
 
 
 def test_every_input_counts_as_rows() -> None:

@@ -35,9 +35,10 @@ def check_rows(program: Any, data: Any, name: str) -> Dataset:
     trainable: bool = isinstance(program, Trainable)
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
-    data = _numbers(data, name)
     if not hasattr(program, "likelihood"):
-        return data
+        return _numbers(data, name)
+    program.inputs.check_array()
+    data = _numbers(data, name)
     program.inputs.check(data.x, f"{name}.x")
     program.likelihood.check(np.asarray(data.y), program.output_shape)
     return data

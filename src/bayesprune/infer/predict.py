@@ -134,6 +134,7 @@ def check_inputs(
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
+    bnn.inputs.check_array()
     x = np.asarray(real_numbers(x, "x"))
     bnn.inputs.check(x, "x")
     check_rows(x, bnn.input_shape)

@@ -70,6 +70,6 @@ def call_of(function: Callable[..., Any], inputs: Inputs, fixed: Mapping[str, An
     except TypeError as error:
         raise TypeError(
             f"net cannot be called on {len(rows)} input(s) with {', '.join(given) or 'no keywords'}: {error}. Give the rest as "
-            "constants, apply_kwargs={'name': value}, or as further inputs, example=(x[:1], other[:1])."
+            "constants, apply_kwargs={'name': value}."
         ) from None
     return call
