@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import rows, run
+from bayesprune.cli import log, rows, run
 from bayesprune.cli.build import resolve
 from bayesprune.cli.flags import parse
 from bayesprune.report.export import load_posterior
@@ -41,7 +42,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         without_figures(patch)
         words = ["--data", str(folder / "my.csv"), "--target", "kind", "--drop", "price", "visits"]
-        assert cli.main(["run", *words, *TINY, "--out", str(folder / "run")]) == 0
+        assert cli.main(["run", *words, *TINY, "--log", "jsonl", "--out", str(folder / "run")]) == 0
     return folder
 
 
@@ -51,6 +52,12 @@ def test_a_run_keeps_what_it_found_in_the_file(done: Path) -> None:
     assert [c.name for c in schema.used] == ["size", "colour"] and made["data"]["target"]["name"] == "kind"
     assert made["settings"]["dataset"] == made["evaluated_on"]["dataset"] == "my.csv" and made["evaluated_on"]["rows"] == 8
     assert made["train_rows"] == 32
+
+
+def test_a_run_logs_its_figures(done: Path) -> None:
+    lines = [json.loads(line) for line in (done / "run" / log.FILE).read_text().splitlines()]
+    assert lines[-1]["step"] == 6 and all(np.isfinite(line["loss"]) for line in lines)
+    assert [line["eval/step"] for line in lines if "eval/nll" in line] == [6.0]
 
 
 def test_what_is_found_is_printed(done: Path) -> None:

@@ -8,7 +8,7 @@ import jax
 import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs, likelihood, own_net
+from bayesprune.cli import knobs, likelihood, log, own_net
 from bayesprune.cli.find import choose
 from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import Settings, own_knobs, periods
@@ -29,6 +29,7 @@ WORDS = {
     "augment": ("none", "crop-flip"),
     "choose": ("last", "best"),
     "choose_on": ("validation", "test"),
+    "log": log.KINDS,
 }
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
 PATIENCE = 10**9
@@ -43,6 +44,7 @@ def resolve(settings: Settings) -> Settings:
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
     likelihood.check(settings.likelihood)
+    log.check(settings.log)
     _check_numbers(settings)
     images = dataset in (*catalogue.IMAGES, "digits")
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)

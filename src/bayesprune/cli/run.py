@@ -8,7 +8,7 @@ from typing import cast
 
 import jax
 
-from bayesprune.cli import build, results, rows, settings
+from bayesprune.cli import build, log, results, rows, settings
 from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
 from bayesprune.core.files import reading
@@ -50,14 +50,14 @@ def _train(chosen: settings.Settings, folder: Path, tell: Callable[[str], None],
         tell(rows.told(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
     begin = time.perf_counter()
-    with _told_how_to_go_on(chosen, folder, tell) as checkpoints:
+    with _told_how_to_go_on(chosen, folder, tell) as checkpoints, log.writing(chosen.log, folder) as callbacks:
         # Only now: a fit that is refused leaves nothing behind.
         arguments |= {
             "sparsifier": method,
             "on_interrupt": "raise",
             "checkpoint": str(checkpoints),
             "progress": progress,
-            "callbacks": lambda _: settings.claim(chosen, folder),
+            "callbacks": [lambda _: settings.claim(chosen, folder), *callbacks],
         }
         fit = fit_svi(build.keys(chosen)[0], bnn, data.train, **arguments)
         jax.block_until_ready(fit.params)

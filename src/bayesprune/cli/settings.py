@@ -15,7 +15,7 @@ from bayesprune.train.checkpoints import check_same_settings
 
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
-FREE = ("out", "data_dir", "config")
+FREE = ("out", "data_dir", "config", "log")
 PLACES = ("data",)  # kept, to be found again; the rows themselves have to agree
 GONE = ("density",)  # by then in the method's own knobs
 
@@ -101,6 +101,9 @@ class Settings:
     """Steps between evaluations for the training curves; 0: a twentieth of all steps."""
     checkpoint_every: int = 0
     """Steps between checkpoints; 0: a tenth of all steps."""
+    log: str = "none"
+    """Figures while it trains, at every evaluation, pruning and checkpoint: none, jsonl (log.jsonl in the folder), or
+    tensorboard (its files in a folder of that name; needs tensorboardX, or PyTorch or TensorFlow)."""
     num_samples: int = 100
     """Networks drawn from the posterior for the final evaluation."""
     validation: float = 0.0
