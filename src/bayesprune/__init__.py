@@ -12,6 +12,7 @@ from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
 from bayesprune.deploy import Compact, compact, export_onnx, load
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
@@ -76,6 +77,7 @@ __all__ = [
     "fit_replicates",
     "fit_sgmcmc",
     "fit_svi",
+    "from_trained",
     "kernels",
     "likelihoods",
     "load",

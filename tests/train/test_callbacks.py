@@ -90,3 +90,15 @@ def test_the_last_moment_of_an_early_stop_is_shown() -> None:
     assert [step for step in stops[1:] if periods.shows(step, over=False)] == [7, 14, 20]
     assert periods.shows(12, over=True), "the early stop's step"
     assert Periods.of(20, 5, **wanted).shows(12, over=False), "without a period, every pause"
+
+
+def test_a_period_of_nothing_is_told(recwarn) -> None:
+    nothing = {"every": (False, 5), "eval_every": (False, 3), "checkpoint_every": (False, 2)}
+    told = r"every= .* no sparsifier=; eval_every= .* no eval_data=; checkpoint_every= .* no checkpoint= folder\. Give that, or"
+    with pytest.warns(UserWarning, match=told):
+        assert Periods.of(20, 4, **nothing)[:4] == (20, 0, 0, 0)
+    with pytest.raises(ValueError, match="eval_every must be an integer"):
+        Periods.of(20, 4, eval_every=(False, 0))
+    recwarn.clear()
+    Periods.of(20, 4, every=(True, 5), eval_every=(False, None), callback_every=3)
+    assert not recwarn.list

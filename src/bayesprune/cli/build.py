@@ -154,6 +154,8 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
         "early_stop": best if settings.choose == "best" else NeverStop(),
         **{name: getattr(settings, name) for name in (*PERIODS, "estimator", "storage", "remat")},
     }
+    unused = {"every": settings.method == "none", "eval_every": data.watched is None}
+    made |= {name: None for name, idle in unused.items() if idle}
     if settings.augment == "none":
         return made
     _check_images(f"augment={settings.augment}", settings, data.task.shape, "leave --augment out")

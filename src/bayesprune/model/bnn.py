@@ -27,6 +27,7 @@ from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, summarise
+from bayesprune.model.trained import take
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.structure import Graph, Units, units
@@ -221,6 +222,14 @@ class BNN:
         Equinox the module itself. Batch statistics are in it. Raises `ValueError` for samples, and where means are not known.
         """
         return self._net.net.own(mean_weights(self, params, mask), params.get(STATE, {}))
+
+    def take(self, trained: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Weights that someone trained, in any form that `net_params` gives, as arrays by path; and entries of other state.
+
+        Raises `ValueError` with the list of what is missing, left over or of another shape.
+        """
+        params, state = take((self._net.params, self._net.state), trained)
+        return params, {STATE: state} if self._net.has_state else {}
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.net.init(rng_key)[0][path]

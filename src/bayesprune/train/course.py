@@ -2,6 +2,7 @@
 
 import functools
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from bayesprune.train.loop import CHUNK, Carry, Compiled
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.standing import Standing
 from bayesprune.train.watch import Watch
+
+# What a period is of, by the arguments of `fit_svi`.
+_OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "checkpoint= folder"}
 
 
 class Periods(NamedTuple):
@@ -40,6 +44,10 @@ class Periods(NamedTuple):
         for name, (_, period) in wanted.items():
             if period is not None:
                 check_integer(period, name)
+        idle = [name for name, (used, period) in wanted.items() if period is not None and not used]
+        if idle:
+            told = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
+            warnings.warn(f"{told}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=3)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
         return cls(num_steps, chosen["every"], chosen["eval_every"], chosen["checkpoint_every"], (), chosen["callback_every"])
 

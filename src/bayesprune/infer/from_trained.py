@@ -1,0 +1,99 @@
+"""Parameters to start a fit from: a network that someone trained, with a spread around it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.handlers import seed, trace
+
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.infer.predict import check_bnn
+from bayesprune.model.bnn import BNN
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors.params import PRIORS, families, is_meaning
+
+Scale = float | Callable[[str, np.ndarray], Any]
+
+
+def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dict[str, Any]:
+    """Parameters by which the network's posterior stands around weights that someone trained: ``fit_svi(init_params=...)``.
+
+    Every Bayesian weight has its mean there, loc = w / unit, and the standard deviation ``scale`` / unit, where ``unit`` is
+    what the prior makes of one unit of loc; scales of the prior start at about 1, which sets that unit. Weights without a
+    posterior and batch statistics are taken as they are, and ``bnn.net_params(...)`` gives the trained network back. Under a
+    spike and slab, w is the weight where its gate is open. What is no weight, as a likelihood's noise, starts as always.
+
+    Args:
+        bnn: a `BNN` of the module that was trained.
+        trained: variables of Flax linen or their ``"params"``, an nnx module or its state, an Equinox module; or one of these
+            as nested dicts, as Orbax and Flax give checkpoints back.
+        scale: standard deviation of every weight, in the network's own units: a number, or a function of path and weights, such
+            as ``lambda path, w: 0.1 * abs(w) + 1e-3``. With ``posterior="map"`` there is none.
+
+    Returns:
+        Parameters, as those of a fit. A weight at exactly 0 is alive in them: give ``mask=`` for weights that were pruned.
+
+    Raises:
+        ValueError: ``trained`` is not of this network, with the list of differences; ``scale`` is not positive; the posterior
+            is neither "mean_field" nor "map", or the prior does not say its unit.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> net = bp.nets.MLP((4,), 2)
+        >>> bnn = bp.BNN(net, prior=bp.priors.Gaussian(0.5), likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
+        >>> trained = net.init(jax.random.key(0), jax.numpy.ones((1, 3)))
+        >>> params = bp.from_trained(bnn, trained)
+        >>> bool((bnn.net_params(params)["params"]["Dense_0"]["kernel"] == trained["params"]["Dense_0"]["kernel"]).all())
+        True
+    """
+    check_bnn(bnn)
+    plain = isinstance(bnn.family, MapFamily | MeanFieldFamily) and not isinstance(bnn.family, StructuredFamily)
+    if not plain or not hasattr(bnn.prior, "node"):
+        raise ValueError(
+            "from_trained needs posterior='mean_field' or 'map' and a prior that says its unit, got "
+            f"{type(bnn.family).__name__} and {type(bnn.prior).__name__}: build the BNN with those."
+        )
+    weights, state = bnn.take(trained)
+    params = _neutral(bnn)
+    nodes = bnn.posterior(params)
+    for site, node in nodes.items():
+        unit = jnp.broadcast_to(jnp.asarray(node.unit, float), weights[site].shape)
+        if not bool(jnp.all(jnp.isfinite(unit) & (unit > 0))):
+            raise ValueError(f"{type(bnn.prior).__name__} gives {site!r} no unit, so that w / unit has no value: take another.")
+        params[_name(params, site, "loc")] = weights[site] / unit
+        if not isinstance(bnn.family, MapFamily):
+            params[_name(params, site, "scale")] = _spread(scale, site, weights[site]) / unit
+    params |= {name: value for name, value in weights.items() if name not in nodes} | state
+    return params | bnn.describe(params)
+
+
+def _name(params: dict[str, Any], site: str, field: str) -> str:
+    """The parameter that holds a field of a site, whichever family and however hidden."""
+    names = (family.name(site, field, hidden) for family in families() for hidden in (False, True))
+    return next(name for name in names if name in params)
+
+
+def _neutral(bnn: BNN) -> dict[str, Any]:
+    """What the guide starts from, with every positive scale of the prior about 1."""
+
+    def first(rng_key: jax.Array) -> dict[str, Any]:
+        sites = trace(seed(bnn.guide, rng_key)).get_trace()
+        return {name: site["value"] for name, site in sites.items() if site["type"] == "param" and name != PRIORS}
+
+    params: dict[str, Any] = jax.jit(by_one_thread(first))(jax.random.key(0))
+    params = {name: value for name, value in params.items() if not is_meaning(name)}
+    return {name: jnp.zeros_like(value) if name.endswith("_log_loc") else value for name, value in params.items()}
+
+
+def _spread(scale: Any, site: str, weights: jax.Array) -> jax.Array:
+    """The standard deviation of each weight in the network's units."""
+    given = np.asarray(scale(site, np.asarray(weights)) if callable(scale) else scale, dtype=np.float32)
+    if given.shape not in ((), weights.shape) or not (np.isfinite(given).all() and (given > 0).all()):
+        raise ValueError(
+            f"scale of {site!r} must be positive and finite, one number or one for each weight, got shape {given.shape}, least "
+            f"{given.min() if given.size else 'none'}: add something to what may be 0, as in 0.1 * abs(w) + 1e-3."
+        )
+    return jnp.broadcast_to(jnp.asarray(given), weights.shape)
