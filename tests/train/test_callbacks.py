@@ -98,7 +98,7 @@ def test_a_period_of_nothing_is_told(recwarn) -> None:
     with pytest.warns(UserWarning, match=told):
         assert Periods.of(20, 4, **nothing)[:4] == (20, 0, 0, 0)
     with pytest.raises(ValueError, match="eval_every must be an integer"):
-        Periods.of(20, 4, eval_every=(False, 0))
+        Periods.of(20, 4, **nothing | {"eval_every": (False, 0)})
     recwarn.clear()
-    Periods.of(20, 4, every=(True, 5), eval_every=(False, None), callback_every=3)
+    Periods.of(20, 4, callback_every=3, every=(True, 5), eval_every=(False, None), checkpoint_every=(False, None))
     assert not recwarn.list
