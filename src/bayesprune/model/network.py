@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
-from bayesprune.model.adapters import Net, adapt
+from bayesprune.model.adapters import Net, adapt, check_predicts
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
 from bayesprune.model.transforms.lower import lower_convolutions
@@ -64,6 +64,7 @@ def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | 
     except Exception as error:
         error.add_note(f"net was called on rows of zeros, {inputs.described()}: {_remedy(inputs)}")
         raise
+    check_predicts(net, params, state, inputs.abstract(1))
     sites = {name: params[name].shape for name in sorted(params)}
     graph = read(traced, sites, num_inputs=len(inputs.leaves))
     return Network(net, inputs, lower_convolutions(apply), forward, params, state, output_shape(outputs), graph)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import linen
+from flax import linen, nnx
 from tests.model.others.test_named_axes import RowsOfEquinox
 from tests.model.others.test_noise_of_nets import KEY, KeywordOnly, X
 
@@ -64,6 +64,24 @@ class Draws(linen.Module):
         return linen.Dense(3)(x) + jax.random.normal(self.make_rng("noise"), (3,))
 
 
+class NnxDraws(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs):
+        self.head, self.rngs = nnx.Linear(4, 3, rngs=rngs), rngs
+
+    def __call__(self, x):
+        return self.head(x) + self.rngs.noise.normal((3,))
+
+
+class EquinoxDraws(eqx.Module):
+    linear: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.linear = eqx.nn.Linear(4, 3, key=key)
+
+    def __call__(self, x, key):
+        return self.linear(x) + jax.random.normal(key, (3,))
+
+
 class Silent(linen.Module):
     """Parts, and no call."""
 
@@ -88,6 +106,8 @@ REFUSED = {
     "no dict": (KeywordOnly, {"apply_kwargs": "train"}, TypeError, "apply_kwargs must be a dict"),
     "too many inputs": (KeywordOnly, {"example": (X, X)}, TypeError, r"on 2 input\(s\).*too many positional"),
     "noise in prediction": (Draws, {}, TypeError, 'needs PRNG for "noise".*draw in training alone'),
+    "noise in prediction, nnx": (lambda: NnxDraws(nnx.Rngs(0, noise=1)), {}, TypeError, "outputs depend on the key"),
+    "noise in prediction, equinox": (lambda: EquinoxDraws(KEY), {}, TypeError, "outputs depend on the key"),
     "a state of rows": (lambda: StateOfRows(KEY), {}, TypeError, "changes row by row"),
     "a module without its state": (
         lambda: eqx.nn.make_with_state(RowsOfEquinox)(KEY)[0], {}, TypeError, r"give the pair.*BNN\(\(model, state\)",

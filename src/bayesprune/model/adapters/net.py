@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.interpreters.partial_eval import dce_jaxpr
 
 Params = dict[str, Any]
 State = dict[str, Any]
@@ -16,9 +17,28 @@ class Net:
 
     ``init(rng_key) -> (params, state)``; ``apply(params, state, x, train, rng_key) -> (outputs, new state)``. ``state`` is a
     dict, empty for most nets; batch statistics live in it. ``rng_key`` may be None where the net draws nothing.
-    ``own(params, state)``: both in the form that the module's own library calls it with.
+    ``own(params, state)``: both in the form that the module's own library calls it with. ``may_draw``: whether it has a source
+    of noise of its own even where ``rng_key`` is None, which is then the same at every call.
     """
 
     init: Callable[[jax.Array], tuple[Params, State]]
     apply: Callable[..., tuple[Any, State]]
     own: Callable[[Params, State], Any]
+    may_draw: bool = False
+
+
+def check_predicts(net: Net, params: Any, state: Any, rows: Any) -> None:
+    """Refuse a net whose outputs in prediction depend on noise: of one and the same draw at every call."""
+    if not net.may_draw:
+        return
+    traced = jax.make_jaxpr(lambda key, *rest: net.apply(*rest, False, key)[0])(jax.random.key(0), params, state, rows).jaxpr
+    if dce_jaxpr(traced, [True] * len(traced.outvars))[1][0]:
+        raise draws_in_prediction("its outputs depend on the key")
+
+
+def draws_in_prediction(how: str) -> TypeError:
+    """The error for a net that draws where it should only predict."""
+    return TypeError(
+        f"net draws random numbers where it predicts ({how}): let it draw in training alone, as by an argument train= of its "
+        "call, or in nnx an attribute deterministic."
+    )

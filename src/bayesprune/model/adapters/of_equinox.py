@@ -53,7 +53,7 @@ def of_equinox(given: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any
         kept = [state.get(str(number), leaf) for number, leaf in enumerate(leaves)]
         return own_module(params), jax.tree.unflatten(of_state, kept)
 
-    return Net(init, apply, own)
+    return Net(init, apply, own, may_draw=call.needs("key"))
 
 
 def _with_first_state(module: Any) -> tuple[Any, Any]:

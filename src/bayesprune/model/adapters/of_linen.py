@@ -8,7 +8,7 @@ from flax import errors, linen, traverse_util
 
 from bayesprune.model.adapters.call import arguments, call_of
 from bayesprune.model.adapters.named_axes import with_axes
-from bayesprune.model.adapters.net import Net, Params, State
+from bayesprune.model.adapters.net import Net, Params, State, draws_in_prediction
 from bayesprune.model.inputs import Inputs
 
 _OTHERS = 1  # folded into the key of dropout for all other draws, which linen makes of "params" where they have no own
@@ -34,10 +34,7 @@ def of_linen(module: linen.Module, inputs: Inputs, apply_kwargs: Mapping[str, An
         try:
             outputs = with_axes(run)
         except errors.InvalidRngError as error:
-            raise TypeError(
-                f"net draws random numbers where it predicts ({str(error).split(' (http')[0]}): let it draw in training alone, "
-                "as by an argument train= of its call."
-            ) from None
+            raise draws_in_prediction(str(error).split(" (http")[0]) from None
         return (outputs[0], dict(outputs[1])) if train else (outputs, state)
 
     def own(params: Params, state: State) -> Any:

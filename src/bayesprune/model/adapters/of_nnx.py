@@ -40,7 +40,7 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
         filled = jax.tree.unflatten(structure, [values[name] for name in order])
         return nnx.merge_state(filled, state.get("rest", rest))
 
-    return Net(init, apply, own)
+    return Net(init, apply, own, may_draw=bool(jax.tree.leaves(rng_state)) or call.needs("rngs"))
 
 
 def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[str, Any]:
