@@ -76,7 +76,7 @@ def opened(
     loop = compile_loop(recipe, Example.of(data))
     carry = loop.init(jax.random.key(0), data)
     sparse = start_mask(jax.random.key(0), sparsifier, bnn.read(loop.constrain(carry.params)), None)
-    return start_storage(storage, loop, recipe, carry, sparse, data)
+    return start_storage(storage, loop, recipe, carry, sparse, Example.of(data))
 
 
 def num_bytes(tree: Any) -> int:
