@@ -1,4 +1,4 @@
-"""What reading data as they are needed costs: a step of LeNet-5 from each kind of source, and memory against the size of a file.
+"""What reading data as they are needed costs: a step of LeNet-5 from each kind of source, memory against the size of a file.
 
     python benchmarks/streaming.py run                       # into runs/streaming.jsonl, if it is not there
     python benchmarks/streaming.py run --only part=memory
@@ -6,17 +6,17 @@
 
 Steps: variational LeNet-5, batches of 128 made-up images of 32 x 32. Every source takes its turn in each round: a fit of its
 own by `fit_svi`, whose first stretch of ``steps`` steps, with its compilation, is left out. A figure is the median over
-stretches and rounds, and its ratio to the same images in the device's memory.
+stretches and rounds, and its ratio to the same images in the device's memory: of the time that passed, and of the time that all
+threads of the process computed, that which reads included, which other work on the machine disturbs less.
 
 Memory: a fit that reads every row of a sparse file of so many gigabytes once, in a process of its own: the largest resident set
 (Linux's VmHWM), beside that of a process that fits the first two batches of that file.
 """
 
-import statistics
+import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,36 +95,47 @@ def sources(rows: int, batch: int, folder: Path) -> dict[str, tuple[Any, dict[st
 NAMES = ("arrays on the device", "memory-mapped file", "single rows", "list of batches", "Grain")
 
 
-def seconds(bnn: bp.BNN, cell: Cell, data: Any, told: dict[str, Any]) -> list[float]:
-    """Of a step, in every stretch but the first."""
-    ends: list[float] = []
+def seconds(bnn: bp.BNN, cell: Cell, data: Any, told: dict[str, Any]) -> list[np.ndarray]:
+    """Of a step, in every stretch but the first: those that passed, and those that were computed."""
+    ends: list[np.ndarray] = []
     bp.fit_svi(
         jax.random.key(0),
         bnn,
         data,
         num_steps=(1 + cell.stretches) * cell.steps,
         optimizer=optax.adabelief(1e-3),
-        callbacks=lambda moment: ends.append(time.perf_counter()),
+        callbacks=lambda moment: ends.append(np.array([time.perf_counter(), time.process_time()])),
         callback_every=cell.steps,
         progress=False,
         **told,
     )
-    return [(end - begin) / cell.steps for begin, end in zip(ends, ends[1:], strict=False)]
+    return [(end - begin) / cell.steps for begin, end in itertools.pairwise(ends)]
 
 
 def step(cell: Cell, folder: Path) -> cells.Record:
     bnn, found = build(), sources(cell.rows, cell.batch, folder)
-    times: dict[str, list[float]] = {name: [] for name in found}
+    times: dict[str, list[np.ndarray]] = {name: [] for name in found}
     for _ in range(cell.rounds):
         for name, (data, told) in found.items():
             times[name] += seconds(bnn, cell, data, told)
     (folder / "x.npy").unlink()
-    medians = {name: statistics.median(values) for name, values in times.items()}
+    medians = {name: np.median(values, axis=0) for name, values in times.items()}
     whole = medians["arrays on the device"]
-    rows = {
-        n: {"seconds": m, "ratio": m / whole, "lowest": min(times[n]), "highest": max(times[n])} for n, m in medians.items()
+    return cells.flat({name: figures(median, whole, times[name]) for name, median in medians.items()})
+
+
+def figures(median: np.ndarray, whole: np.ndarray, values: list[np.ndarray]) -> dict[str, float]:
+    """``whole``: the medians of arrays on the device."""
+    passed = [float(value[0]) for value in values]
+    ratio, computed_ratio = (float(part) for part in median / whole)
+    return {
+        "seconds": float(median[0]),
+        "lowest": min(passed),
+        "highest": max(passed),
+        "ratio": ratio,
+        "computed": float(median[1]),
+        "computed_ratio": computed_ratio,
     }
-    return cells.flat(rows)
 
 
 READS = """
@@ -162,16 +173,16 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 
 def steps_table(found: cells.Found) -> str:
-    head = ["data", "ms a step, median", "lowest to highest", "to arrays on the device"]
+    head = ["data", "ms a step", "lowest to highest", "ratio", "ms computed a step", "ratio"]
     record = found.get(STEP)
     if record is None:
-        return cells.table(head, [[name, *["missing"] * 3] for name in NAMES], "lrrr")
-    ms: Callable[[str, str], str] = lambda name, what: f"{1e3 * record[f'{name}/{what}']:.1f}"  # noqa: E731
-    rows = [
-        [name, ms(name, "seconds"), f"{ms(name, 'lowest')} to {ms(name, 'highest')}", f"{record[f'{name}/ratio']:.3f}"]
-        for name in NAMES
-    ]
-    return cells.table(head, rows, "lrrr")
+        return cells.table(head, [[name, *["missing"] * 5] for name in NAMES], "lrrrrr")
+    rows = []
+    for name in NAMES:
+        ms = {what: f"{1e3 * record[f'{name}/{what}']:.1f}" for what in ("seconds", "lowest", "highest", "computed")}
+        ratio, computed = (f"{record[f'{name}/{what}']:.3f}" for what in ("ratio", "computed_ratio"))
+        rows.append([name, ms["seconds"], f"{ms['lowest']} to {ms['highest']}", ratio, ms["computed"], computed])
+    return cells.table(head, rows, "lrrrrr")
 
 
 def memory_table(found: cells.Found) -> str:
