@@ -27,6 +27,7 @@ MODULES = (
     "reproduce_uci",
     "reproduce_units",
     "ssvi_memory",
+    "streaming",
     "units_that_pay",
 )
 BLOCK = re.compile(r"<!-- table: (\S+)/(\S+) -->\n(.*?)<!-- /table -->", re.DOTALL)

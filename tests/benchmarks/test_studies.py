@@ -11,7 +11,20 @@ import tables
 from bayesprune import cells
 
 FOLDER = Path(tables.__file__).parent
-NAMES = ("bmr", "inclusion", "mnist", "sbnn", "sghmc", "ssvi", "ssvi_memory", "svbnn", "uci", "units", "units_that_pay")
+NAMES = (
+    "bmr",
+    "inclusion",
+    "mnist",
+    "sbnn",
+    "sghmc",
+    "ssvi",
+    "ssvi_memory",
+    "streaming",
+    "svbnn",
+    "uci",
+    "units",
+    "units_that_pay",
+)
 
 
 @pytest.mark.parametrize("script", ["speed", "profile_step"])

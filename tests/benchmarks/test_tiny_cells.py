@@ -20,6 +20,7 @@ TINY = {
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),
     "sghmc": (["data=e1", "rule=em", "seed=0"], ["share=0.01"], "score"),
     "ssvi": (["part=removal", "density=0.1", "removal=expected_abs_over_std", "seed=0"], ["epochs=1"], "accuracy"),
+    "streaming": (["part=step"], ["rows=64", "batch=8", "steps=2", "stretches=1", "rounds=1"], "Grain/ratio"),
     "ssvi_memory": (["batch=32"], ["batch=8", "rounds=1"], "SSVI active/state/params"),
     "units": (["method=sbp"], ["epochs=1"], "compression"),
     "units_that_pay": (["rule=evidence", "nats=0.0"], ["epochs=2"], "flops"),
