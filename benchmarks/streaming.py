@@ -48,7 +48,7 @@ class Cell:
 
 
 FILES = tuple(Cell("memory", kind="file", megabytes=size) for size in (1_000, 10_000))
-STEP = Cell("step", rows=20_000, batch=128, steps=64, stretches=3, rounds=3)
+STEP = Cell("step", rows=20_000, batch=128, steps=64, stretches=2, rounds=2)
 CELLS = (STEP, *FILES, Cell("memory", kind="arrays", megabytes=1_000))
 
 
