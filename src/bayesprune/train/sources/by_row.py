@@ -47,7 +47,8 @@ class Examples:
         self._entries = entries
         info = getattr(entries, "dataset_info", None)
         # What tfds itself calls input and target, where a set has them.
-        self._names = tuple(getattr(info, "supervised_keys", None) or ())[:2] or ("x", "y")
+        keys = tuple(getattr(info, "supervised_keys", None) or ())
+        self._names = (keys[0], keys[1]) if len(keys) == 2 and all(isinstance(key, str) for key in keys) else ("x", "y")
 
     def __len__(self) -> int:
         return len(self._entries)
