@@ -28,6 +28,7 @@ MODULES = (
     "reproduce_units",
     "ssvi_memory",
     "streaming",
+    "tabular",
     "units_that_pay",
 )
 BLOCK = re.compile(r"<!-- table: (\S+)/(\S+) -->\n(.*?)<!-- /table -->", re.DOTALL)

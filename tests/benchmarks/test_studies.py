@@ -21,6 +21,7 @@ NAMES = (
     "ssvi_memory",
     "streaming",
     "svbnn",
+    "tabular",
     "uci",
     "units",
     "units_that_pay",
