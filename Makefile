@@ -11,7 +11,7 @@ TORCH_PYTHON ?= $(BIN)/python
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: help install demo test test-slow bench reproduce lint typecheck notebooks lock clean
+.PHONY: help install demo docs test test-slow bench reproduce lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -35,7 +35,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml | $(BIN)/python
 install: $(VENV)/.ready  ## create .venv with everything the lock file pins
 
 demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures and a table of metrics
-	$(BIN)/bayesprune run --dataset digits --net mlp --method bmr --out $(OUT)
+	$(BIN)/bayesprune run --dataset digits --net mlp --method bmr --steps 10000 --out $(OUT)
 	@echo "Metrics: $(OUT)/metrics.json"
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
@@ -64,6 +64,10 @@ lint: $(VENV)/.ready  ## style, by ruff
 typecheck: $(VENV)/.ready  ## types, by mypy
 	$(BIN)/mypy src
 
+docs: $(VENV)/.ready  ## the site, in build/site: pages, notebooks as committed, the reference; warnings are errors
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs/site -b html . build/site
+	@echo "Site: build/site/docs/site/index.html"
+
 notebooks: $(VENV)/.ready  ## run every notebook anew, in place
 	@for book in notebooks/*.ipynb; do \
 	  $(BIN)/python -m nbconvert --to notebook --execute --inplace "$$book" || exit 1; \
@@ -73,7 +77,7 @@ notebooks: $(VENV)/.ready  ## run every notebook anew, in place
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
           --no-emit-index-url --no-emit-find-links --group build pyproject.toml
 lock:  ## pin the dependencies anew (UPGRADE=--upgrade for the newest)
-	$(COMPILE) $(UPGRADE) --extra all --extra test -o requirements.lock
+	$(COMPILE) $(UPGRADE) --extra all --extra docs --extra test -o requirements.lock
 	$(COMPILE) --constraints requirements.lock --extra cli -o requirements-demo.lock
 
 clean:  ## remove environments, caches and build products; runs/ stays
