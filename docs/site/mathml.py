@@ -24,8 +24,8 @@ def mathml(latex: str, how: str) -> str:
     body = TAG.sub("", latex)
     for word, other in OTHER_WORDS.items():
         body = body.replace(word, other)
-    made = convert(body, display=how)
-    return made if number is None else f'{made}<span class="eqno" style="float: right">({number[1]})</span>'
+    made = convert(body, display=how).replace("<math ", '<math style="flex: 1" ', 1)
+    return made if number is None else f"{made}<span>({number[1]})</span>"
 
 
 def inline(self: Any, node: Any) -> None:
@@ -36,5 +36,7 @@ def inline(self: Any, node: Any) -> None:
 
 def display(self: Any, node: Any) -> None:
     """A formula of its own."""
-    self.body.append(f'<div class="math">{mathml(node.astext(), "block")}</div>')
+    # Side by side, so that a wide formula keeps clear of its number.
+    style = "display: flex; align-items: center; overflow-x: auto; margin: 0.6em 0"
+    self.body.append(f'<div class="math" style="{style}">{mathml(node.astext(), "block")}</div>')
     raise SkipNode
