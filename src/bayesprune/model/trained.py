@@ -21,8 +21,8 @@ def take(template: tuple[dict[str, Any], PyTree], trained: Any) -> tuple[dict[st
     another shape, or not finite.
     """
     params, state = template
-    wanted = {name: jnp.shape(leaf) for name, leaf in (_named(params) | _named(state)).items()}
-    found = _named(trained)
+    wanted = {name: jnp.shape(leaf) for name, leaf in (named(params) | named(state)).items()}
+    found = named(trained)
     wrong = [f"{name} is missing" for name in wanted if name not in found]
     # Whole numbers that the network does not ask for are none that were trained.
     wrong += [f"{n} has no place" for n, leaf in found.items() if n not in wanted and jnp.issubdtype(leaf.dtype, jnp.inexact)]
@@ -35,11 +35,11 @@ def take(template: tuple[dict[str, Any], PyTree], trained: Any) -> tuple[dict[st
         raise ValueError(
             f"trained is not of this network: {'; '.join(wrong[:6])}{more}. Give what the same module was trained to."
         )
-    filled = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[name]) for name in _named(state)])
+    filled = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[name]) for name in named(state)])
     return {name: jnp.asarray(found[_short(name)]) for name in params}, filled
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def named(tree: Any) -> dict[str, Any]:
     """The arrays of numbers by dotted path, the counts and keys of random numbers left out."""
     if isinstance(tree, nnx.Module):
         tree = nnx.state(tree)

@@ -7,6 +7,7 @@ from bayesprune.priors.gaussian_slab import GaussianSlab
 from bayesprune.priors.group_horseshoe import GroupHorseshoe
 from bayesprune.priors.group_normal_jeffreys import GroupNormalJeffreys
 from bayesprune.priors.horseshoe import Horseshoe
+from bayesprune.priors.moped import moped
 from bayesprune.priors.scale_mixture import ScaleMixture
 from bayesprune.priors.unit_noise import UnitNoise
 
@@ -20,4 +21,5 @@ __all__ = [
     "Horseshoe",
     "ScaleMixture",
     "UnitNoise",
+    "moped",
 ]

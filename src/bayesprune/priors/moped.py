@@ -1,0 +1,89 @@
+"""A prior around weights that someone trained: empirical Bayes by a network without uncertainty (MOPED)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+from bayesprune.core.checks import check_positive
+from bayesprune.core.types import MeanField
+from bayesprune.model.families import Family
+from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
+from bayesprune.model.trained import named
+
+REFERENCE = "krishnan2020specifying"
+
+
+@dataclass(frozen=True, eq=False)
+class MOPED:
+    """Independent Gaussians about given weights; `moped` makes one. ``weights``: path -> array.
+
+    Sites: one per weight array, the weight itself. The prior is not centred at zero, so that a weight's removal has no evidence
+    here: `bmr_prune` and `methods.BMR` refuse it, and scores such as `methods.SNR` take it.
+    """
+
+    weights: Mapping[str, Any]
+    delta: float
+    floor: float
+
+    def scale(self, spec: ParamSpec) -> np.ndarray:
+        """The standard deviation of each weight of an array: max(delta |w0|, floor)."""
+        return np.maximum(self.delta * np.abs(self._centre(spec)), self.floor).astype(np.float32)
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        law = lambda spec: dist.Normal(self._centre(spec), self.scale(spec))  # noqa: E731
+        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        for spec in layout:
+            if spec.bayesian:
+                family.weight(spec)
+
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """The site is the weight."""
+        return 1.0, "", 0.0
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """In the weight's own units; no prior about zero."""
+        return replace(node, prior_scale=None, unit=1.0)
+
+    def _centre(self, spec: ParamSpec) -> np.ndarray:
+        centre = self.weights.get(str(spec.path))
+        if centre is None or centre.shape != spec.shape:
+            held = "none" if centre is None else f"shape {centre.shape}"
+            raise ValueError(
+                f"priors.moped was given weights of another network: of {str(spec.path)!r}, {spec.shape}, it has {held}. Give "
+                "what the same module was trained to."
+            )
+        return centre
+
+
+def moped(trained: Any, delta: float = 0.1, floor: float = 1e-3) -> MOPED:
+    """The prior  w ~ N(w0, max(delta |w0|, floor)²)  about trained weights w0 (22.1).
+
+    Start the fit there too, by ``init_params=bp.from_trained(bnn, trained)``: the guide's own start knows nothing of w0.
+
+    Args:
+        trained: as of `from_trained`: of Flax linen, nnx or Equinox, or nested dicts from a checkpoint.
+        delta: standard deviation as a share of |w0|, such as 0.05 to 0.2.
+        floor: the least standard deviation, in the network's own units, for weights about 0.
+
+    Raises:
+        ValueError: ``delta`` or ``floor`` is not positive; at the fit: the network has other weights, by path and shape.
+
+    Example:
+        >>> prior = moped({"Dense_0": {"bias": np.array([0.0, -2.0])}})
+        >>> prior.delta, list(prior.weights)
+        (0.1, ['Dense_0.bias'])
+
+    Source: Krishnan, Subedar & Tickoo (2020), section 3; ``floor`` is ours.
+    """
+    check_positive(delta, "delta")
+    check_positive(floor, "floor")
+    return MOPED({path: np.asarray(leaf) for path, leaf in named(trained).items()}, delta, floor)
