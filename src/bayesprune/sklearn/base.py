@@ -38,6 +38,7 @@ class SparseNetwork(BaseEstimator):
         learning_rate: Any = 1e-2,
         num_samples: Any = 100,
         activation: Any = "swish",
+        likelihood: Any = "auto",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -50,6 +51,7 @@ class SparseNetwork(BaseEstimator):
         self.learning_rate = learning_rate
         self.num_samples = num_samples
         self.activation = activation
+        self.likelihood = likelihood
         self.random_state = random_state
         self.verbose = verbose
 

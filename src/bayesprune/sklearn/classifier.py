@@ -19,9 +19,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     A `BNN`, with softmax outputs by default, is fitted by `fit_svi` to standardised columns and cut once; class probabilities
     are averages over networks drawn from the posterior.
 
-    Args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical"; "ordinal", for classes
-    whose sorted order means something, such as grades; or an object of `bayesprune.likelihoods`, such as ``Categorical`` with
-    class weights, which counts the classes in their sorted order. And ``classes_``: the labels, sorted.
+    Args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical", which "auto" is;
+    "ordinal", for classes whose sorted order means something, such as grades; or an object of `bayesprune.likelihoods`, such
+    as ``Categorical`` with class weights, which counts the classes in their sorted order. And ``classes_``: the labels, sorted.
 
     Example:
         >>> import numpy as np, bayesprune as bp
@@ -35,30 +35,6 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     """
 
     classes_: np.ndarray
-
-    # Any: scikit-learn wants every value taken here, and refused by ``fit``; and every name written out.
-    def __init__(
-        self,
-        hidden: Any = (50,),
-        *,
-        prior: Any = "dirac_slab",
-        method: Any = "auto",
-        density: Any = None,
-        num_steps: Any = 3000,
-        batch_size: Any = 128,
-        learning_rate: Any = 1e-2,
-        num_samples: Any = 100,
-        activation: Any = "swish",
-        likelihood: Any = "categorical",
-        random_state: Any = None,
-        verbose: Any = False,
-    ) -> None:
-        super().__init__(
-            hidden, prior=prior, method=method, density=density, num_steps=num_steps, batch_size=batch_size,
-            learning_rate=learning_rate, num_samples=num_samples, activation=activation, random_state=random_state,
-            verbose=verbose,
-        )  # fmt: skip
-        self.likelihood = likelihood
 
     def fit(self, X: Any, y: Any) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,)."""

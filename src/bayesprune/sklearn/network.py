@@ -38,6 +38,7 @@ PRIORS: dict[str, Callable[[int, int], Any]] = {
 }
 ROWS_OF_AN_INPUT = 10
 LIKELIHOODS: dict[str, Any] = {
+    "auto": Normal(),
     "beta": Beta(),
     "negative_binomial": NegativeBinomial(),
     "normal": Normal(),
@@ -45,7 +46,7 @@ LIKELIHOODS: dict[str, Any] = {
     "predicted_noise": Normal("predicted"),
     "student_t": StudentT(),
 }
-OF_LABELS = ("categorical", "ordinal")
+OF_LABELS = ("auto", "categorical", "ordinal")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
     "gelu": jax.nn.gelu,

@@ -37,10 +37,10 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         learning_rate: of the optimiser.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
-        likelihood: "normal"; "predicted_noise" (Gaussian, its scale the network's output for each row); "student_t" (outliers);
-            "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of `bayesprune.likelihoods`. Of
-            `Normal` and `StudentT`, y is standardised, and their scales are in units of its standard deviation; of all others
-            it is taken as it is.
+        likelihood: "normal", which "auto" is; "predicted_noise" (Gaussian, its scale the network's output for each row);
+            "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
+            `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
+            standard deviation; of all others it is taken as it is.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
         verbose: show a progress bar of the fit.
 
@@ -68,30 +68,6 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
     """
-
-    # Any: scikit-learn wants every value taken here, and refused by ``fit``; and every name written out.
-    def __init__(
-        self,
-        hidden: Any = (50,),
-        *,
-        prior: Any = "dirac_slab",
-        method: Any = "auto",
-        density: Any = None,
-        num_steps: Any = 3000,
-        batch_size: Any = 128,
-        learning_rate: Any = 1e-2,
-        num_samples: Any = 100,
-        activation: Any = "swish",
-        likelihood: Any = "normal",
-        random_state: Any = None,
-        verbose: Any = False,
-    ) -> None:
-        super().__init__(
-            hidden, prior=prior, method=method, density=density, num_steps=num_steps, batch_size=batch_size,
-            learning_rate=learning_rate, num_samples=num_samples, activation=activation, random_state=random_state,
-            verbose=verbose,
-        )  # fmt: skip
-        self.likelihood = likelihood
 
     def fit(self, X: Any, y: Any) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units."""
