@@ -70,8 +70,7 @@ def test_a_named_axis_is_all_rows_of_the_batch(name) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["equinox", "linen"])
-@pytest.mark.parametrize("estimator", ["weight", "local"])
+@pytest.mark.parametrize(("name", "estimator"), [("equinox", "local"), ("linen", "weight")])
 def test_they_are_trained(name, estimator, rng_key) -> None:
     bnn = bp.BNN(NORMED[name](), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), example=X[:1])
     fit = bp.fit_svi(rng_key, bnn, bp.Dataset(X, np.arange(64) % 3), num_steps=2, estimator=estimator, progress=False)
