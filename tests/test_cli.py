@@ -316,6 +316,7 @@ def test_an_unknown_flag_is_an_error(capsys: pytest.CaptureFixture[str]) -> None
 def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["methods"]) == 0
     told = capsys.readouterr().out
+    assert "--data FILE" in told and "--net MODULE:FUNCTION" in told
     for word in ("bmr", "magnitude", "snr", "none", "scale-mixture", "lenet5", "fashion_mnist", "alpha0=1.0", "density=0.1"):
         assert word in told
 

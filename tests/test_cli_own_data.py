@@ -106,6 +106,7 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     assert "data sets by name have other columns" in refused(capsys, "evaluate", net, "--dataset", "digits")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert "write it as .csv" in refused(capsys, "predict", net, str(tmp_path / "x.npy"))
+    assert "no finished run in" in refused(capsys, "predict", str(tmp_path), str(new))
     assert "must end in .csv or .npz" in refused(capsys, "predict", net, str(new), "--to", "made.txt")
 
 

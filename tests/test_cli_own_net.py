@@ -72,7 +72,7 @@ def test_a_function_is_given_what_it_takes(function: str, module: Path) -> None:
         ("own_nets:", "or MODULE:FUNCTION"),
         ("own_nets:needs_more", "asks for width, and is given num_outputs and input_shape alone"),
         ("own_nets:fails", "failed when it was called with {'num_outputs': 10}: RuntimeError: no such layer"),
-        ("own_nets:no_net", "net must be a Flax linen, Flax nnx or Equinox module, got 'a net'"),
+        ("own_nets:no_net", "own_nets:no_net gave 'a net', no network: write"),
     ],
 )
 def test_a_wrong_name_or_function_is_told_in_one_line(

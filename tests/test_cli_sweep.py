@@ -28,6 +28,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
     def stand_in(chosen: Any, folder: Path, tell: Any, progress: bool | None) -> bool:
+        assert sweep.ONE_AT_A_TIME.locked()  # threads take turns
         settings.check(chosen, folder)
         if results.finished(folder, chosen.steps):
             return False

@@ -11,6 +11,7 @@ def methods() -> None:
     parts = [_listed(kind) for kind in ("method", "prior", "net")]
     named = [f"  {name:<15}{made['about']}" for name, made in presets.known().items()]
     parts += ["\n".join(["presets (--preset NAME)", *named]), "\n  ".join(["data sets (--dataset NAME)", *data_sets.names()])]
+    parts.append("Your own: a file, --data FILE --target COLUMN; a network, --net MODULE:FUNCTION.")
     parts.append("A knob is a flag of `bayesprune run`, after the name of what has it: --bmr.alpha0 2, --mlp.hidden 100 100.")
     print("\n\n".join(parts))
 

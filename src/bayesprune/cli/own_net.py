@@ -61,9 +61,12 @@ def make(name: str, num_outputs: int, input_shape: tuple[int, ...]) -> Any:
         )
     with _importable_here():
         try:
-            return function(*given.values()) if _positional(parameters, given) else function(**given)
+            made = function(*given.values()) if _positional(parameters, given) else function(**given)
         except Exception as error:
             raise ValueError(f"net={name} failed when it was called with {given}: {type(error).__name__}: {error}") from error
+    if not any(kind.__module__.split(".")[0] in ("flax", "equinox") for kind in type(made).__mro__):
+        raise ValueError(f"net={name} gave {got(made)}, no network: {EXAMPLE}.")
+    return made
 
 
 def _positional(parameters: Any, given: dict[str, Any]) -> bool:

@@ -10,9 +10,8 @@ import jax
 import numpy as np
 from tyro.conf import Positional
 
-from bayesprune.cli import build, rows, settings
+from bayesprune.cli import build, results, rows, settings
 from bayesprune.cli.export import network
-from bayesprune.cli.results import POSTERIOR
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
 from bayesprune.data.tables.schema import Schema
@@ -59,7 +58,8 @@ def predict(net: Positional[Path], data: Positional[Path], num_samples: int = 0,
 
 def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
-    chosen, saved = settings.load(folder), load_posterior(folder / POSTERIOR)
+    results.read(folder)  # a run that is not finished says so
+    chosen, saved = settings.load(folder), load_posterior(folder / results.POSTERIOR)
     schema = rows.schema_in(saved.metadata)
     bnn = build.bnn_for(chosen, rows.load_data(chosen).task if schema is None else rows.task_of(schema))
     x, of = _rows(data, schema), {"mask": saved.mask}

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +18,10 @@ from bayesprune.cli.grid import Cell, grid
 from bayesprune.cli.run import complete
 from bayesprune.core.files import write_atomically
 from bayesprune.core.lock import alone_in
-from bayesprune.core.written import PARSING
 from bayesprune.data.tables.reading import needed
 
+# NumPyro has one stack of handlers for all threads of a process: where joblib works by threads, they take turns.
+ONE_AT_A_TIME = threading.Lock()
 EPILOG = """what follows -- are flags of `bayesprune run`, which every run of the sweep has. Several numbers of one value are
 separated by commas (--vary mlp.hidden 100 50,50). Example:
 bayesprune sweep --seeds 0 1 2 --vary method bmr snr --jobs 2 -- --steps 900"""
@@ -67,10 +69,9 @@ def _parser() -> Parser:
 def _finish(cell: Cell, number: str, quiet: bool) -> str:
     """Bring one run to its end, in whatever process; why it could not be, or nothing."""
     begin = time.perf_counter()
-    with PARSING:
-        chosen = build.resolve(parse(cell.words))
     try:
-        with alone_in(cell.folder):
+        with ONE_AT_A_TIME, alone_in(cell.folder):
+            chosen = build.resolve(parse(cell.words))
             done = complete(chosen, cell.folder, tell=lambda _: None, progress=False if quiet else None)
     except EXPECTED as error:
         why = one_line(error)

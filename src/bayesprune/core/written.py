@@ -8,7 +8,6 @@ import ast
 import dataclasses
 import functools
 import operator
-import threading
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -19,7 +18,6 @@ import jax
 from bayesprune.core import schedules
 from bayesprune.core.checks import unknown_name
 
-PARSING = threading.RLock()  # CPython 3.11 may fail where two threads parse at once
 FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
@@ -38,8 +36,7 @@ def from_text(text: str, name: str) -> Any:
     'bfloat16'
     """
     try:
-        with PARSING:
-            node = ast.parse(text.strip(), mode="eval").body
+        node = ast.parse(text.strip(), mode="eval").body
         if isinstance(node, ast.Name):
             return node.id if node.id in FLOATS else _named(f"function for {name}", node.id, jax.nn, callable)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
