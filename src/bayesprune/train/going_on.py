@@ -47,7 +47,8 @@ class Origin(NamedTuple):
             if name.endswith(UNIT) and name in units and not _close(unit, units[name]):
                 raise ValueError(
                     f"init has {name.removesuffix(UNIT)!r} in units of {_number(unit)}, this program in units of "
-                    f"{_number(units[name])}: the same numbers would be another network. Give the prior of that fit."
+                    f"{_number(units[name])}: the same numbers would be another network. Give the prior of that fit, "
+                    "or carry its weights over: init_params=bp.from_trained(bnn, fit.net_params(the_other_bnn))."
                 )
 
     def narrowed(self, mask: Mapping[str, Any] | None) -> dict[str, Any]:
