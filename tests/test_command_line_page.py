@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayesprune import cli
+from bayesprune.cli import run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "command_line.md"
 
@@ -25,6 +26,7 @@ def test_the_reader_finds_commands() -> None:
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "draw", lambda _: [])  # figures are tested elsewhere, and cost as much as all the rest
     page = PAGE.read_text(encoding="utf-8")
     exec("\n".join(re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)), {})
     for words in commands(page):
