@@ -56,11 +56,16 @@ def test_a_tree_is_one_argument_and_a_tuple_several() -> None:
     np.testing.assert_allclose(as_two.forward(weights, {}, (tokens, seen)), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_fit_of_several_inputs_is_refused_with_the_remedy(rng_key) -> None:
-    with pytest.raises(TypeError, match=r"several inputs.*stack them.*numpyro\.infer\.SVI"):
-        bp.fit_svi(rng_key, built(example=TWO), bp.Dataset(TWO, np.zeros(5, int)), num_steps=1)
-    with pytest.raises(TypeError, match="several inputs"):
-        built(example=TWO).inputs.check_array()
+def test_replicates_of_several_inputs_are_refused_with_the_remedy(rng_key) -> None:
+    with pytest.raises(TypeError, match=r"several inputs.*stack them"):
+        bp.fit_replicates(rng_key, built(example=TWO), bp.Dataset(TWO, np.zeros((1, 5), int)), num_steps=1)
+
+
+def test_a_tuple_of_inputs_is_fitted_and_predicted(rng_key) -> None:
+    x = (TWO["tokens"], TWO["seen"])
+    bnn = built(example=x)
+    fit = bp.fit_svi(rng_key, bnn, bp.Dataset(x, np.zeros(5, int)), num_steps=1)
+    assert len(bp.predict(rng_key, bnn, fit.params, x, num_samples=1)) == 5
 
 
 def test_the_model_itself_takes_a_tree(rng_key) -> None:

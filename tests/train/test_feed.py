@@ -17,7 +17,8 @@ from bayesprune.train.sources.source import Read
 class Numbers:
     """Minibatch n holds the number n, and reading it leaves a mark; ``stop``: the one that cannot be read."""
 
-    example, batch_size, first = Example(((8, 1), np.float32), ((8,), np.int32)), 2, Dataset(np.zeros((2, 1)), np.zeros(2))
+    batch_size, first = 2, Dataset(np.zeros((2, 1)), np.zeros(2))
+    example = Example.of(first, 8)
 
     def __init__(self, stop: int = 1000) -> None:
         self.read_so_far, self.stop = threading.Semaphore(0), stop

@@ -1,5 +1,6 @@
 """Real numbers at the door: whatever array comes in leaves in one of two dtypes, or is refused with what was wrong with it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -29,6 +30,27 @@ def real_numbers(value: Any, name: str) -> np.ndarray | jax.Array:
     if floats:
         _check_finite(array, name)
     return array
+
+
+def numbers_of(value: Any, name: str) -> Any:
+    """`real_numbers` of an array, or of every array of a tree: a mapping, or a tuple of arrays.
+
+    >>> jax.tree.map(lambda array: str(array.dtype), numbers_of({"tokens": np.zeros((2, 6), int), "age": [[1.0], [2.0]]}, "x"))
+    {'age': 'float32', 'tokens': 'int32'}
+    """
+    of_leaf = lambda path, leaf: real_numbers(leaf, name + jax.tree_util.keystr(path))  # noqa: E731
+    return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not _is_tree(node))
+
+
+def rows_in(x: Any) -> int:
+    """Rows of an array, or of the arrays of a tree."""
+    return int(jax.tree.leaves(x)[0].shape[0])
+
+
+def _is_tree(node: Any) -> bool:
+    """Whether it is a tree of arrays; lists, and tuples of numbers, are arrays that are written out."""
+    of_arrays = isinstance(node, tuple) and bool(node) and all(hasattr(part, "shape") or _is_tree(part) for part in node)
+    return of_arrays or isinstance(node, Mapping)
 
 
 def _array(value: Any, name: str) -> np.ndarray | jax.Array:

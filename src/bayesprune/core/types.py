@@ -19,7 +19,8 @@ PyTree = Any
 class Dataset(NamedTuple):
     """Inputs and targets, row by row.
 
-    Shapes: ``x`` (rows, *input_shape); ``y`` (rows,) integer class labels, or (rows,) or (rows, outputs) real targets;
+    Shapes: ``x`` (rows, *input_shape), or a tree of such arrays where the network takes several, as its ``example=`` has them;
+    ``y`` (rows,) integer class labels, or (rows,) or (rows, outputs) real targets;
     (rows, tokens) and (rows, tokens, outputs) where a row has many.
     Any pair with these two fields, NumPy or JAX, is taken wherever a data set is asked for.
     """

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_object, got
-from bayesprune.core.numbers import real_numbers
+from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
@@ -22,12 +22,12 @@ from bayesprune.train.stopping import EarlyStop, NeverStop
 
 def check_data(data: Any, name: str = "data") -> Dataset:
     """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
-    return Dataset(*map(jnp.asarray, _numbers(data, name)))
+    return jax.tree.map(jnp.asarray, _numbers(data, name))  # type: ignore[no-any-return]
 
 
 def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
-    return Dataset(*map(jnp.asarray, check_rows(program, data, name)))
+    return jax.tree.map(jnp.asarray, check_rows(program, data, name))  # type: ignore[no-any-return]
 
 
 def check_rows(program: Any, data: Any, name: str) -> Dataset:
@@ -35,20 +35,23 @@ def check_rows(program: Any, data: Any, name: str) -> Dataset:
     trainable: bool = isinstance(program, Trainable)
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
-    if not hasattr(program, "likelihood"):
-        return _numbers(data, name)
-    program.inputs.check_array()
     data = _numbers(data, name)
+    if not hasattr(program, "likelihood"):
+        return data
     program.inputs.check(data.x, f"{name}.x")
     program.likelihood.check(np.asarray(data.y), program.output_shape)
     return data
 
 
-def check_same_length(x: tuple[int, ...], y: tuple[int, ...], name: str) -> None:
-    """Refuse inputs and targets, of these shapes, without rows or of different numbers of rows."""
-    if len(x) < 1 or len(y) < 1 or x[0] != y[0]:
-        raise ValueError(f"{name}.x and {name}.y must have one row per example, got {x} and {y}: the first sizes must agree.")
-    check_not_empty(x[0], name)
+def check_same_length(x: Any, y: Any, name: str) -> None:
+    """Refuse inputs, an array or a tree of them, and targets without rows or of different numbers of rows."""
+    *inputs, targets = (tuple(np.shape(leaf)) for leaf in jax.tree.leaves((x, y)))
+    for shape in inputs:
+        if not shape or not targets or shape[0] != targets[0]:
+            raise ValueError(
+                f"{name}.x and {name}.y must have one row per example, got {shape} and {targets}: the first sizes must agree."
+            )
+    check_not_empty(targets[0], name)
 
 
 def check_not_empty(num_rows: int, name: str) -> None:
@@ -61,8 +64,8 @@ def _numbers(data: Any, name: str) -> Dataset:
     if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
-    found = Dataset(*(real_numbers(value, f"{name}.{field}") for field, value in (("x", data.x), ("y", data.y))))
-    check_same_length(tuple(found.x.shape), tuple(found.y.shape), name)
+    found = Dataset(numbers_of(data.x, f"{name}.x"), real_numbers(data.y, f"{name}.y"))
+    check_same_length(*found, name)
     return found
 
 
@@ -160,6 +163,7 @@ def check_acts(every: int, num_steps: int) -> None:
 
 def check_replicated(bnn: Any, data: Any) -> Dataset:
     """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
+    bnn.inputs.check_array()
     data = check_data(data)
     if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
         raise ValueError(

@@ -11,7 +11,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.sources.batched import Batched
-from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, shared_mapping
+from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, mapped_files
 from bayesprune.train.sources.source import Source
 
 
@@ -23,17 +23,17 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
     arrays = hasattr(data, "x") and hasattr(data, "y")
     if num_rows is not None:
         check_integer(num_rows, "num_rows")
-    if isinstance(data, type) or (arrays and not any(shared_mapping(array) is not None for array in (data.x, data.y))):
+    if isinstance(data, type) or (arrays and not mapped_files((data.x, data.y))):
         whole = door.check_program_data(program, data, "data")
-        _check_same(num_rows, whole.x.shape[0])
-        batch = door.check_batch(batch_size, whole.x.shape[0])
+        _check_same(num_rows, len(whole.y))
+        batch = door.check_batch(batch_size, len(whole.y))
         return Whole(door.spread(whole, batch, mesh)), batch
 
     def check(x: Any, y: Any) -> Dataset:
         return jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), "data"))
 
     if arrays:
-        door.check_same_length(np.shape(data.x), np.shape(data.y), "data")
+        door.check_same_length(data.x, data.y, "data")
         source: Source = _by_row(Mapped(data.x, data.y), num_rows, batch_size, check)
     elif num_rows is not None:
         size = None if batch_size is None else door.check_batch(batch_size, num_rows)

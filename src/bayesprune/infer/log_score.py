@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.handlers import trace
 
-from bayesprune.core.numbers import real_numbers
+from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
@@ -28,21 +28,21 @@ def log_density(
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
     pairs = list(zip(blocks_of(x), blocks_of(y), strict=True))
-    if _shape(bnn, rng_key, params, mask, *pairs[0])[:2] != pairs[0][0].shape[:2]:
+    if _shape(bnn, rng_key, params, mask, *pairs[0])[:2] != pairs[0][1].shape[:2]:
         return None
-    return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], len(x))
+    return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], rows_in(x))
 
 
-def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any, y: jax.Array) -> jax.Array:
     """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows), or (chunks, rows, tokens)."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
 
-    def chunk(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
+    def chunk(pair: tuple[Any, jax.Array]) -> jax.Array:
         site = trace(observe).get_trace(network(pair[0]), pair[1]).get("obs")
         if site is None or site["type"] != "sample":
             return jnp.zeros(())
         fn = site["fn"]
-        kept = (len(pair[0]), *bnn.tokens)
+        kept = (len(pair[1]), *bnn.tokens)
         if isinstance(fn, dist.Independent) and elements(fn).batch_shape[: len(kept)] == kept:
             fn = elements(fn)
         else:
@@ -54,7 +54,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: j
     return jax.lax.map(chunk, (x, y))
 
 
-def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: np.ndarray, y: np.ndarray) -> tuple[int, ...]:
+def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: Any, y: np.ndarray) -> tuple[int, ...]:
     return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
@@ -70,7 +71,7 @@ def draws_of_targets(
     for index in range(num_samples):
         of_block = functools.partial(_draw(bnn, each, read), rng_key, params, mask)
         parts = [of_block(block, index, jnp.int32(number)) for number, block in enumerate(blocks)]
-        found.append({name: rows_of([part[name] for part in parts], len(x)) for name in parts[0]})
+        found.append({name: rows_of([part[name] for part in parts], rows_in(x)) for name in parts[0]})
     stacked = {name: np.stack([part[name] for part in found]) for name in found[0]}
     if "y" not in stacked:
         return stacked
@@ -107,7 +108,7 @@ def _kind(fn: Any) -> str | None:
     return "bits" if fn.support == dist.constraints.boolean else "values"
 
 
-def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: jax.Array) -> Any:
+def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any) -> Any:
     """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
     # A value is given so that none is drawn: only the distribution is wanted, and NumPyro's draws may promote types unasked.
@@ -120,9 +121,9 @@ def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, 
 def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
     def one(rng_key, params, mask, block, index, number):  # type: ignore[no-untyped-def]
         # Other noise for every chunk of rows: the network's own key is one for all of them.
-        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(rng_key, index), number + 1), len(block))
+        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(rng_key, index), number + 1), rows_in(block))
 
-        def chunk(pair: tuple[jax.Array, jax.Array]) -> dict[str, jax.Array]:
+        def chunk(pair: tuple[Any, jax.Array]) -> dict[str, jax.Array]:
             fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))
             if read:
                 return {name: jnp.broadcast_to(getattr(fn, name), fn.shape()) for name in read}

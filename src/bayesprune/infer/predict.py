@@ -10,7 +10,7 @@ import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
-from bayesprune.core.numbers import real_numbers
+from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
 from bayesprune.model.bnn import BNN
@@ -65,7 +65,7 @@ def predict(
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in blocks_of(x)]
-    return rows_of(blocks, len(x))
+    return rows_of(blocks, rows_in(x))
 
 
 def predict_draws(
@@ -89,7 +89,7 @@ def predict_draws(
     blocks = list(blocks_of(x))
     draws = []
     for index in range(num_samples):
-        draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], len(x))
+        draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], rows_in(x))
         draws.append(draw[..., None] if draw.ndim == 1 + len(bnn.tokens) else draw)  # of one output
     return np.stack(draws)
 
@@ -129,15 +129,17 @@ def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
 
 def check_inputs(
     rng_key: Any, bnn: Any, params: Any, x: Any, mask: Any, num_samples: int
-) -> tuple[jax.Array, np.ndarray, dict[str, Any]]:
+) -> tuple[jax.Array, Any, dict[str, Any]]:
     """Key, rows and mask of a prediction, each checked."""
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
-    bnn.inputs.check_array()
-    x = np.asarray(real_numbers(x, "x"))
+    x = jax.tree.map(np.asarray, numbers_of(x, "x"))
     bnn.inputs.check(x, "x")
-    check_rows(x, bnn.input_shape)
+    sizes = [len(leaf) for leaf in jax.tree.leaves(x)]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"x must have as many rows in each of its arrays, got {sizes}.")
+    _check_not_empty(sizes[0])
     return check_key(rng_key), x, mask
 
 
@@ -145,18 +147,25 @@ def check_rows(x: np.ndarray, input_shape: tuple[int, ...]) -> None:
     """Refuse rows of another shape than a network's inputs, and none at all."""
     if x.shape[1:] != tuple(input_shape):
         raise ValueError(f"x must have shape (rows, {', '.join(map(str, input_shape))}), got {x.shape}: reshape it.")
-    if len(x) == 0:
+    _check_not_empty(len(x))
+
+
+def _check_not_empty(num_rows: int) -> None:
+    if num_rows == 0:
         raise ValueError("x is empty: there are no rows to predict.")
 
 
-def blocks_of(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk."""
-    rows = min(_ROWS, len(x))
-    for first in range(0, len(x), rows * _CHUNKS):
-        block = x[first : first + rows * _CHUNKS]
-        missing = -len(block) % rows
-        block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
-        yield block.reshape((-1, rows, *x.shape[1:]))
+def blocks_of(x: Any) -> Iterator[Any]:
+    """Cut x, an array or a tree of them, into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk."""
+    rows = min(_ROWS, rows_in(x))
+    for first in range(0, rows_in(x), rows * _CHUNKS):
+        yield jax.tree.map(lambda leaf, first=first: _chunks(leaf[first : first + rows * _CHUNKS], rows), x)
+
+
+def _chunks(block: np.ndarray, rows: int) -> np.ndarray:
+    missing = -len(block) % rows
+    block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
+    return block.reshape((-1, rows, *block.shape[1:]))
 
 
 def rows_of(blocks: list[Any], num_rows: int) -> np.ndarray:
@@ -192,7 +201,7 @@ def draw(
     return [substitute(seed(masked(part, mask), model_key), data=params | values) for part in parts]
 
 
-def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: jax.Array) -> jax.Array:
+def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: Any) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
     # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.
     network, mean = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.mean)

@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.handlers import trace
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, check_sites, draw
@@ -74,8 +75,8 @@ def recalibrate(
             "predict with these params as they are."
         )
     data = door.check_program_data(bnn, data, "data")
-    batch_size = door.check_batch(batch_size, data.x.shape[0])
-    num_batches = data.x.shape[0] // batch_size if num_batches is None else num_batches
+    batch_size = door.check_batch(batch_size, len(data.y))
+    num_batches = len(data.y) // batch_size if num_batches is None else num_batches
     check_integer(num_batches, "num_batches")
     old, updates = params[STATE], _updates(bnn, rng_key, params, mask, data.x, batch_size, num_batches)
     first = next(updates)
@@ -91,11 +92,11 @@ Update = Callable[[Any], Any]  # of all statistics by one minibatch, as a step o
 
 
 def _updates(
-    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: jax.Array, batch_size: int, num_batches: int
+    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: Any, batch_size: int, num_batches: int
 ) -> Iterator[Update]:
     """The updates by minibatches in a random order, each through a network drawn for it."""
     order_key, run_key = jax.random.split(rng_key)
-    reading, take = batching.start(order_key, x.shape[0]), jax.jit(batching.take, static_argnums=1)
+    reading, take = batching.start(order_key, rows_in(x)), jax.jit(batching.take, static_argnums=1)
     for number in range(num_batches):
         reading, rows = take(reading, batch_size)
         yield functools.partial(_run(bnn), params, mask, run_key, number, x, rows)
@@ -104,11 +105,11 @@ def _updates(
 @functools.lru_cache(maxsize=32)
 def _run(bnn: BNN) -> Callable[..., Any]:
     def update(
-        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: Any, x: jax.Array, rows: jax.Array, state: Any
+        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: Any, x: Any, rows: jax.Array, state: Any
     ) -> Any:
         # A copy: the network updates the dict that it is given in place.
         (network,) = draw(bnn, rng_key, number, params | {STATE: dict(state)}, mask, bnn.network)
-        return trace(network).get_trace(x[rows], train=True)[STATE]["value"]
+        return trace(network).get_trace(jax.tree.map(lambda leaf: leaf[rows], x), train=True)[STATE]["value"]
 
     return jax.jit(by_one_thread(update))
 

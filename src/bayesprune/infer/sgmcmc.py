@@ -125,10 +125,10 @@ def fit_sgmcmc(
         _check_plain(sparsifier, callbacks, mask, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())
     data = door.check_program_data(bnn, data, "data")
-    batch = door.check_batch(batch_size, data.x.shape[0])
-    kernel = _told(kernel, data.x.shape[0], num_steps)
+    batch = door.check_batch(batch_size, len(data.y))
+    kernel = _told(kernel, len(data.y), num_steps)
     moving = _moving(bnn)
-    epoch = -(-data.x.shape[0] // batch)
+    epoch = -(-len(data.y) // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
     periods = Periods.of(
         num_steps,

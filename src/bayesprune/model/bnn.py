@@ -44,7 +44,7 @@ class BNN:
         likelihood: how outputs become targets: an object of `bayesprune.likelihoods`.
         input_shape: shape of one row of x, an array of real numbers.
         example: rows of x, such as ``x[:1]``, in place of ``input_shape``: the network takes what it holds, whole numbers as
-            whole numbers. ``bnn.model`` takes a tree too, one argument of the net, or a tuple, several; fits take one array.
+            whole numbers. A tree of arrays is one argument of the net, a tuple of them several.
         apply_kwargs: constants that the net's call is given by name, such as ``{"train": False}``.
         output: of a net that gives several outputs the one that is meant: an index, a name, or a function of them. None: all
             go to the likelihood, if it is one that takes several.

@@ -76,12 +76,11 @@ class Inputs:
         return jax.tree.map(_typed, x, jax.tree.unflatten(self.structure, [dtype for _, dtype in self.leaves]))
 
     def check_array(self) -> None:
-        """Refuse several inputs, where fits and predictions go over the rows of one array."""
+        """Refuse several inputs, where replications are the first axis of one array."""
         if not self.is_array:
             raise TypeError(
-                f"the network takes several inputs, {self.shape} each row, and fits and predictions go over one array of rows: "
-                "stack them, as np.stack((tokens, mask), 1), and let the net take them apart, x[:, 0] and x[:, 1]; or run "
-                "bnn.model and bnn.guide in numpyro.infer.SVI, which take any tree."
+                f"the network takes several inputs, {self.shape} each row, and replicates go over one array: stack them, as "
+                "np.stack((tokens, mask), 2), and let the net take them apart, x[:, 0] and x[:, 1]; or fit one after another."
             )
 
     def check(self, x: Any, name: str) -> None:

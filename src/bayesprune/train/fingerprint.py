@@ -52,7 +52,9 @@ def _word(value: Any) -> Any:
     if isinstance(value, bool | int | float | str | type(None)):
         return value
     if isinstance(value, Dataset):
-        return f"{tuple(value.x.shape)}, {tuple(value.y.shape)} [{digest((array_digest(value.x), array_digest(value.y)))[:16]}]"
+        leaves = jax.tree.leaves(value)
+        shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves)
+        return f"{shapes} [{digest(tuple(map(array_digest, leaves)))[:16]}]"
     if isinstance(value, dict):
         leaves = jax.tree_util.tree_flatten_with_path(value)[0]
         arrays = tuple((jax.tree_util.keystr(path), array_digest(jax.numpy.asarray(leaf))) for path, leaf in leaves)

@@ -33,7 +33,7 @@ _AUGMENTING = 2**31 + 1
 _MOVING = 2**31 + 2
 
 
-def as_it_is(rng_key: jax.Array, x: jax.Array) -> jax.Array:
+def as_it_is(rng_key: jax.Array, x: Any) -> Any:
     """The augmentation that changes nothing."""
     return x
 
@@ -164,7 +164,7 @@ class Loop:
         """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights."""
         weight = self.recipe.kl_weight(carry.step)
         model = scaled(
-            masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.x.shape[0], latent=weight
+            masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight
         )
         guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
         values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
@@ -179,7 +179,7 @@ class Loop:
             reading, batch = batching.take_from_block(reading, data, size, self.num_rows)
         elif size < self.num_rows:
             reading, rows = batching.take(reading, size)
-            batch = Dataset(data.x[rows], data.y[rows])
+            batch = jax.tree.map(lambda leaf: leaf[rows], data)
         else:
             batch = data
         if self.recipe.augment is not as_it_is:

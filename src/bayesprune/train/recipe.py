@@ -28,15 +28,14 @@ def make_recipe(
     remat: bool = False,
 ) -> Recipe:
     """The recipe for data like ``example``; recipes of parts that compute the same are equal."""
-    (rows, *row), dtype = example.x
-    keywords = tuple(program.keywords(rows).items())
+    keywords = tuple(program.keywords(example.num_rows).items())
     elbo = make_elbo(estimator, num_particles)
     kernel = as_kernel(optimizer)
     step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))
     computes = (
         kernel_key(kernel, sites_of(program, example).params),
         trace_key(kl_weight, step),
-        trace_key(augment, rng_key, jax.ShapeDtypeStruct((batch_size, *row), dtype)),
+        trace_key(augment, rng_key, example.abstract(batch_size).x),
     )
     return Recipe(
         program, elbo, kernel, sparsifier, kl_weight, batch_size, keywords, mesh, augment, remat=remat, computes=computes

@@ -18,19 +18,26 @@ from bayesprune.posteriors.params import PRIORS
 class Example(NamedTuple):
     """Shapes and types of a data set, as something that hashes."""
 
-    x: tuple[tuple[int, ...], Any]
-    y: tuple[tuple[int, ...], Any]
+    leaves: tuple[tuple[tuple[int, ...], Any], ...]
+    structure: Any
 
     @classmethod
-    def of(cls, data: Dataset) -> "Example":
-        return cls((tuple(data.x.shape), data.x.dtype), (tuple(data.y.shape), data.y.dtype))
+    def of(cls, data: Dataset, num_rows: int | None = None) -> "Example":
+        """``num_rows``: of the data set that ``data`` are rows of; None: of themselves."""
+        leaves, structure = jax.tree.flatten(data)
+        rows = len(data.y) if num_rows is None else num_rows
+        return cls(tuple(((rows, *leaf.shape[1:]), leaf.dtype) for leaf in leaves), structure)
 
     @property
     def num_rows(self) -> int:
-        return self.x[0][0]
+        return self.leaves[0][0][0]
 
-    def abstract(self) -> Dataset:
-        return Dataset(jax.ShapeDtypeStruct(*self.x), jax.ShapeDtypeStruct(*self.y))
+    def abstract(self, num_rows: int | None = None) -> Dataset:
+        """Shapes and types of the data, or of ``num_rows`` of their rows."""
+        rows = self.num_rows if num_rows is None else num_rows
+        return jax.tree.unflatten(  # type: ignore[no-any-return]
+            self.structure, [jax.ShapeDtypeStruct((rows, *shape[1:]), dtype) for shape, dtype in self.leaves]
+        )
 
 
 class Sites(NamedTuple):

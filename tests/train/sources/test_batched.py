@@ -91,7 +91,7 @@ def test_what_gives_other_batches_than_before_is_refused() -> None:
 def test_the_size_is_that_of_the_first_batch_where_none_is_asked_for() -> None:
     found = source(listed, None)
     assert found.batch_size == 5
-    assert found.example.x == ((ROWS, 2), np.float32)
+    assert found.example.leaves[0] == ((ROWS, 2), np.float32)
     assert [len(item.batch.y) for item in islice(found.read(None, 0, 0, None, False), 7)] == [5] * 7
 
 

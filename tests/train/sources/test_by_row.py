@@ -58,7 +58,7 @@ def test_batches_are_the_rows_of_the_permutation_from_any_number_on(kind: str, f
     for number, item in zip(range(3, 9), islice(source.read(key, 1, 2, None, True), 6), strict=True):
         assert np.array_equal(item.batch.x, X[rows(number)])
         assert np.array_equal(item.batch.y, Y[rows(number)])
-    assert (source.example.x, source.example.y) == (((11, 2), np.float32), ((11,), np.int64))
+    assert source.example.leaves == (((11, 2), np.float32), ((11,), np.int64))
 
 
 def test_other_data_of_the_same_shape_are_described_otherwise(file, tmp_path) -> None:

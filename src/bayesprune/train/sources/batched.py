@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.types import Dataset
@@ -57,7 +58,7 @@ class Batched:
 
     def described(self) -> str:
         kind = "batches that say where they stand" if self.tells else "batches"
-        return f"{kind}, {self.example.x[0]}, {self.example.y[0]}"
+        return f"{kind}, {self.example.leaves}"
 
     def _with_places(self, read: Iterator[tuple[Dataset, Place]]) -> Iterator[Read]:
         for batch, place in read:
@@ -129,6 +130,6 @@ def _decoded(state: Any) -> Any:
 
 
 def _checksum(batch: Dataset, checksum: int) -> int:
-    for array in batch:
+    for array in jax.tree.leaves(batch):
         checksum = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, checksum)
     return checksum

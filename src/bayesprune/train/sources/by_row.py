@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.same import array_digest, digest
@@ -22,17 +23,17 @@ _LOOKED_AT = 64  # rows by which data on disk are told from others
 
 
 class Mapped:
-    """Two arrays, at least one of them in mapped memory; ``rows`` gives those of some numbers."""
+    """Arrays, at least one of them in mapped memory; ``rows`` gives those of some numbers."""
 
     def __init__(self, x: Any, y: Any) -> None:
-        self._arrays = Dataset(np.asarray(x), np.asarray(y))
-        self._files = [file for file in map(shared_mapping, self._arrays) if file is not None]
+        self._arrays = Dataset(jax.tree.map(np.asarray, x), np.asarray(y))
+        self._files = mapped_files(self._arrays)
 
     def __len__(self) -> int:
         return len(self._arrays.y)
 
     def rows(self, numbers: np.ndarray) -> tuple[Any, Any]:
-        x, y = (array[numbers] for array in self._arrays)
+        x, y = jax.tree.map(lambda array: array[numbers], self._arrays)
         for file in self._files:
             # Pages that were read count as this process's memory until they are given back; the kernel may keep them cached.
             if hasattr(mmap, "MADV_DONTNEED"):
@@ -57,7 +58,7 @@ class Examples:
         wanted = [int(number) for number in numbers]
         together = getattr(self._entries, "__getitems__", None)
         items = together(wanted) if together is not None else [self._entries[number] for number in wanted]
-        return tuple(map(_stacked, zip(*(as_pair(item, self._names) for item in items), strict=True)))  # type: ignore[return-value]
+        return jax.tree.map(lambda *leaves: _stacked(leaves), *(as_pair(item, self._names) for item in items))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,13 @@ class ByRow:
     def described(self) -> str:
         numbers = np.unique(np.linspace(0, len(self.table) - 1, _LOOKED_AT).astype(int))
         found = self.check(*self.table.rows(numbers))
-        return f"{self.example.x[0]}, {self.example.y[0]}, some rows [{digest(tuple(map(array_digest, found)))[:16]}]"
+        digests = tuple(map(array_digest, jax.tree.leaves(found)))
+        return f"{self.example.leaves}, some rows [{digest(digests)[:16]}]"
+
+
+def mapped_files(data: Any) -> list[mmap.mmap]:
+    """The mapped files of a tree's arrays; see `shared_mapping`."""
+    return [file for file in map(shared_mapping, jax.tree.leaves(data)) if file is not None]
 
 
 def shared_mapping(array: Any) -> mmap.mmap | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
 from bayesprune.core.types import Dataset
@@ -62,11 +63,13 @@ def as_pair(item: Any, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
 
 def like(batch: Dataset, first: Dataset) -> Dataset:
     """The batch, refused where its rows are of another shape or type than those of ``first``."""
-    for name, new, old in zip(Dataset._fields, batch, first, strict=True):
+    pairs = zip(jax.tree_util.tree_leaves_with_path(batch), jax.tree.leaves(first), strict=True)
+    for (path, new), old in pairs:
         if new.shape[1:] != old.shape[1:] or new.dtype != old.dtype:
+            was, now = (f"{leaf.shape[1:]}, {leaf.dtype}" for leaf in (old, new))
             raise ValueError(
-                f"data.{name} had rows of shape {old.shape[1:]}, {old.dtype}, and now of {new.shape[1:]}, {new.dtype}: all "
-                "batches must be alike; pad them to one shape, and cast them to one type."
+                f"data{jax.tree_util.keystr(path)} had rows of shape {was}, and now of {now}: all batches must be alike; pad "
+                "them to one shape, and cast them to one type."
             )
     return batch
 
@@ -75,4 +78,4 @@ def example_of(first: Dataset, num_rows: int) -> Example:
     """The example of ``num_rows`` rows like the first ones."""
     if num_rows > np.iinfo(np.int32).max:
         raise ValueError(f"data has {num_rows:,} rows, beyond int32: give an endless source in batches, and say num_rows=.")
-    return Example(*(((num_rows, *array.shape[1:]), array.dtype) for array in first))
+    return Example.of(first, num_rows)
