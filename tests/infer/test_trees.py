@@ -25,7 +25,8 @@ class OfParts(nn.Module):
 
 
 def bnn(example) -> bp.BNN:
-    return bp.BNN(OfParts(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), example=example)
+    likelihood, prunable = bp.likelihoods.Categorical(), bp.select.everything
+    return bp.BNN(OfParts(), prior=bp.priors.Gaussian(), likelihood=likelihood, example=example, prunable=prunable)
 
 
 WHOLE, TREE = bnn(X[:1]), bnn(jax.tree.map(lambda part: part[:1], PARTS))
