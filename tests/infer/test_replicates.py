@@ -88,7 +88,7 @@ def test_dead_weights_stay_zero(bnn, data, rng_key) -> None:
     ("x", "y", "message"),
     [
         (np.zeros((3, 3)), np.zeros(3), "shapes .replications, rows"),
-        (np.zeros((2, 5, 4)), np.zeros((2, 5)), "input_shape"),
+        (np.zeros((2, 5, 4)), np.zeros((2, 5)), "must have shape .rows, 3., got .5, 4."),
         (np.zeros((2, 5, 3)), np.zeros((2, 4)), "as many rows"),
         (np.full((2, 5, 3), np.nan), np.zeros((2, 5)), "NaN"),
     ],
