@@ -97,7 +97,7 @@ NUMBERS: dict[str, Callable[[], Rows]] = {
 }
 DATA = CLASSES | NUMBERS
 CANDIDATES: dict[str, Any] = {
-    "by rows": "dirac_slab",  # one weight in two, fewer where there are few rows to an input
+    "by rows": "auto",  # one weight in two, fewer where there are few rows to an input
     "optimal": bp.priors.DiracSlab(),
     "one in two": bp.priors.DiracSlab(math.log(0.5)),
     "one in ten": bp.priors.DiracSlab(math.log(0.1)),

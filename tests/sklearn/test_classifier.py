@@ -68,9 +68,9 @@ def test_the_log_density_of_labels_is_that_of_their_probabilities(fitted):
     model, x, y = fitted
     probabilities = model.predict_proba(x)
     expected = [np.log(row[model.classes_.tolist().index(label)]) for row, label in zip(probabilities, y, strict=True)]
-    np.testing.assert_allclose(model.score_samples(x, y), expected)
+    np.testing.assert_allclose(model.log_density(x, y), expected)
     with pytest.raises(ValueError, match="one label for each of the 120 rows, all of them among classes_"):
-        model.score_samples(x, np.where(y == "low", "lowest", y))
+        model.log_density(x, np.where(y == "low", "lowest", y))
 
 
 @pytest.mark.slow

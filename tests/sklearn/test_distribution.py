@@ -18,7 +18,7 @@ def test_quantiles_are_those_of_the_density(fitted):
     """The density integrates to 1, and to a level up to its quantile; both are computed apart."""
     model, x, _ = fitted
     row, grid = x[:1], np.linspace(-20.0, 34.0, 500)
-    density = np.exp(model.score_samples(np.repeat(row, len(grid), axis=0), grid))
+    density = np.exp(model.log_density(np.repeat(row, len(grid), axis=0), grid))
     assert trapezoid(density, grid) == pytest.approx(1, abs=2e-3)
     for level in (0.1, 0.5, 0.9):
         (quantile,) = model.predict_quantiles(row, [level])[0]
@@ -53,7 +53,7 @@ def test_several_targets_and_counts():
     x, y = linear_rows()
     both = bp.BayesianSparseRegressor(**LINEAR).fit(x, np.column_stack([y, 100 * y]))
     assert both.predict_interval(x).shape == (120, 2, 2) and both.sample_y(x, 3).shape == (120, 2, 3)
-    assert both.score_samples(x, np.column_stack([y, 100 * y])).shape == (120,)
+    assert both.log_density(x, np.column_stack([y, 100 * y])).shape == (120,)
     counts = np.random.default_rng(0).poisson(np.exp(0.5 * y)).astype(float)
     model = bp.BayesianSparseRegressor(**LINEAR, likelihood="poisson").fit(x, counts)
     quantiles = model.predict_quantiles(x, (0.05, 0.95))

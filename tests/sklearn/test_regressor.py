@@ -217,4 +217,5 @@ def test_the_default_inclusion_falls_with_the_rows_of_an_input():
     for rows in (3, 40, 99, 100, 1000):
         share = np.exp(network.log_inclusion(rows, 20))
         assert share == 0.5 if rows >= 100 else rows / 400 < share <= rows / 200
-    assert network.read_prior("dirac_slab", 1000, 20) == bp.priors.DiracSlab(log_inclusion=float(np.log(0.5)))
+    assert network.read_prior("auto", 1000, 20) == bp.priors.DiracSlab(log_inclusion=float(np.log(0.5)))
+    assert network.read_prior("dirac_slab", 1000, 20) == bp.priors.DiracSlab()

@@ -30,7 +30,7 @@ class SparseNetwork(BaseEstimator):
         self,
         hidden: Any = (50,),
         *,
-        prior: Any = "dirac_slab",
+        prior: Any = "auto",
         method: Any = "auto",
         density: Any = None,
         num_steps: Any = 3000,

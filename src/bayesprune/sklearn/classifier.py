@@ -58,7 +58,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 
-    def score_samples(self, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+    def log_density(self, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
         probabilities = self.predict_proba(X)
         labels = np.asarray(y)

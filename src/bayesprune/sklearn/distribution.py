@@ -57,7 +57,7 @@ class PredictiveDistribution:
             raise ValueError(f"level must lie in (0, 1), got {level}: 0.9 asks for a 90 % interval.")
         return self.predict_quantiles(X, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
 
-    def score_samples(self: Any, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+    def log_density(self: Any, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row under the predictive distribution, in nats, of densities in the units of y.
 
         Several outputs of a row share their networks, and count together. Its mean, negated, is the NLL.

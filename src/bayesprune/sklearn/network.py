@@ -32,7 +32,8 @@ from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 # Of the rows and the inputs. Everything is standardised here, for which the spike of the paper's tables is too narrow to cut by
 # (see `GaussianSlab`).
 PRIORS: dict[str, Callable[[int, int], Any]] = {
-    "dirac_slab": lambda rows, inputs: DiracSlab(log_inclusion=log_inclusion(rows, inputs)),
+    "auto": lambda rows, inputs: DiracSlab(log_inclusion=log_inclusion(rows, inputs)),
+    "dirac_slab": lambda rows, inputs: DiracSlab(),
     "gaussian_slab": lambda rows, inputs: GaussianSlab(spike_scale=0.135, slab_scale=1.0),
     "flat": lambda rows, inputs: Flat(),
 }

@@ -26,9 +26,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.
-        prior: "dirac_slab", whose weights are included with probability 1/2 a priori, or with less where an input has less than
-            five rows; "gaussian_slab" or "flat"; or an object of `bayesprune.priors`, such as ``DiracSlab()`` with the rate of
-            its paper, (5.3), which leaves small data with hardly a weight.
+        prior: "auto", a spike and slab whose weights are included with probability 1/2 a priori, or less where an input has
+            less than five rows; "dirac_slab", the same with the rate of its paper, (5.3), which leaves small data with hardly
+            a weight and says best which inputs are needed; "gaussian_slab" or "flat"; or an object of `bayesprune.priors`.
         method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
             has evidence on its side under another; "none"; or an object of `bayesprune.methods`.
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.

@@ -38,9 +38,14 @@ class Selection(NamedTuple):
 
 
 def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> SparseNetwork:
-    """A fitted clone, with the seed that a key stands for."""
+    """A fitted clone, with the seed that a key stands for.
+
+    Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
+    to select, the sparse prior is taken in its place.
+    """
     seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
-    return clone(estimator).set_params(random_state=seed).fit(x, y)
+    sparse = {"prior": "dirac_slab"} if isinstance(estimator.prior, str) and estimator.prior == "auto" else {}
+    return clone(estimator).set_params(random_state=seed, **sparse).fit(x, y)
 
 
 def median(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:

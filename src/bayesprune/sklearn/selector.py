@@ -23,7 +23,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
 
     Args:
         estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y, with
-            its defaults (integers are labels). Its prior must have gates for "fdr" and should have them for the others.
+            its defaults (integers are labels). Its prior must have gates for "fdr" and should have them for the others; for
+            "auto" the sparser "dirac_slab" is taken.
         rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
