@@ -126,3 +126,12 @@ def test_a_nonlinear_truth():
     fitted = bp.BayesianFeatureSelector(network, random_state=0).fit(*map(np.asarray, simulated.train))
     support = fitted.get_support()
     assert support[1:5].all() and not support[~simulated.relevant].any()
+
+
+@pytest.mark.slow
+def test_counts_are_cross_validated_as_they_are():
+    x, _ = linear_rows(rows=60)
+    counts = np.random.default_rng(0).poisson(np.exp(1.0 + 0.5 * x[:, 0]))
+    model = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 100}, likelihood="poisson")
+    chosen = bp.BayesianFeatureSelector(model, rule="cv", fractions=(1 / 6, 1.0), cv=2, random_state=0).fit(x, counts)
+    assert np.isfinite(chosen.fraction_choice_.losses).all() and chosen.get_support()[0]

@@ -160,3 +160,13 @@ def test_units_of_every_prior_are_known_again_where_weights_were_cut(prior, rng_
     dead = cut(params, {spec: np.zeros(shape, bool) for spec, shape in SHAPES.items()})
     assert any(name.endswith("$unit") for name in params)
     Origin(params, {}, None, True).check_units(bnn.describe(dead))
+
+
+def test_edited_parameters_and_a_new_rate_are_what_is_taken(rng_key) -> None:
+    """Parameters that were changed since are not overwritten by the state, nor an injected rate by the old one."""
+    rated = lambda rate: optax.inject_hyperparams(optax.sgd)(learning_rate=rate)  # noqa: E731
+    first = bp.fit_svi(rng_key, BNN, DATA, num_steps=2, **SETTINGS | {"optimizer": rated(0.1)})
+    loc = f"{SITE}_auto_loc"
+    edited = first._replace(params=first.params | {loc: first.params[loc].at[0].add(5.0)})
+    still = bp.fit_svi(rng_key, BNN, DATA, num_steps=1, init=edited, **SETTINGS | {"optimizer": rated(0.0)})
+    np.testing.assert_allclose(still.params[loc], edited.params[loc], rtol=1e-6)

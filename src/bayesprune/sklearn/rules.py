@@ -130,9 +130,10 @@ RULES: dict[str, Callable[..., Selection]] = {
 
 
 def _values(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
-    """Standardised targets, so that several outputs count alike, and the mean squared error."""
+    """Targets as they are, and the mean squared error in units of their deviation, so that several outputs count alike."""
     values = np.asarray(y, np.float64)
-    return fit_scaling(values).apply(values), lambda fitted, x, y: float(np.mean((fitted.predict(x) - y) ** 2))
+    scale = fit_scaling(values).scale
+    return values, lambda fitted, x, y: float(np.mean(((fitted.predict(x) - y) / scale) ** 2))
 
 
 def _labels(y: Any) -> tuple[np.ndarray, Callable[..., float]]:

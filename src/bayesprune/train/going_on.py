@@ -13,6 +13,8 @@ from bayesprune.train.batches import after
 from bayesprune.train.kept import Kept, by_path, is_key, kinds
 from bayesprune.train.loop import Carry
 
+INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are the new optimiser's own
+
 
 class Origin(NamedTuple):
     """What a fit goes on from: ``params`` as fits give them, ``mask``; ``kept``: None where there is no more than that, and
@@ -27,6 +29,11 @@ class Origin(NamedTuple):
         """The arrays that decide the result of what goes on from them."""
         kept = {} if self.kept is None else self.kept._asdict() | {"step": jnp.asarray(self.kept.step), "kinds": {}}
         return {"params": self.params, "mask": self.mask, "kept": kept}
+
+    def dead(self, name: str) -> Any:
+        """Which entries of a parameter are of dead weights, to which no value means anything."""
+        dead = [~np.asarray(alive) for site, alive in self.mask.items() if name.startswith(f"{site}_")]
+        return dead[0] if dead else False
 
     def check_names(self, names: set[str]) -> None:
         """Refuse parameters of other names than the program's."""
@@ -83,6 +90,7 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int) -> Carry
     if params is None:
         _warn("init keeps its weights otherwise (storage=)")
         return carry
+    params = {name: _as_given(carry.params[name], old, origin.dead(name)) for name, old in params.items()}
     inner = _put(carry.opt_state, kept.optimizer) if kept.kinds == kinds(carry.opt_state) else None
     if inner is None:
         _warn("init holds the state of another optimizer")
@@ -97,8 +105,18 @@ def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
     shape = lambda found: {name: (jnp.shape(leaf), jnp.result_type(leaf)) for name, leaf in found.items()}  # noqa: E731
     if shape(by_path(target)) != shape(arrays):
         return None
-    filled = [_like(leaf, jnp.array(arrays[name])) for name, leaf in wanted.items()]
+    filled = [leaf if INJECTED in name else _like(leaf, jnp.array(arrays[name])) for name, leaf in wanted.items()]
     return jax.tree.unflatten(structure, filled)
+
+
+def _as_given(given: Any, old: Any, dead: Any) -> Any:
+    """The parameter as it is given, for it may have been changed since; with the bits of the old one where it was not."""
+
+    def of_leaf(given: Any, old: Any) -> Any:
+        same = jnp.isclose(given, old, rtol=1e-4, atol=1e-5)
+        return jnp.where(same | dead if jnp.shape(dead) in ((), jnp.shape(same)) else same, old, given)
+
+    return jax.tree.map(of_leaf, given, old)
 
 
 def _like(leaf: Any, array: jax.Array) -> Any:

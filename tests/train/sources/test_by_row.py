@@ -75,6 +75,14 @@ def test_rows_of_several_shapes_are_refused() -> None:
         ragged.rows(np.arange(2))
 
 
+def test_rows_as_lists_of_numbers_are_rows() -> None:
+    """Also where a batch has as many rows as a row has numbers, and a transposed one would pass."""
+    for row in (list, tuple):
+        x, y = Examples([{"x": row(X[i].tolist()), "y": int(Y[i])} for i in range(11)]).rows(np.array([4, 7]))
+        np.testing.assert_array_equal(x, X[[4, 7]])
+        np.testing.assert_array_equal(y, Y[[4, 7]])
+
+
 def test_pages_that_were_read_are_given_back(tmp_path) -> None:
     status = Path("/proc/self/status")
     if not status.exists():

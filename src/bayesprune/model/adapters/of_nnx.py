@@ -52,8 +52,10 @@ def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[
         if isinstance(part, nnx.Dropout) and part.rngs is None and not asks_for("rngs"):
             part.rngs = nnx.Rngs(0)
     names = {part.key.tag for _, part in nnx.iter_graph(net) if isinstance(part, nnx.RngStream)}
-    keys = {name: jax.random.fold_in(rng_key, zlib.crc32(name.encode())) for name in names - {"default", "dropout"}}
-    nnx.reseed(net, policy=_of_shape, default=rng_key, dropout=rng_key, **keys)
+    # Streams of one key would draw the same noise: the first of the two usual names has the key itself.
+    first = next((name for name in ("dropout", "default") if name in names), "")
+    keys = {name: jax.random.fold_in(rng_key, zlib.crc32(name.encode())) for name in names - {first}}
+    nnx.reseed(net, policy=_of_shape, **({first: rng_key} if first else {}), **keys)
     return {"rngs": nnx.Rngs(rng_key)} if asks_for("rngs") else {}
 
 

@@ -58,7 +58,11 @@ class Examples:
         wanted = [int(number) for number in numbers]
         together = getattr(self._entries, "__getitems__", None)
         items = together(wanted) if together is not None else [self._entries[number] for number in wanted]
-        return jax.tree.map(lambda *leaves: _stacked(leaves), *(as_pair(item, self._names) for item in items))  # type: ignore[no-any-return]
+        pairs = [as_pair(item, self._names) for item in items]
+        x, y = (
+            jax.tree.map(lambda *leaves: _stacked(leaves), *side, is_leaf=_written_out) for side in zip(*pairs, strict=True)
+        )
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,11 @@ def shared_mapping(array: Any) -> mmap.mmap | None:
         mode = getattr(array, "mode", mode) if isinstance(array, np.memmap) else mode
         array = getattr(array, "base", None)
     return array if mode in ("r", "r+", "w+") else None
+
+
+def _written_out(node: Any) -> bool:
+    """Whether it is an array as a list, or a tuple, of its numbers: one row, not a tree of several."""
+    return isinstance(node, list) or (isinstance(node, tuple) and all(np.isscalar(part) for part in node))
 
 
 def _stacked(values: Sequence[Any]) -> np.ndarray:
