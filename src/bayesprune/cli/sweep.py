@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -45,8 +46,10 @@ def sweep(words: Sequence[str]) -> None:
     with alone_in(asked.out):
         planned = grid(vary, asked.seeds, words[cut + 1 :], asked.out)
         quiet = joblib.effective_n_jobs(asked.jobs) > 1
+        here = os.getcwd()
         told = joblib.Parallel(n_jobs=asked.jobs)(
-            joblib.delayed(_finish)(cell, f"{number} of {len(planned)}", quiet) for number, cell in enumerate(planned, start=1)
+            joblib.delayed(_finish)(cell, f"{number} of {len(planned)}", quiet, here)
+            for number, cell in enumerate(planned, start=1)
         )
         table = _written(planned, [cell for cell, why in zip(planned, told, strict=True) if not why], asked.out)
     print(f"\n{table}\n\nwritten:\n  {asked.out / 'sweep.jsonl'}\n  {asked.out / 'sweep.md'}")
@@ -66,8 +69,10 @@ def _parser() -> Parser:
     return made
 
 
-def _finish(cell: Cell, number: str, quiet: bool) -> str:
+def _finish(cell: Cell, number: str, quiet: bool, folder: str) -> str:
     """Bring one run to its end, in whatever process; why it could not be, or nothing."""
+    if os.getcwd() != folder:  # a process that is used again stands where it stood before
+        os.chdir(folder)
     begin = time.perf_counter()
     try:
         with ONE_AT_A_TIME, alone_in(cell.folder):
