@@ -37,5 +37,9 @@ def test_every_metric_is_defined_and_nll_by_what_it_is_of() -> None:
 def test_features_in_use_are_those_that_something_reads() -> None:
     bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
     mask = {"Dense_0.kernel": np.ones((2, 3), bool), "Dense_1.kernel": np.array([[True, False], [False, False], [True, True]])}
-    assert record.for_figures(bnn, mask, "the test set") == {"watched": "the test set", "features_in_use": [0, 2]}
-    assert record.for_figures(bnn, {"Dense_1.kernel": mask["Dense_1.kernel"]}, "")["features_in_use"] is None
+    assert record.for_figures(bnn, bp.connected(bnn, mask), "the test set") == {
+        "watched": "the test set",
+        "features_in_use": [0, 2],
+    }
+    last = bp.connected(bnn, {"Dense_1.kernel": mask["Dense_1.kernel"]})
+    assert record.for_figures(bnn, last, "")["features_in_use"] is None

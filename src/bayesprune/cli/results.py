@@ -15,6 +15,7 @@ from bayesprune.core.formats import read_arrays, read_record, write_arrays, writ
 from bayesprune.infer.evaluate import scored
 from bayesprune.model.bnn import BNN
 from bayesprune.report import record
+from bayesprune.report.connected import connected
 from bayesprune.report.export import save_fit
 from bayesprune.train.result import FitResult
 
@@ -50,7 +51,8 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows
     mask = {name: np.asarray(alive) for name, alive in (fit.mask or whole).items()}
     by = {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()}
     by |= rows.notes(data)
-    told = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, mask, rows.watched(data))}
+    used = connected(bnn, mask)
+    told = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, used, rows.watched(data))}
     save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | told)
     write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
     key, asked = build.keys(settings)[1], {"num_samples": settings.num_samples}
@@ -63,7 +65,7 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows
         "definitions": record.definitions(scores),
         "evaluated_on": of | {"target_scale": data.target_scale},
         "chosen_step": step,
-        **record.of_fit(bnn, fit, mask, settings.kl_weight),
+        **record.of_fit(bnn, fit, mask, used, settings.kl_weight),
         "train_seconds": seconds,
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,

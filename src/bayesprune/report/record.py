@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 
 from bayesprune.report import metrics
-from bayesprune.report.connected import connected
 from bayesprune.report.sparsity import sparsity_report
 
 LIBRARIES = ("jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
 
 
-def of_fit(bnn: Any, fit: Any, mask: Mapping[str, Any], kl_weight: float) -> dict[str, Any]:
-    """What ``metrics.json`` says of a fit, its prunable sites alive as ``mask`` says, in JSON's types."""
+def of_fit(bnn: Any, fit: Any, mask: Mapping[str, Any], used: Mapping[str, Any], kl_weight: float) -> dict[str, Any]:
+    """What ``metrics.json`` says of a fit, its prunable sites alive as ``mask`` says, in JSON's types.
+
+    ``used``: those of them that are connected.
+    """
     dense = {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
     return {
         "kl_weight": kl_weight,
         "kl_weight_in_words": kl_in_words(kl_weight),
-        "sparsity": sparsity_report(mask, dense, connected(bnn, mask)),
+        "sparsity": sparsity_report(mask, dense, used),
         "flops": flops(bnn, mask),
         "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
         "num_steps": len(fit.losses),
@@ -42,15 +44,15 @@ def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> 
     return made | ({"note": "optimistic: the test set chose the step that it judges"} if on == "test" else {})
 
 
-def for_figures(bnn: Any, mask: Mapping[str, Any], watched: str) -> dict[str, Any]:
+def for_figures(bnn: Any, used: Mapping[str, Any], watched: str) -> dict[str, Any]:
     """What the figures need to know beside a fit's arrays, in JSON's types.
 
-    ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the numbers of the first layer's
+    ``used``: the connected weights; ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the numbers of the first layer's
     features that the outputs depend on, in order; None where they are not known.
     """
     first = first_kernel({str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian})
-    used = connected(bnn, mask).get(first)
-    features = None if used is None else np.flatnonzero(used.any(axis=tuple(range(used.ndim - 1)))).tolist()
+    alive = used.get(first)
+    features = None if alive is None else np.flatnonzero(alive.any(axis=tuple(range(alive.ndim - 1)))).tolist()
     return {"watched": watched, "features_in_use": features}
 
 

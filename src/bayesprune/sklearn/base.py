@@ -117,7 +117,7 @@ class SparseNetwork(BaseEstimator):
         return np.asarray(nats[: len(x)], np.float64)
 
     def _streamed(self, draw: Any, x: Any) -> list[Any]:
-        """``draw`` (`predict` or `predict_draws`) for blocks of rows, the same networks for all: (result, rows that count).
+        """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """

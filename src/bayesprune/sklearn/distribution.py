@@ -1,5 +1,6 @@
 """The predictive distribution of a regressor's target: samples, quantiles and intervals of it, and its log density at y."""
 
+import functools
 from typing import Any
 
 import jax
@@ -41,15 +42,10 @@ class PredictiveDistribution:
         x, levels = self._rows(X), np.asarray(quantiles, np.float64)
         if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
-        key = jax.random.fold_in(self._key(), 1)
-        settings = (key, self.bnn_, self.params_, self._filled(x), self.mask_, self.num_samples)
-        if kind_of(self.bnn_, self.params_) == "gaussian":
-            drawn = draws_of_targets(*settings, read=("loc", "scale"))
-            found = [predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels]
-        else:
-            drawn = draws_of_targets(*settings, each=EACH)
-            found = list(np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf"))
-        return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in found], axis=-1)
+        quantiles_of = _exact if kind_of(self.bnn_, self.params_) == "gaussian" else _of_samples
+        blocks = [found[:, :rows] for found, rows in self._streamed(functools.partial(quantiles_of, levels), x)]
+        found = np.concatenate(blocks, axis=1)
+        return np.stack([self._in_units(one, self._target_scaling.loc) for one in found], axis=-1)
 
     def predict_interval(self: Any, X: Any, level: Any = 0.9) -> Values:
         """The central interval that holds a new y with probability ``level``: (rows, 2), or (rows, outputs, 2)."""
@@ -67,3 +63,15 @@ class PredictiveDistribution:
         columns = self._target_scaling.apply(np.asarray(y, np.float64).reshape((len(x), -1)))
         targets = columns[:, 0] if columns.shape[1] == 1 else columns
         return self._log_density(x, targets) - float(np.sum(np.log(self._target_scaling.scale)))
+
+
+def _exact(levels: Any, rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> np.ndarray:
+    """(levels, rows, ...) of the mixture of the networks' Gaussians."""
+    drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("loc", "scale"))
+    return np.stack([predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels])
+
+
+def _of_samples(levels: Any, rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> np.ndarray:
+    """(levels, rows, ...) of targets drawn of every network."""
+    drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, each=EACH)
+    return np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf")
