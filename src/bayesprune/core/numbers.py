@@ -32,13 +32,20 @@ def real_numbers(value: Any, name: str) -> np.ndarray | jax.Array:
     return array
 
 
-def numbers_of(value: Any, name: str) -> Any:
+def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     """`real_numbers` of an array, or of every array of a tree: a mapping, or a tuple of arrays.
+
+    ``bytes_stay``: arrays of uint8 stay such, for what casts them before it counts with them.
 
     >>> jax.tree.map(lambda array: str(array.dtype), numbers_of({"tokens": np.zeros((2, 6), int), "age": [[1.0], [2.0]]}, "x"))
     {'age': 'float32', 'tokens': 'int32'}
     """
-    of_leaf = lambda path, leaf: real_numbers(leaf, name + jax.tree_util.keystr(path))  # noqa: E731
+
+    def of_leaf(path: Any, leaf: Any) -> Any:
+        if bytes_stay and getattr(leaf, "dtype", None) == np.uint8:
+            return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        return real_numbers(leaf, name + jax.tree_util.keystr(path))
+
     return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not _is_tree(node))
 
 

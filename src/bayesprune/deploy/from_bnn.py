@@ -35,6 +35,11 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
             "the network takes integers or several inputs, or gives several outputs, and a smaller program goes from one array "
             "of real numbers to one: predict with the BNN, bp.predict(..., mask=mask)."
         )
+    if bnn.inputs.scaling is not None:
+        raise ValueError(
+            "the network scales bytes (scaling=), and a smaller program goes from real numbers: build the BNN without "
+            "scaling=, whose parameters and masks are the same, and give the smaller one scaling.apply(x)."
+        )
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]

@@ -35,8 +35,9 @@ def check_rows(program: Any, data: Any, name: str) -> Dataset:
     trainable: bool = isinstance(program, Trainable)
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
-    data = _numbers(data, name)
-    if not hasattr(program, "likelihood"):
+    network = hasattr(program, "likelihood")
+    data = _numbers(data, name, bytes_stay=network)
+    if not network:
         return data
     program.inputs.check(data.x, f"{name}.x")
     program.likelihood.check(np.asarray(data.y), program.output_shape)
@@ -60,11 +61,11 @@ def check_not_empty(num_rows: int, name: str) -> None:
         raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
 
 
-def _numbers(data: Any, name: str) -> Dataset:
+def _numbers(data: Any, name: str, bytes_stay: bool = False) -> Dataset:
     if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
-    found = Dataset(numbers_of(data.x, f"{name}.x"), real_numbers(data.y, f"{name}.y"))
+    found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y"))
     check_same_length(*found, name)
     return found
 
@@ -164,7 +165,7 @@ def check_acts(every: int, num_steps: int) -> None:
 def check_replicated(bnn: Any, data: Any) -> Dataset:
     """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
     bnn.inputs.check_array()
-    data = check_data(data)
+    data = jax.tree.map(jnp.asarray, _numbers(data, "data", bytes_stay=True))
     if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
         raise ValueError(
             "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "

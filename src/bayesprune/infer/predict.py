@@ -134,7 +134,7 @@ def check_inputs(
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
-    x = jax.tree.map(np.asarray, numbers_of(x, "x"))
+    x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
     bnn.inputs.check(x, "x")
     sizes = [len(leaf) for leaf in jax.tree.leaves(x)]
     if len(set(sizes)) > 1:

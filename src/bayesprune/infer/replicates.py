@@ -114,6 +114,7 @@ def predict_replicates(
     x = jnp.asarray(x)
     if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape:
         raise ValueError(f"x must have shape (replications, rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}.")
+    bnn.inputs.check(x.reshape((-1, *bnn.input_shape)), "x")
     keys = jax.random.split(check_key(rng_key), x.shape[0])
     mask = _check_masks(bnn, mask, x.shape[0])
     draw = _predictor(bnn)

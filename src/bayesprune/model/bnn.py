@@ -45,6 +45,8 @@ class BNN:
         input_shape: shape of one row of x, an array of real numbers.
         example: rows of x, such as ``x[:1]``, in place of ``input_shape``: the network takes what it holds, whole numbers as
             whole numbers. A tree of arrays is one argument of the net, a tuple of them several.
+        scaling: for rows of bytes (uint8), which stay bytes in memory and on their way to the device: the network gets
+            (x - loc) / scale of a `data.Scaling`, one number each or one for each of x's last axis. None scales nothing.
         apply_kwargs: constants that the net's call is given by name, such as ``{"train": False}``.
         output: of a net that gives several outputs the one that is meant: an index, a name, or a function of them. None: all
             go to the likelihood, if it is one that takes several.
@@ -79,6 +81,7 @@ class BNN:
         likelihood: Likelihood | Any,
         input_shape: tuple[int, ...] | Any = None,
         example: Any = None,
+        scaling: Any = None,
         apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({}),
         output: int | str | Callable[[Any], Any] | Any = None,
         posterior: str | Family | Any = "mean_field",
@@ -91,7 +94,7 @@ class BNN:
             check_function(prunable, "prunable", "bp.select.not_last")
         check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
-        self.inputs = inputs_of(input_shape, example)
+        self.inputs = inputs_of(input_shape, example, scaling)
         self.input_shape = self.inputs.shape
         self.family = _family(posterior, prior)
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.model.byte_scaling import ByteScaling
 from bayesprune.model.shapes import row_shape
 
 Leaf = tuple[tuple[int, ...], str]  # shape of one row, dtype
@@ -16,7 +17,8 @@ Leaf = tuple[tuple[int, ...], str]  # shape of one row, dtype
 class Inputs:
     """One row of x: the shape and the dtype of each of its arrays, and the tree that they are the leaves of.
 
-    Dtypes are "float32", "int32" and "bool", for real numbers, whole numbers and booleans of any width.
+    Dtypes are "float32", "int32" and "bool", for real numbers, whole numbers and booleans of any width. ``scaling``: where rows
+    are bytes, how they become the real numbers that the network takes.
 
     >>> tokens = Inputs.of_example(np.zeros((1, 6), np.int64))
     >>> tokens.shape, tokens.zeros(2).dtype
@@ -27,6 +29,7 @@ class Inputs:
 
     leaves: tuple[Leaf, ...]
     structure: Any
+    scaling: ByteScaling | None = None
 
     @classmethod
     def of_shape(cls, input_shape: Any) -> "Inputs":
@@ -71,6 +74,8 @@ class Inputs:
 
     def as_rows(self, x: Any) -> Any:
         """Rows as arrays of the network's types; real numbers keep their width."""
+        if self.scaling is not None:
+            return self.scaling.taken(x)
         if self.is_array:
             return _typed(x, self.leaves[0][1])
         return jax.tree.map(_typed, x, jax.tree.unflatten(self.structure, [dtype for _, dtype in self.leaves]))
@@ -95,10 +100,26 @@ class Inputs:
             )
         for (shape, dtype), (path, leaf) in zip(self.leaves, jax.tree_util.tree_leaves_with_path(x), strict=True):
             _check_leaf(leaf, f"{name}{jax.tree_util.keystr(path)}", shape, dtype)
+        if self.scaling is not None:
+            self.scaling.check(x, name)
 
 
-def inputs_of(input_shape: Any, example: Any) -> Inputs:
-    """What the network is called on, from what the user gave of the two."""
+def inputs_of(input_shape: Any, example: Any, scaling: Any = None) -> Inputs:
+    """What the network is called on, from what the user gave of the two; ``scaling``: of bytes, None to scale nothing."""
+    inputs = _inputs_of(input_shape, example)
+    if scaling is None:
+        return inputs
+    real = tuple((shape, "float32") for shape, _ in inputs.leaves)
+    return Inputs(real, inputs.structure, ByteScaling.of(scaling, real))
+
+
+def rows_taken(program: Any, x: Any) -> Any:
+    """Rows as the network of a program takes them; of a program that has none, as they are."""
+    inputs = getattr(program, "inputs", None)
+    return inputs.as_rows(x) if isinstance(inputs, Inputs) else x
+
+
+def _inputs_of(input_shape: Any, example: Any) -> Inputs:
     if example is None and input_shape is None:
         raise TypeError("give example=x[:1], some rows of the data, or input_shape=, the shape of a row of real numbers.")
     if example is None:

@@ -38,7 +38,8 @@ def of_traces(start: Any, step: Any) -> dict[str, Any]:
 def _program(program: Any) -> dict[str, Any]:
     if not isinstance(program, BNN):
         return {}
-    return {
+    scaling = {} if program.inputs.scaling is None else {"scaling": program.inputs.scaling}
+    return scaling | {
         "prior": program.prior,
         "likelihood": program.likelihood,
         "posterior": program.family,

@@ -13,6 +13,7 @@ from numpyro.infer import ELBO
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Evidence, Info, SparseState
 from bayesprune.model.handlers import masked, probed, scaled
+from bayesprune.model.inputs import rows_taken
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import batches as batching
@@ -185,7 +186,8 @@ class Loop:
         if self.recipe.augment is not as_it_is:
             key = jax.random.fold_in(carry.step_key, _AUGMENTING)
             # A batch's own key: a sparsifier may look at several of one step.
-            batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), batch.x))
+            x = rows_taken(self.recipe.program, batch.x)  # as the network sees them, not the bytes that they are kept as
+            batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), x))
         if self.recipe.mesh is not None:
             spread = NamedSharding(self.recipe.mesh, PartitionSpec(self.recipe.mesh.axis_names[0]))
             batch = jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, spread), batch)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import ELBO
 
+from bayesprune.model.inputs import rows_taken
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.loop import Recipe, as_it_is
@@ -35,7 +36,7 @@ def make_recipe(
     computes = (
         kernel_key(kernel, sites_of(program, example).params),
         trace_key(kl_weight, step),
-        trace_key(augment, rng_key, example.abstract(batch_size).x),
+        trace_key(augment, rng_key, jax.eval_shape(lambda x: rows_taken(program, x), example.abstract(batch_size).x)),
     )
     return Recipe(
         program, elbo, kernel, sparsifier, kl_weight, batch_size, keywords, mesh, augment, remat=remat, computes=computes
