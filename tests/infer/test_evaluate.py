@@ -137,6 +137,14 @@ def test_a_likelihood_that_says_nothing_has_no_figures(rng_key) -> None:
         bp.evaluate(rng_key, bnn, start(bnn), data, num_samples=3)
 
 
+def test_rows_alone_are_refused(rng_key) -> None:
+    bnn = tiny()
+    with pytest.raises(TypeError, match=r"data must have fields x and y, got ndarray: wrap your arrays as bp\.Dataset"):
+        bp.evaluate(rng_key, bnn, start(bnn), X)
+    with pytest.raises(ValueError, match=r"data\.x and data\.y must have one row per example, got \(20, 4\) and \(3,\)"):
+        bp.evaluate(rng_key, bnn, start(bnn), bp.Dataset(X, np.zeros(3, int)))
+
+
 def test_a_program_has_no_figures(rng_key) -> None:
     data, _ = programs.line()
     with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN, got Program"):

@@ -137,7 +137,11 @@ BAD = {
     "empty": (lambda bnn: ((bnn, start(bnn), X[:0]), {}), ValueError, "x is empty"),
     "draws": (lambda bnn: ((bnn, start(bnn), X), {"num_samples": 0}), ValueError, "num_samples must be an integer"),
     "map": (lambda bnn: ((bnn, start(tiny(posterior="map")), X), {}), ValueError, "params have no 'Dense_0.*another posterior"),
-    "other net": (lambda bnn: ((bnn, start(tiny(hidden=6)), X), {}), ValueError, r"\(4, 6\).*the network has \(4, 5\)"),
+    "other net": (
+        lambda bnn: ((bnn, start(tiny(hidden=6)), X), {}),
+        ValueError,
+        r"\(4, 6\).*has \(4, 5\): give the BNN",
+    ),
     "mask": (
         lambda bnn: ((bnn, start(bnn), X), {"mask": {"Dense_7.kernel": np.ones(3, bool)}}),
         ValueError,

@@ -1,9 +1,11 @@
 """What is done to images before anything is learnt: a frame, patches."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bayesprune as bp
 from bayesprune.nets.images import check_images, framed, patches
 
 IMAGES = np.random.default_rng(0).normal(size=(3, 4, 6, 2)).astype(np.float32)
@@ -35,3 +37,5 @@ def test_patches_that_do_not_fit_are_refused(size) -> None:
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(ValueError, match=r"ViT needs images .* got \(3, 48\)"):
         check_images(jnp.zeros((3, 48)), "ViT")
+    with pytest.raises(ValueError, match=r"LeNet5 needs images .* got \(3, 48\)"):
+        jax.eval_shape(bp.nets.LeNet5(10).init, jax.random.key(0), jnp.zeros((3, 48)))

@@ -30,7 +30,7 @@ def test_it_waits_for_a_new_best(metric: str, values: list[float], stops: bool) 
 
 
 def test_an_unknown_metric_is_told() -> None:
-    with pytest.raises(ValueError, match="watches 'loss', but the evaluation reports nll"):
+    with pytest.raises(ValueError, match="watches 'loss', but the evaluation reports nll: name one of these"):
         bp.EarlyStop("loss")({"eval/step": [1], "eval/nll": [0.5]})
 
 

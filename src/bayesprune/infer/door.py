@@ -58,13 +58,18 @@ def check_same_length(x: Any, y: Any, name: str) -> None:
 def check_not_empty(num_rows: int, name: str) -> None:
     """Refuse data without rows."""
     if num_rows == 0:
-        raise ValueError(f"{name} is empty: it has no rows to learn from. Check the selection or the split that made it.")
+        raise ValueError(f"{name} is empty: it has no rows. Check the selection or the split that made it.")
 
 
-def _numbers(data: Any, name: str, bytes_stay: bool = False) -> Dataset:
+def check_fields(data: Any, name: str) -> None:
+    """Refuse data without fields x and y."""
     if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
+
+
+def _numbers(data: Any, name: str, bytes_stay: bool = False) -> Dataset:
+    check_fields(data, name)
     found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y"))
     check_same_length(*found, name)
     return found

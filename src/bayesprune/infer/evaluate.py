@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from bayesprune.core.types import Standalone
+from bayesprune.infer.door import check_fields, check_same_length
 from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, nll_of_bits
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
@@ -45,7 +46,7 @@ def evaluate(
     classification where its means are probabilities of the classes that y numbers; else those of what it samples as "obs".
 
     Raises:
-        TypeError: ``bnn`` is no `BNN`; nothing of the above can be said of its likelihood.
+        TypeError: ``bnn`` is no `BNN`, ``data`` no data set; nothing of the above can be said of its likelihood.
         ValueError: see `predict`; and ``data.y`` is not of the shape that the network's outputs ask for.
     """
     return scored(rng_key, bnn, params, data, mask=mask, num_samples=num_samples)[0]
@@ -61,6 +62,8 @@ def scored(
     num_samples: int = 100,
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """The figures of `evaluate`, and where they are those of classification the probabilities that they come from."""
+    check_fields(data, "data")
+    check_same_length(data.x, data.y, "data")
     if isinstance(bnn, Standalone):
         return _of_standalone(rng_key, standalone(bnn, params, mask), data, num_samples)
     check_bnn(bnn)

@@ -123,7 +123,10 @@ def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
     shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}
     for path, node in nodes.items():
         if jnp.shape(node.loc) != shapes[path]:
-            raise ValueError(f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}.")
+            raise ValueError(
+                f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}: give the BNN that "
+                "they were fitted with."
+            )
     return check_mask(mask, shapes)
 
 

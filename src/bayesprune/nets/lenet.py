@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from bayesprune.nets.images import framed
+from bayesprune.nets.images import check_images, framed
 
 
 class LeNet5(nn.Module):
@@ -20,6 +20,9 @@ class LeNet5(nn.Module):
 
     Inputs are images of shape (rows, height, width, channels); images below 32x32 are centred in a frame of the border's own
     value (each image's first pixel) up to 32x32, so that a 28x28 digit keeps its background. Outputs are (rows, num_outputs).
+
+    Raises:
+        ValueError: inputs that are no images.
 
     Example:
         >>> import jax
@@ -38,6 +41,7 @@ class LeNet5(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        check_images(x, "LeNet5")
         x = framed(x, 32)
         for channels in self.features[:-1]:
             x = nn.avg_pool(jnp.tanh(nn.Conv(channels, (5, 5), padding="VALID")(x)), (2, 2), strides=(2, 2))

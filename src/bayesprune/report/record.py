@@ -47,8 +47,8 @@ def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> 
 def for_figures(bnn: Any, used: Mapping[str, Any], watched: str) -> dict[str, Any]:
     """What the figures need to know beside a fit's arrays, in JSON's types.
 
-    ``used``: the connected weights; ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the numbers of the first layer's
-    features that the outputs depend on, in order; None where they are not known.
+    ``used``: the connected weights; ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the
+    numbers of the first layer's features that the outputs depend on, in order; None where they are not known.
     """
     first = first_kernel({str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian})
     alive = used.get(first)

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32
 
 from bayesprune import features
 from bayesprune.core import masks, types
-from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.checks import check_density, got, unknown_name
 from bayesprune.core.types import SpikeSlab
 from bayesprune.methods.bmr import BMR
 from bayesprune.methods.sbnn import SBNN
@@ -49,7 +49,7 @@ def check(method: Any, density: Any) -> None:
             remedy = "Or give an object of bayesprune.methods, such as methods.SNR(density=0.1)."
             raise unknown_name("method", method, NAMES, remedy)
     elif not (hasattr(method, "init") and hasattr(method, "step")) or isinstance(method, type):
-        raise TypeError(f"method must be 'auto', 'none' or an object of bayesprune.methods, got {method!r}.")
+        raise TypeError(f"method must be 'auto', 'none' or an object of bayesprune.methods, got {got(method)}.")
 
 
 def choose(method: Any, density: float | None, bnn: BNN, params: Params) -> Any:

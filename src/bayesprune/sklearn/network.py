@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import optax
 
-from bayesprune.core.checks import check_integer, check_object, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_object, check_positive, got, unknown_name
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import (
@@ -132,7 +132,7 @@ def read_prior(prior: Any, num_rows: int, num_inputs: int) -> Any:
             raise unknown_name("prior", prior, PRIORS, "Or give an object of bayesprune.priors.")
         return PRIORS[prior](num_rows, num_inputs)
     if not (hasattr(prior, "model") and hasattr(prior, "guide")) or isinstance(prior, type):
-        raise TypeError(f"prior must be one of {', '.join(PRIORS)}, or an object of bayesprune.priors; got {prior!r}.")
+        raise TypeError(f"prior must be one of {', '.join(PRIORS)}, or an object of bayesprune.priors; got {got(prior)}.")
     return prior
 
 

@@ -53,7 +53,10 @@ class EarlyStop:
         values = history.get(f"eval/{self.metric}")
         if values is None:
             known = sorted(name.removeprefix("eval/") for name in history if name.startswith("eval/") and name != "eval/step")
-            raise ValueError(f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}.")
+            raise ValueError(
+                f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}: "
+                "name one of these."
+            )
         scores = np.asarray(values) if self.metric in _HIGHER_IS_BETTER else -np.asarray(values)
         return len(values) - 1 - int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
 
