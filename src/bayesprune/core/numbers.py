@@ -50,8 +50,8 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
 
 
 def rows_in(x: Any) -> int:
-    """Rows of an array, or of the arrays of a tree."""
-    return int(jax.tree.leaves(x)[0].shape[0])
+    """Rows of an array, of the arrays of a tree, or of what is read as it is needed."""
+    return len(jax.tree.leaves(x)[0])
 
 
 def _is_tree(node: Any) -> bool:

@@ -10,7 +10,7 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.course import Periods
-from bayesprune.train.feed import Whole
+from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.loop import Recipe
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
@@ -27,7 +27,7 @@ Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of eac
 def sequential(
     recipe: Recipe,
     rng_key: jax.Array,
-    data: Whole,
+    data: Whole | Stream,
     given: Given,
     periods: Periods,
     watch: Watch,

@@ -170,6 +170,11 @@ def check_acts(every: int, num_steps: int) -> None:
 def check_replicated(bnn: Any, data: Any) -> Dataset:
     """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
     bnn.inputs.check_array()
+    if not (hasattr(data, "x") and hasattr(data, "y")):
+        raise TypeError(
+            f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
+            "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
+        )
     data = jax.tree.map(jnp.asarray, _numbers(data, "data", bytes_stay=True))
     if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
         raise ValueError(

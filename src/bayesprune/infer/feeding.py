@@ -9,10 +9,12 @@ import numpy as np
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
+from bayesprune.infer.predict import check_bnn
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.sources.batched import Batched
 from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, mapped_files
-from bayesprune.train.sources.source import Source
+from bayesprune.train.sources.in_order import by_batch, by_number
+from bayesprune.train.sources.source import Check, Source
 
 
 def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | None, mesh: Any) -> tuple[Whole | Stream, int]:
@@ -20,19 +22,16 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
 
     Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it.
     """
-    arrays = hasattr(data, "x") and hasattr(data, "y")
     if num_rows is not None:
         check_integer(num_rows, "num_rows")
-    if isinstance(data, type) or (arrays and not mapped_files((data.x, data.y))):
+    if _in_memory(data):
         whole = door.check_program_data(program, data, "data")
         _check_same(num_rows, len(whole.y))
         batch = door.check_batch(batch_size, len(whole.y))
         return Whole(door.spread(whole, batch, mesh)), batch
 
-    def check(x: Any, y: Any) -> Dataset:
-        return jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), "data"))
-
-    if arrays:
+    check = _check_of(program, "data")
+    if _has_fields(data):
         door.check_same_length(data.x, data.y, "data")
         source: Source = _by_row(Mapped(data.x, data.y), num_rows, batch_size, check)
     elif num_rows is not None:
@@ -42,10 +41,42 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
         source = _by_row(Examples(data), None, batch_size, check)
     else:
         raise _unknown(data)
-    if jax.process_count() > 1:
-        raise ValueError("data that are read as they are needed serve one process, and there are several: give arrays.")
+    _check_one_process("data")
     door.check_spread(source.batch_size, mesh)
     return Stream(source, mesh), source.batch_size
+
+
+def held_out(program: Any, data: Any, early_stop: Any) -> Dataset | None:
+    """What a fit is evaluated on, if anything: arrays on the device, or rows that are read in order at every evaluation."""
+    if data is None or _in_memory(data) or isinstance(data, tuple | Mapping | str) or hasattr(data, "shape"):
+        return door.check_eval_data(program, data, early_stop)
+    check_bnn(program)
+    _check_one_process("eval_data")
+    check = _check_of(program, "eval_data")
+    if _has_fields(data):
+        door.check_same_length(data.x, data.y, "eval_data")
+        return by_number(Mapped(data.x, data.y), check)
+    if _has_numbers(data):
+        door.check_not_empty(len(data), "eval_data")
+        return by_number(Examples(data), check)
+    return by_batch(_again(data, "eval_data"), check)
+
+
+def _in_memory(data: Any) -> bool:
+    return isinstance(data, type) or (_has_fields(data) and not mapped_files((data.x, data.y)))
+
+
+def _has_fields(data: Any) -> bool:
+    return hasattr(data, "x") and hasattr(data, "y")
+
+
+def _check_of(program: Any, name: str) -> Check:
+    return lambda x, y: jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), name))
+
+
+def _check_one_process(name: str) -> None:
+    if jax.process_count() > 1:
+        raise ValueError(f"{name} that are read as they are needed serve one process, and there are several: give arrays.")
 
 
 def _by_row(table: Mapped | Examples, num_rows: int | None, batch_size: int | None, check: Any) -> ByRow:
@@ -59,17 +90,19 @@ def _check_same(num_rows: int | None, rows: int) -> None:
         raise ValueError(f"num_rows={num_rows}, but data has {rows} rows: leave num_rows out, it is for data in batches.")
 
 
-def _again(data: Any) -> Callable[[], Iterator[Any]]:
+def _again(data: Any, name: str = "data") -> Callable[[], Iterator[Any]]:
     """A function that returns a new iterator of the batches at every call."""
     if isinstance(data, Iterator):
         raise TypeError(
-            f"data can be read only once, got {type(data).__name__}: give a function that returns a new iterator, as in "
-            "data=make_batches without calling it, or a list."
+            f"{name} can be read only once, got {type(data).__name__}: give a function that returns a new iterator, as in "
+            f"{name}=make_batches without calling it, or a list."
         )
     if hasattr(data, "__iter__") and not isinstance(data, Mapping | str):
         return lambda: iter(data)
     if callable(data):
         return lambda: iter(data())
+    if name != "data":
+        raise TypeError(f"{name} must have fields x and y, or give rows or batches (x, y), got {type(data).__name__}.")
     raise TypeError(
         f"data must give batches (x, y) where num_rows= is said, got {type(data).__name__}: leave it out where entries are "
         "single rows, or give a list, a loader, or a function that returns an iterator."

@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.infer.predict import part_of
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report import metrics
@@ -71,12 +72,12 @@ def _sampled(
 ) -> dict[str, float]:
     """Averages over all targets of the figures of `sampled_figures`, so many rows at a time that memory does not grow."""
     num_networks = min(num_samples, math.prod(count(params))) if draws_of(params) else num_samples
-    each, x = math.ceil(SAMPLES / num_networks), np.asarray(x)
+    each = math.ceil(SAMPLES / num_networks)
     rows = max(1, VALUES // (SAMPLES * max(1, y[0].size)))
     total: dict[str, float] = {}
     for first in range(0, len(y), rows):
         part = slice(first, first + rows)
-        drawn = draws_of_targets(rng_key, bnn, params, x[part], mask, num_samples, each)["y"]
+        drawn = draws_of_targets(rng_key, bnn, params, part_of(x, part), mask, num_samples, each)["y"]
         target = y[part].reshape(len(y[part]), -1)
         for name, values in sampled_figures(drawn.reshape(*drawn.shape[:2], -1), target).items():
             total[name] = total.get(name, 0.0) + float(values.sum()) / y.size

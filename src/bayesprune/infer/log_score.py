@@ -27,10 +27,12 @@ def log_density(
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
-    pairs = list(zip(blocks_of(x), blocks_of(y), strict=True))
-    if _shape(bnn, rng_key, params, mask, *pairs[0])[:2] != pairs[0][1].shape[:2]:
-        return None
-    return rows_of([_mean(bnn)(rng_key, params, mask, *pair, num_samples) for pair in pairs], rows_in(x))
+    parts: list[np.ndarray] = []
+    for block, targets in zip(blocks_of(x), blocks_of(y), strict=True):
+        if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:
+            return None
+        parts.append(np.asarray(_mean(bnn)(rng_key, params, mask, block, targets, num_samples)))
+    return rows_of(parts, rows_in(x))
 
 
 def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any, y: jax.Array) -> jax.Array:

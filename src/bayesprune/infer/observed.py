@@ -67,12 +67,13 @@ def draws_of_targets(
     what each network's distribution of targets says of itself, (num_samples, rows, ...)."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    blocks, found = list(blocks_of(x)), []
-    for index in range(num_samples):
-        of_block = functools.partial(_draw(bnn, each, read), rng_key, params, mask)
-        parts = [of_block(block, index, jnp.int32(number)) for number, block in enumerate(blocks)]
-        found.append({name: rows_of([part[name] for part in parts], rows_in(x)) for name in parts[0]})
-    stacked = {name: np.stack([part[name] for part in found]) for name in found[0]}
+    of_block, found = functools.partial(_draw(bnn, each, read), rng_key, params, mask), []
+    for number, block in enumerate(blocks_of(x)):
+        found.append([jax.tree.map(np.asarray, of_block(block, index, jnp.int32(number))) for index in range(num_samples)])
+    networks_of = list(zip(*found, strict=True))
+    stacked = {
+        name: np.stack([rows_of([part[name] for part in parts], rows_in(x)) for parts in networks_of]) for name in found[0][0]
+    }
     if "y" not in stacked:
         return stacked
     of_networks = np.moveaxis(stacked["y"], 2, 1)  # (networks, each, rows, ...)

@@ -16,10 +16,11 @@ from bayesprune.core.types import Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.posteriors import samples
+from bayesprune.train.sources.in_order import InOrder
 
-# A chunk of rows goes through the network at once; a block of chunks is on the device at once. Larger chunks leave the cache:
-# for LeNet-5 on a CPU, 1,000 rows at once take more than twice the time of eight times 125.
-_ROWS, _CHUNKS = 125, 400
+# A chunk of rows goes through the network at once; a block of chunks is on the device at once, so many of them or so many bytes.
+# Larger chunks leave the cache: for LeNet-5 on a CPU, 1,000 rows at once take more than twice the time of eight times 125.
+_ROWS, _CHUNKS, _BYTES = 125, 400, 2**28
 
 
 def predict(
@@ -64,7 +65,7 @@ def predict(
         return standalone(bnn, params, mask).predict(x, check_key(rng_key), num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    blocks = [_mean(bnn)(rng_key, params, mask, block, num_samples) for block in blocks_of(x)]
+    blocks = [np.asarray(_mean(bnn)(rng_key, params, mask, block, num_samples)) for block in blocks_of(x)]
     return rows_of(blocks, rows_in(x))
 
 
@@ -86,12 +87,11 @@ def predict_draws(
         return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    blocks = list(blocks_of(x))
-    draws = []
-    for index in range(num_samples):
-        draw = rows_of([_draw(bnn)(rng_key, params, mask, block, index) for block in blocks], rows_in(x))
-        draws.append(draw[..., None] if draw.ndim == 1 + len(bnn.tokens) else draw)  # of one output
-    return np.stack(draws)
+    draw = functools.partial(_draw(bnn), rng_key, params, mask)
+    # Block by block, so that one is in memory at a time.
+    of_blocks = [[np.asarray(draw(block, index)) for index in range(num_samples)] for block in blocks_of(x)]
+    draws = np.stack([rows_of(list(blocks), rows_in(x)) for blocks in zip(*of_blocks, strict=True)])
+    return draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
 
 
 def standalone(network: Standalone, params: Any, mask: Any) -> Standalone:
@@ -137,6 +137,8 @@ def check_inputs(
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
+    if isinstance(x, InOrder):
+        return check_key(rng_key), x, mask
     x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
     bnn.inputs.check(x, "x")
     sizes = [len(leaf) for leaf in jax.tree.leaves(x)]
@@ -159,10 +161,23 @@ def _check_not_empty(num_rows: int) -> None:
 
 
 def blocks_of(x: Any) -> Iterator[Any]:
-    """Cut x, an array or a tree of them, into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk."""
+    """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk.
+
+    ``x``: an array, a tree of them, or what is read in order.
+    """
     rows = min(_ROWS, rows_in(x))
-    for first in range(0, rows_in(x), rows * _CHUNKS):
-        yield jax.tree.map(lambda leaf, first=first: _chunks(leaf[first : first + rows * _CHUNKS], rows), x)
+    chunks = min(_CHUNKS, max(1, _BYTES // (rows * _row_bytes(x))))
+    for first in range(0, rows_in(x), rows * chunks):
+        yield jax.tree.map(lambda leaf: _chunks(leaf, rows), part_of(x, slice(first, first + rows * chunks)))
+
+
+def part_of(x: Any, part: slice) -> Any:
+    """Some rows of an array, of a tree of them, or of what is read in order."""
+    return x[part] if isinstance(x, InOrder) else jax.tree.map(lambda leaf: np.asarray(leaf)[part], x)
+
+
+def _row_bytes(x: Any) -> int:
+    return x.row_bytes if isinstance(x, InOrder) else max(1, sum(a.nbytes for a in jax.tree.leaves(x)) // rows_in(x))
 
 
 def _chunks(block: np.ndarray, rows: int) -> np.ndarray:

@@ -10,22 +10,23 @@ import jax.numpy as jnp
 from numpyro.handlers import seed
 
 from bayesprune.core.checks import as_params, check_integer, check_key, got, unknown_name
+from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.chains import Kept, sequential, vectorized
 from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.sampling_plan import plan
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.train.course import Periods
-from bayesprune.train.feed import Whole
+from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
 from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
-from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import stacked
 from bayesprune.train.start import Given
 from bayesprune.train.stopping import NeverStop
@@ -47,6 +48,7 @@ def fit_sgmcmc(
     num_chains: int = 1,
     chain_method: str = "sequential",
     batch_size: int | None = None,
+    num_rows: int | None = None,
     sparsifier: Any = KeepAll(),
     every: int | None = None,
     mask: dict[str, Any] | Any = None,
@@ -72,7 +74,7 @@ def fit_sgmcmc(
     Args:
         rng_key: a JAX random key.
         bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else.
-        data: a data set with fields x (rows, ...) and y (rows, ...).
+        data: whatever `fit_svi` takes: arrays, memory-mapped ones, rows by number, batches; "vectorized" chains take arrays.
         num_steps: steps of each chain.
         kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
         num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
@@ -81,7 +83,7 @@ def fit_sgmcmc(
         num_chains: chains, each from its own start.
         chain_method: "sequential", one after another through one compiled program; or "vectorized", all at once in one, for
             nets that leave a machine idle: without sparsifier, mask, evaluation, callbacks and checkpoints.
-        batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step.
+        batch_size, num_rows: as of `fit_svi`: rows of a minibatch, None for all at every step; rows of data in batches.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
             None). It reads points: `SGHMCSPL`, `Magnitude`.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
@@ -124,11 +126,10 @@ def fit_sgmcmc(
     if chain_method == "vectorized":
         _check_plain(sparsifier, callbacks, mask, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())
-    data = door.check_program_data(bnn, data, "data")
-    batch = door.check_batch(batch_size, len(data.y))
-    kernel = _told(kernel, len(data.y), num_steps)
+    feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh := door.automatic(mesh))
+    kernel = _told(kernel, feed.example.num_rows, num_steps)
     moving = _moving(bnn)
-    epoch = -(-len(data.y) // batch)
+    epoch = -(-feed.example.num_rows // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
     periods = Periods.of(
         num_steps,
@@ -139,17 +140,16 @@ def fit_sgmcmc(
         callback_every=callback_every,
     )._replace(stops=stops)
     door.check_acts(periods.every, num_steps)
-    eval_data = door.check_eval_data(bnn, eval_data, NeverStop())
-    data = door.spread(data, batch, mesh := door.automatic(mesh))
+    eval_data = held_out(bnn, eval_data, NeverStop())
     recipe = make_recipe(
-        moving, Example.of(data), batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
+        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     if chain_method == "vectorized":
-        return _result(bnn, moving, *vectorized(recipe, rng_key, data, num_chains, periods, progress))
+        return _result(bnn, moving, *vectorized(recipe, rng_key, _on_device(feed), num_chains, periods, progress))
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
     watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
-    last, chains = sequential(recipe, rng_key, Whole(data), given, periods, watch, checkpoint, num_chains, progress, returns)
+    last, chains = sequential(recipe, rng_key, feed, given, periods, watch, checkpoint, num_chains, progress, returns)
     return _result(bnn, moving, last, chains)
 
 
@@ -165,6 +165,15 @@ def _check_plain(sparsifier: Any, callbacks: Any, *given: Any) -> None:
             "chain_method='vectorized' has no sparsifier, mask, init_params, eval_data, callbacks or checkpoint: leave them "
             "out, or take chain_method='sequential'."
         )
+
+
+def _on_device(feed: Whole | Stream) -> Dataset:
+    if isinstance(feed, Stream):
+        raise ValueError(
+            "chain_method='vectorized' takes arrays, for each of its chains has an order of rows of its own: give arrays, or "
+            "take chain_method='sequential'."
+        )
+    return feed.data
 
 
 def _told(kernel: Any, num_rows: int, num_steps: int) -> Any:

@@ -13,7 +13,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.feeding import feed_of
+from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
@@ -94,7 +94,8 @@ def fit_svi(
             bit by bit. An optimiser of another kind starts anew, with a warning. ``mask`` may have more weights dead.
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
-        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws.
+        eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws;
+            arrays, or as ``data`` what is read as it is needed: in its own order, from the beginning at every evaluation.
         evaluator: a function called as `bayesprune.evaluate`, in its place; `deploy.evaluate_by_kernels` is quicker on CPUs.
         early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
         callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned. One that
@@ -151,7 +152,7 @@ def fit_svi(
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     mesh = door.automatic(mesh)
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
-    eval_data = door.check_eval_data(program, eval_data, early_stop)
+    eval_data = held_out(program, eval_data, early_stop)
     periods = Periods.of(
         num_steps,
         epoch=-(-feed.example.num_rows // batch),

@@ -12,6 +12,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.train.alike import kernel_digest
 from bayesprune.train.loop import Recipe
 from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.sources.in_order import InOrder
 
 # The storage has a name of its own; a run may go on on other devices.
 _NOT_FROM_RECIPE = ("program", "kernel", "storage", "mesh", "computes")
@@ -52,6 +53,8 @@ def _word(value: Any) -> Any:
     """A number or a name as it is; arrays by their digests; all else as `spelled`."""
     if isinstance(value, bool | int | float | str | type(None)):
         return value
+    if isinstance(value, Dataset) and isinstance(value.x, InOrder):
+        return value.x.described
     if isinstance(value, Dataset):
         leaves = jax.tree.leaves(value)
         shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves)

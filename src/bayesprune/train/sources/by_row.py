@@ -19,7 +19,7 @@ from bayesprune.train.batches import Rows
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
 
-_LOOKED_AT = 64  # rows by which data on disk are told from others
+LOOKED_AT = 64  # rows by which data on disk are told from others
 
 
 class Mapped:
@@ -86,7 +86,7 @@ class ByRow:
             yield Read(like(self.check(*self.table.rows(rows(each))), self.first), None)
 
     def described(self) -> str:
-        numbers = np.unique(np.linspace(0, len(self.table) - 1, _LOOKED_AT).astype(int))
+        numbers = np.unique(np.linspace(0, len(self.table) - 1, LOOKED_AT).astype(int))
         found = self.check(*self.table.rows(numbers))
         digests = tuple(map(array_digest, jax.tree.leaves(found)))
         return f"{self.example.leaves}, some rows [{digest(digests)[:16]}]"

@@ -39,16 +39,18 @@ def cut(incoming: Iterable[Incoming], size: int, used: int = 0) -> Iterator[tupl
         rows, first, used = len(batch.y), used, 0
         while sum(len(part.y) for part in held) + rows - first >= size:
             last = first + size - sum(len(part.y) for part in held)
-            whole = _joined([*held, _part(batch, first, last)])
+            whole = joined([*held, part_of(batch, first, last)])
             held, first = [], last
             yield whole, Place(after, 0) if first == rows else Place(before, first)
         if first < rows:
-            held.append(_part(batch, first, rows))
+            held.append(part_of(batch, first, rows))
 
 
-def _part(batch: Dataset, first: int, last: int) -> Dataset:
+def part_of(batch: Dataset, first: int, last: int) -> Dataset:
+    """Rows ``first`` to ``last``, without the last one."""
     return jax.tree.map(lambda leaf: leaf[first:last], batch)
 
 
-def _joined(parts: list[Dataset]) -> Dataset:
+def joined(parts: list[Dataset]) -> Dataset:
+    """The rows of all parts, one after another."""
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
