@@ -28,7 +28,7 @@ def log_density(
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
     parts: list[np.ndarray] = []
-    for block, targets in zip(blocks_of(x), blocks_of(y), strict=True):
+    for block, targets in zip(blocks_of(x), blocks_of(y, beside=x), strict=True):
         if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:
             return None
         parts.append(np.asarray(_mean(bnn)(rng_key, params, mask, block, targets, num_samples)))

@@ -18,7 +18,7 @@ from bayesprune.model.handlers import masked
 from bayesprune.posteriors import samples
 from bayesprune.train.sources.in_order import InOrder
 
-# A chunk of rows goes through the network at once; a block of chunks is on the device at once, so many of them or so many bytes.
+# A chunk of rows goes through the network at once; a block of chunks, so many or so many bytes, is on the device.
 # Larger chunks leave the cache: for LeNet-5 on a CPU, 1,000 rows at once take more than twice the time of eight times 125.
 _ROWS, _CHUNKS, _BYTES = 125, 400, 2**28
 
@@ -160,13 +160,13 @@ def _check_not_empty(num_rows: int) -> None:
         raise ValueError("x is empty: there are no rows to predict.")
 
 
-def blocks_of(x: Any) -> Iterator[Any]:
+def blocks_of(x: Any, beside: Any = None) -> Iterator[Any]:
     """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk.
 
-    ``x``: an array, a tree of them, or what is read in order.
+    ``x``: an array, a tree of them, or what is read in order; ``beside``: of which the blocks have as many rows.
     """
     rows = min(_ROWS, rows_in(x))
-    chunks = min(_CHUNKS, max(1, _BYTES // (rows * _row_bytes(x))))
+    chunks = min(_CHUNKS, max(1, _BYTES // (rows * _row_bytes(x if beside is None else beside))))
     for first in range(0, rows_in(x), rows * chunks):
         yield jax.tree.map(lambda leaf: _chunks(leaf, rows), part_of(x, slice(first, first + rows * chunks)))
 
