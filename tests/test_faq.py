@@ -80,7 +80,7 @@ PROVOKED = {
     "value(s) that are NaN": lambda: fit(bp.Dataset(np.where(GOOD.x > 1, np.nan, GOOD.x), GOOD.y)),
     "must hold numbers": lambda: fit(bp.Dataset(GOOD.x, GOOD.y.astype(str))),
     "batch_size=": lambda: fit(batch_size=10_000),
-    "data can be read only once": lambda: fit((pair for pair in [GOOD]), num_rows=60),
+    "... can be read only once": lambda: fit((pair for pair in [GOOD]), num_rows=60),
     "must be an object, got the class": lambda: fit(sparsifier=bp.methods.BMR),
     "must be a JAX random key": lambda: bp.fit_svi(0, programs.small_bnn(), GOOD, num_steps=1),
     "optimizer must be an optax": lambda: fit(optimizer=optax.adam),
