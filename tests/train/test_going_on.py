@@ -14,8 +14,10 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.posteriors.params import cut
 from bayesprune.train import batches as batching
+from bayesprune.train.alike import same_law, state_law
 from bayesprune.train.going_on import Origin
 from bayesprune.train.kept import by_path, kinds
+from bayesprune.train.kernels.optimizer import Optax
 
 BNN, DATA = programs.small_bnn(), programs.classes()
 SITE = "Dense_0.kernel"
@@ -129,6 +131,40 @@ def test_an_optimizer_that_starts_anew_is_told_and_starts_from_the_same_network(
         for name, value in fit.params.items():
             np.testing.assert_allclose(same.params[name], value, rtol=2e-6, atol=1e-7, err_msg=name)
         assert programs.same_bits(same.mask, fit.mask)
+
+
+LAWS = {
+    "other decay": (optax.adam(1e-2), optax.adam(1e-2, b1=0.5), False),
+    "another norm": (optax.adam(1e-2), optax.adamax(1e-2), False),
+    "another momentum": (optax.sgd(0.1, momentum=0.9), optax.sgd(0.1, momentum=0.5), False),
+    "another rate": (optax.adam(1e-2), optax.adam(1e-3), True),
+    "decoupled decay": (optax.adamw(1e-2, weight_decay=0.1), optax.adamw(1e-2, weight_decay=0.2), True),
+    "another schedule": (optax.adam(optax.cosine_decay_schedule(0.1, 9)), optax.adam(optax.linear_schedule(0.1, 0.0, 5)), True),
+    "another table": (*(optax.adam(optax.piecewise_constant_schedule(0.1, {3: d})) for d in (0.1, 0.2)), True),
+}
+
+
+@pytest.mark.parametrize("case", LAWS)
+def test_states_of_the_same_types_are_told_by_their_laws(case) -> None:
+    one, other, same = LAWS[case]
+    params = {"w": jax.ShapeDtypeStruct((3,), jnp.float32)}
+    laws = [state_law(Optax(made), params) for made in (one, other)]
+    assert all(laws) and same_law(*laws) is same
+    assert kinds(one.init({"w": jnp.ones(3)})) == kinds(other.init({"w": jnp.ones(3)})), "their types do not tell"
+
+
+def test_laws_that_cannot_be_compared_are_taken_to_agree() -> None:
+    assert same_law("", "0.10 ab") and same_law("0.9 ab", "0.10 cd") and not same_law("0.10 ab", "0.10 cd")
+
+
+def test_a_state_of_another_law_starts_anew(rng_key, tmp_path) -> None:
+    first = bp.fit_svi(rng_key, BNN, DATA, num_steps=2, **SETTINGS)
+    first.save(tmp_path / "fit")
+    changed = SETTINGS | {"optimizer": optax.adam(1e-2, b1=0.5), "num_steps": 1}
+    for start in (first, bp.load(tmp_path / "fit")):
+        with pytest.warns(UserWarning, match="init holds the state of another optimizer, or of one with other decay rates"):
+            anew = bp.fit_svi(rng_key, BNN, DATA, init=start, **changed)
+        assert int(anew.state.optim_state[1][1][0].count) == 1
 
 
 @pytest.mark.slow

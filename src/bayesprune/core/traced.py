@@ -40,6 +40,20 @@ def of_jaxpr(traced: ClosedJaxpr) -> str:
     return digest(_closed(traced))
 
 
+def without_idle(traced: ClosedJaxpr) -> ClosedJaxpr:
+    """The trace without equations and constants that no output needs."""
+    jaxpr = traced.jaxpr
+    needed = {variable for variable in jaxpr.outvars if not isinstance(variable, Literal)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or needed.intersection(equation.outvars):
+            kept.append(equation)
+            needed |= {variable for variable in equation.invars if not isinstance(variable, Literal)}
+    pairs = [(variable, value) for variable, value in zip(jaxpr.constvars, traced.consts, strict=True) if variable in needed]
+    used = jaxpr.replace(constvars=[variable for variable, _ in pairs], eqns=kept[::-1])
+    return ClosedJaxpr(used, [value for _, value in pairs])
+
+
 def _closed(traced: ClosedJaxpr) -> Hashable:
     return _jaxpr(traced.jaxpr), tuple(_setting(constant) for constant in traced.consts)
 

@@ -7,6 +7,7 @@ from bayesprune.core.types import Pruned
 from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.train.going_on import Origin
+from bayesprune.train.history import LAW
 from bayesprune.train.kept import keep
 from bayesprune.train.result import FitResult
 
@@ -28,7 +29,7 @@ def as_origin(init: Any, init_params: Any) -> Origin | None:
         )
     if isinstance(init, Pruned):
         return Origin(init.params, init.mask, None, whole=False)
-    return Origin(init.params, init.mask, keep(init.state), whole=True)
+    return Origin(init.params, init.mask, keep(init.state), whole=True, law=bytes(init.history.get(LAW, b"")).decode())
 
 
 def _what(init: Any) -> str:

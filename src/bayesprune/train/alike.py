@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from bayesprune.core import same
-from bayesprune.core.traced import OpaqueError, fingerprint
+from bayesprune.core.traced import OpaqueError, fingerprint, of_jaxpr, without_idle
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.optimizer import Optax
 
@@ -39,6 +39,38 @@ def kernel_digest(kernel: Kernel, params: dict[str, Any]) -> str | None:
     """What the kernel computes, spelled alike in every process; None where it calls back to Python."""
     leaves, structure = jax.tree.flatten(params)
     return _digest(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+
+
+def state_law(kernel: Kernel, params: dict[str, Any]) -> str:
+    """By what law the numbers of the kernel's state come about, whatever it then makes of them: JAX's version, and a digest.
+
+    Decay rates of moments are in it, learning rates and schedules are not. "" where the kernel calls back to Python.
+
+    >>> import optax
+    >>> law = lambda made: state_law(Optax(made), {"w": jax.ShapeDtypeStruct((3,), "float32")})
+    >>> adam = law(optax.adam(1e-3))
+    >>> adam == law(optax.adam(0.1)), adam == law(optax.adam(1e-3, b1=0.5)), adam == law(optax.adamax(1e-3))
+    (True, False, False)
+    """
+    leaves, structure = jax.tree.flatten(params)
+    return _law(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+
+
+@functools.lru_cache(maxsize=64)
+def _law(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
+    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+    state, rng_key = jax.eval_shape(kernel.init, params), jax.eval_shape(lambda: jax.random.key(0))
+    after = jax.make_jaxpr(lambda *args: kernel.step(*args)[1])(rng_key, params, params, state)
+    try:
+        return f"{jax.__version__} {of_jaxpr(without_idle(after))[:16]}"
+    except OpaqueError:
+        return ""
+
+
+def same_law(one: str, other: str) -> bool:
+    """Whether two laws agree; those of different versions of JAX, and unknown ones, are taken to."""
+    (version, digest), (second, found) = one.split() or ("", ""), other.split() or ("", "")
+    return version != second or digest == found
 
 
 @functools.lru_cache(maxsize=64)  # one that is used again is not traced again

@@ -14,7 +14,7 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import SparseState
 from bayesprune.train.diverged import diverged
-from bayesprune.train.history import Record
+from bayesprune.train.history import LAW, Record
 from bayesprune.train.loop import CHUNK, Carry, Compiled
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.standing import Standing
@@ -78,6 +78,7 @@ class Training:
     watch: Watch
     interruption: Any
     known: dict[str, Any]
+    law: str = ""
 
     def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop, or a callback."""
@@ -111,6 +112,7 @@ class Training:
         state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
         history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])} | record.ended(step)
+        history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
 
     def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:

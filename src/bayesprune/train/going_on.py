@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.posteriors.params import UNIT
+from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
 from bayesprune.train.kept import Kept, by_path, is_key, kinds
 from bayesprune.train.loop import Carry
@@ -18,12 +19,13 @@ INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are
 
 class Origin(NamedTuple):
     """What a fit goes on from: ``params`` as fits give them, ``mask``; ``kept``: None where there is no more than that, and
-    ``whole``: whether there should be."""
+    ``whole``: whether there should be; ``law``: of the optimiser's state, "" where it is not known."""
 
     params: dict[str, Any]
     mask: dict[str, Any]
     kept: Kept | None
     whole: bool
+    law: str = ""
 
     def decisive(self) -> dict[str, Any]:
         """The arrays that decide the result of what goes on from them."""
@@ -73,7 +75,7 @@ class Origin(NamedTuple):
         return self.mask | dict(mask)
 
 
-def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int) -> Carry:
+def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str) -> Carry:
     """The state before the first step with all that ``origin`` has kept for it, in copies: the loop takes memory over.
 
     Where the kept arrays have no place here, the parameters are those of ``origin.params``, which are in ``carry`` already,
@@ -91,9 +93,10 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int) -> Carry
         _warn("init keeps its weights otherwise (storage=)")
         return carry
     params = {name: _as_given(carry.params[name], old, origin.dead(name)) for name, old in params.items()}
-    inner = _put(carry.opt_state, kept.optimizer) if kept.kinds == kinds(carry.opt_state) else None
+    of_its_kind = kept.kinds == kinds(carry.opt_state) and same_law(origin.law, law)
+    inner = _put(carry.opt_state, kept.optimizer) if of_its_kind else None
     if inner is None:
-        _warn("init holds the state of another optimizer")
+        _warn("init holds the state of another optimizer, or of one with other decay rates")
         return carry._replace(params=params)
     return carry._replace(params=params, opt_state=inner)
 

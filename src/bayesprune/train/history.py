@@ -8,6 +8,8 @@ import numpy as np
 
 from bayesprune.core.types import Info
 
+LAW = "optimizer/law"  # the text of `alike.state_law`, as bytes
+
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)

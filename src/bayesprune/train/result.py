@@ -26,7 +26,7 @@ class FitResult(NamedTuple):
     ``history``: plain arrays by name, ``"prune/..."`` one entry for each pruning step, ``"eval/..."`` for each evaluation;
     ``"returned/step"``, shape (1,), is the step whose params, state and mask these are: the last one, unless
     ``EarlyStop(restore="best")`` chose another. ``"interrupted/step"`` and ``"halted/step"`` are there where Ctrl-C or a
-    callback ended the fit.
+    callback ended the fit; ``"optimizer/law"`` tells ``fit_svi(init=fit)`` whether its optimiser is of the same kind.
 
     ``fit.save(path)`` and ``bp.load(path)`` keep all of it; the ``state`` of a loaded fit holds its arrays by name, from which
     ``fit_svi(init=fit)`` goes on.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.prune.needs import needs_of
+from bayesprune.train.alike import state_law
 from bayesprune.train.batches import order_key
 from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
@@ -16,6 +17,7 @@ from bayesprune.train.loop import Recipe
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
+from bayesprune.train.sites import sites_of
 from bayesprune.train.standing import Standing
 from bayesprune.train.start import Given, start
 from bayesprune.train.watch import Watch
@@ -56,5 +58,6 @@ def run(
             make_progress(num_steps, progress, initial=now.step) as bar,
         ):
             interruption = Interruption(checkpoint, returns)
-            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known)
+            law = state_law(recipe.kernel, sites_of(recipe.program, example).params)
+            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, law)
             return training.run(standing, record)

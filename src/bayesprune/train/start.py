@@ -15,6 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.going_on import Origin, go_on
 from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
@@ -71,7 +72,8 @@ def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given
     sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
     loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data.example)
     if origin is not None:
-        carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows)
+        law = state_law(recipe.kernel, first.params)
+        carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows, law)
     return Start(loop, carry, sparse, known)
 
 
