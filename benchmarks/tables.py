@@ -16,7 +16,9 @@ from pathlib import Path
 from bayesprune import cells
 
 FOLDER = Path(__file__).resolve().parent
+PAGES = (FOLDER, FOLDER.parent / "docs")
 MODULES = (
+    "attempts",
     "calibrated_inclusion",
     "reproduce_bmr",
     "reproduce_mnist",
@@ -56,7 +58,7 @@ def filled(page: str, make: Callable[[str, str], str] = made) -> str:
 
 def behind() -> Iterator[tuple[Path, str]]:
     """Pages whose tables are not what the results give, and what they should be."""
-    for path in sorted(FOLDER.glob("*.md")):
+    for path in sorted(path for folder in PAGES for path in folder.glob("*.md")):
         page = path.read_text(encoding="utf-8")
         if (new := filled(page)) != page:
             yield path, new

@@ -12,6 +12,7 @@ from bayesprune import cells
 
 FOLDER = Path(tables.__file__).parent
 NAMES = (
+    "attempts",
     "bmr",
     "inclusion",
     "mnist",
@@ -60,7 +61,7 @@ def test_the_pages_show_what_the_records_give():
 
 
 def test_every_mark_is_a_whole_block():
-    pages = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")]
+    pages = [path.read_text(encoding="utf-8") for folder in tables.PAGES for path in folder.glob("*.md")]
     assert sum(page.count("<!-- table:") for page in pages) == sum(len(tables.BLOCK.findall(page)) for page in pages)
     shown = {f"{study}/{name}" for page in pages for study, name, _ in tables.BLOCK.findall(page)}
     assert shown == {f"{study.name}/{name}" for study in tables.studies().values() for name in study.tables}

@@ -14,6 +14,7 @@ from bayesprune.reproduce import bmr
 pytestmark = pytest.mark.slow
 
 TINY = {
+    "attempts": (["part=arguments", "attempt=early_stop"], ["steps=2"], "calls"),
     "bmr": (["net=lenet5", "method=bmr", "seed=0"], ["epochs=2"], "history/prune/density"),
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
