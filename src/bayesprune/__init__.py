@@ -20,6 +20,7 @@ from bayesprune.infer.replicates import Replicates, fit_replicates, predict_repl
 from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
+from bayesprune.infer.to_arviz import to_arviz
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -101,6 +102,7 @@ __all__ = [
     "scores",
     "select",
     "stored_samples",
+    "to_arviz",
 ]
 
 

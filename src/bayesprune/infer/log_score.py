@@ -24,6 +24,23 @@ def log_density(
     Of outputs for every token, and targets for each: (rows, tokens). None where the likelihood has no density of each row: it
     samples no "obs", or one for all rows together.
     """
+    return _by_blocks(_mean, rng_key, bnn, params, data, mask, num_samples)
+
+
+def log_densities(
+    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mask: dict[str, Any] | None, num_samples: int
+) -> np.ndarray | None:
+    """log p(y_i | x_i, w) of every network and row, nats, (num_samples, rows), or (num_samples, rows, tokens).
+
+    The networks are those of `predict_draws` and of `draws_of_targets` under the same key. None as in `log_density`.
+    """
+    found = _by_blocks(_each, rng_key, bnn, params, data, mask, num_samples)
+    return None if found is None else np.moveaxis(found, -1, 0)
+
+
+def _by_blocks(
+    make: Callable[[BNN], Any], rng_key: Any, bnn: BNN, params: Any, data: Any, mask: Any, num_samples: int
+) -> np.ndarray | None:
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y"))
@@ -31,7 +48,7 @@ def log_density(
     for block, targets in zip(blocks_of(x), blocks_of(y, beside=x), strict=True):
         if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:
             return None
-        parts.append(np.asarray(_mean(bnn)(rng_key, params, mask, block, targets, num_samples)))
+        parts.append(np.asarray(make(bnn)(rng_key, params, mask, block, targets, num_samples)))
     return rows_of(parts, rows_in(x))
 
 
@@ -70,3 +87,12 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
         return jax.lax.fori_loop(1, num_samples, add, first) - jnp.log(num_samples)
 
     return jax.jit(mean)
+
+
+@functools.lru_cache(maxsize=32)
+def _each(bnn: BNN) -> Callable[..., jax.Array]:
+    def each(rng_key, params, mask, x, y, num_samples):  # type: ignore[no-untyped-def]
+        found = jax.lax.map(lambda index: _draw(bnn, rng_key, index, params, mask, x, y), jnp.arange(num_samples))
+        return jnp.moveaxis(found, 0, -1)
+
+    return jax.jit(each, static_argnames="num_samples")

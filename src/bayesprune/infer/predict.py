@@ -210,13 +210,19 @@ def draw(
     bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], *parts: Callable[..., Any]
 ) -> list[Callable[..., Any]]:
     """Parts of the model (`BNN.network`, its likelihood) with draw number ``index``, and all of ``params``, filled in."""
-    guide_key, model_key = jax.random.split(jax.random.fold_in(rng_key, index))
+    model_key = jax.random.split(jax.random.fold_in(rng_key, index))[1]
+    values = draw_sites(bnn, rng_key, index, params, mask)
+    values = values if isinstance(params, Networks) else params | values
+    return [substitute(seed(masked(part, mask), model_key), data=values) for part in parts]
+
+
+def draw_sites(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any]) -> dict[str, Any]:
+    """Draw number ``index`` of the guide's sites; of stored networks all that each of them holds."""
     if isinstance(params, Networks):
-        values = jax.tree.map(lambda leaf: leaf[index], params.values)
-        return [substitute(seed(masked(part, mask), model_key), data=values) for part in parts]
+        return jax.tree.map(lambda leaf: leaf[index], params.values)  # type: ignore[no-any-return]
+    guide_key = jax.random.split(jax.random.fold_in(rng_key, index))[0]
     sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
-    values = {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
-    return [substitute(seed(masked(part, mask), model_key), data=params | values) for part in parts]
+    return {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
 
 
 def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: Any) -> jax.Array:

@@ -29,23 +29,29 @@ def to_arviz(params: Mapping[str, Any], functionals: Mapping[str, ArrayLike] | N
         >>> dict(to_arviz(params).posterior["w"].sizes)["draw"]
         10
     """
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError("ArviZ is not installed: pip install 'bayesprune[arviz]'.") from error
     draws = draws_of(params)
     if not draws:
         raise ValueError(
-            "params hold no samples: those of bp.fit_sgmcmc do. A fit of fit_svi is a density: draw by bp.predict_draws."
+            "params hold no samples: those of bp.fit_sgmcmc do. A fit of fit_svi is a density, which bp.to_arviz draws from: "
+            "bp.to_arviz(rng_key, bnn, fit.params, data, mask=fit.mask)."
         )
     chains, number = count(params)
     values = {name: np.asarray(value) for name, value in draws.items() if not isinstance(value, Mapping)}
     if functionals is not None:
         values = {name: _by_chain(name, value, chains, number) for name, value in functionals.items()}
+    return inference_data({"posterior": values})
+
+
+def inference_data(groups: Mapping[str, Any], **named: Any) -> Any:
+    """What ArviZ makes of groups of arrays by name; ``named``: its own ``coords`` and ``dims``."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError("ArviZ is not installed: pip install 'bayesprune[arviz]'.") from error
     # Until ArviZ 1 groups were arguments, since then they are entries.
     if int(arviz.__version__.partition(".")[0]) < 1:
-        return arviz.from_dict(posterior=values)
-    return arviz.from_dict({"posterior": values})
+        return arviz.from_dict(**groups, **named)
+    return arviz.from_dict(groups, **named)
 
 
 def _by_chain(name: str, value: ArrayLike, chains: int, draws: int) -> np.ndarray:
