@@ -23,6 +23,7 @@ def full_like(tree: PyTree) -> PyTree:
     return trees.map_nodes(lambda node: jnp.ones(trees.shape(node), bool), tree)
 
 
+@jax.jit
 def count(mask: PyTree) -> Int[Array, ""]:
     """Number of alive weights in a mask or a tree of masks, int32, exact.
 

@@ -99,7 +99,13 @@ def cut(params: Mapping[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
     Log-odds of inclusion stay: 0 would mean even odds.
     """
     owners = {name: site for name, site in stems(params, mask).items() if _field(name) != "logit"}
-    return dict(params) | {n: jnp.where(mask[s], params[n], jnp.zeros_like(params[n])) for n, s in owners.items()}
+    return dict(params) | _zeroed({name: params[name] for name in owners}, {name: mask[site] for name, site in owners.items()})
+
+
+# In one program: each shape would be compiled for by itself.
+@jax.jit
+def _zeroed(params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+    return {name: jnp.where(mask[name], value, jnp.zeros_like(value)) for name, value in params.items()}
 
 
 def _field(name: str) -> str:

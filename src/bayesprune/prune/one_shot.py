@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_mask, check_object, check_positive, check_site
@@ -71,9 +72,9 @@ def prune_once(
     check_needs(sparsifier, chosen)
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     given = {} if mask is None else _given(mask, _shapes(nodes))
-    alive = {path: given.get(path, jnp.array(True)) & ~_gone(node) for path, node in chosen.items()}
-    state = sparsifier.init(rng_key, chosen)._replace(mask=alive)
-    state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state)
+    given = {path: alive for path, alive in given.items() if path in chosen}
+    state = sparsifier.init(rng_key, chosen)  # not compiled: it may refuse what it sees
+    state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state, given)
     return _result(params, chosen, state, fill_unknown(info))
 
 
@@ -81,9 +82,10 @@ def prune_once(
 def _compiled(sparsifier: Any, groups: Any) -> Callable[..., tuple[SparseState, Any]]:
     """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call."""
 
-    def step(rng_key: jax.Array, posterior: Any, state: SparseState) -> tuple[SparseState, Any]:
+    def step(rng_key: jax.Array, posterior: Any, state: SparseState, given: dict[str, jax.Array]) -> tuple[SparseState, Any]:
+        alive = {path: ~_gone(node) & given.get(path, True) for path, node in posterior.items()}
         gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
-        return sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
+        return sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state._replace(mask=alive))
 
     return jax.jit(step)
 
@@ -116,9 +118,9 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
             raise ValueError(
                 f"site {path!r} has loc of shape {jnp.shape(node.loc)} and scale of shape {jnp.shape(node.scale)}."
             )
-        proper = jnp.all(jnp.isfinite(node.loc) & (node.scale >= 0) & jnp.isfinite(node.scale))
-        # Inside `jax.jit` there are no values to look at yet.
-        if not isinstance(proper, jax.core.Tracer) and not proper:
+        # Inside `jax.jit` there are no values to look at yet. By NumPy: JAX would compile for every shape.
+        known = not any(isinstance(value, jax.core.Tracer) for value in (node.loc, node.scale))
+        if known and not (np.isfinite(node.loc) & np.isfinite(node.scale) & (np.asarray(node.scale) >= 0)).all():
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes
 

@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Float64
 from scipy.special import xlogy
-from scipy.stats import rankdata
 
 from bayesprune.report.inputs import ArrayLike, class_probabilities
 
@@ -35,6 +34,6 @@ def ood_auroc(probs_in: ArrayLike, probs_out: ArrayLike) -> float:
     """
     inside = predictive_entropy(class_probabilities(probs_in, "probs_in"))
     outside = predictive_entropy(class_probabilities(probs_out, "probs_out"))
-    ranks = rankdata(np.concatenate([inside, outside]))
-    n, m = len(inside), len(outside)
-    return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))
+    # `scipy.stats` has it as a test of ranks, and takes longer to import than all that is imported here.
+    below, up_to = (np.searchsorted(np.sort(inside), outside, side) for side in ("left", "right"))
+    return float(np.mean(below + up_to) / (2 * len(inside)))

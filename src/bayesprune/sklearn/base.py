@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
-from bayesprune.core.masks import density as alive_share
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.infer.log_score import log_density
@@ -86,11 +85,10 @@ class SparseNetwork(BaseEstimator):
             progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
-        params, mask = cutting.cut(self.bnn_, fit.params, sparsifier)
+        params, mask, self.density_ = cutting.cut(self.bnn_, fit.params, sparsifier)
         self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
-        self.density_ = float(alive_share(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
         self.used_features_ = inputs.used
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)

@@ -1,6 +1,7 @@
 """The course of a fit: chunks of compiled steps, and what happens between them."""
 
 import functools
+import math
 import time
 import warnings
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ class Training:
         carry, losses, done = self.loop.run(carry, data, sparse.mask, jnp.asarray(min(num_steps, room), jnp.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
-        if not jnp.isfinite(loss):
+        if not math.isfinite(loss):
             raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
         self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask))
         return carry, int(done), time.perf_counter() - begin

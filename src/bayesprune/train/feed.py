@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bayesprune.core.types import Dataset
-from bayesprune.train.batches import Block
+from bayesprune.train.batches import Block, order_key
 from bayesprune.train.loop import CHUNK
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Read, Source
@@ -115,9 +115,9 @@ class Stream:
     def open(self, rng_key: jax.Array, now: Now, last: int, ahead: int, keep: bool) -> Iterator["Flow"]:
         """The minibatches from ``now`` up to step ``last``, and ``ahead`` of them at once where a sparsifier looks.
 
-        ``rng_key``: of the order of rows. ``keep``: whether states are to be kept.
+        ``rng_key``: of the fit. ``keep``: whether states are to be kept.
         """
-        read = self.source.read(rng_key, now.step, now.begun, now.state, keep)
+        read = self.source.read(order_key(rng_key), now.step, now.begun, now.state, keep)
         flow = Flow(self, read, now.step, last + ahead - 1, ahead, now.state)
         try:
             yield flow

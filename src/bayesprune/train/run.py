@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from bayesprune.prune.needs import needs_of
 from bayesprune.train.alike import state_law
-from bayesprune.train.batches import order_key
 from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
@@ -54,7 +53,7 @@ def run(
         standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
         now = Now(int(standing.carry.step), int(standing.carry.begun), standing.reading)
         with (
-            data.open(order_key(rng_key), now, num_steps, ahead, keep) as feed,
+            data.open(rng_key, now, num_steps, ahead, keep) as feed,
             make_progress(num_steps, progress, initial=now.step) as bar,
         ):
             interruption = Interruption(checkpoint, returns)

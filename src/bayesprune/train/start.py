@@ -1,5 +1,6 @@
 """Where a fit starts from: parameters of an earlier one, a mask, a sparsifier's first state."""
 
+import contextlib
 import dataclasses
 import warnings
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.going_on import Origin, go_on
@@ -58,8 +60,10 @@ class Given(NamedTuple):
 def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given) -> Start:
     """The start of a fit: compiled functions and first states, from what was given."""
     program, loop = recipe.program, compile_loop(recipe, data.example)
-    first, known = loop.init(rng_key, data.first), program.meanings(data.shown)
     init_params, mask, origin = given.init_params, given.mask, given.init
+    plain = mask is None and isinstance(recipe.sparsifier, KeepAll)
+    with compiled_ahead(loop, rng_key, data) if plain and origin is None else contextlib.nullcontext():
+        first, known = loop.init(rng_key, data.first), program.meanings(data.shown)
     if origin is not None:
         origin.check_names(set(first.params | first.mutable))
         carry = start_params(first, origin.params, loop, "init.params")
@@ -69,7 +73,10 @@ def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given
         carry = start_params(first, init_params, loop)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
-    sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
+    if mask is None and plain:
+        sparse = recipe.sparsifier.init(rng_key, {})  # which reads neither: nothing is compiled to show it a posterior
+    else:
+        sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
     loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data.example)
     if origin is not None:
         law = state_law(recipe.kernel, first.params)
