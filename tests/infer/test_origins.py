@@ -16,7 +16,7 @@ REFUSED = {
     "many fits": (bp.Replicates(PARAMS, np.ones((2, 3))), TypeError, r"got Replicates, many fits: .*leaf\[r\], fits\.params"),
     "NumPyro's": (SVIRunResult(PARAMS, None, jnp.ones(2)), TypeError, r"got SVIRunResult: give its parameters as init_params="),
     "a path": ("runs/first", TypeError, r"got 'runs/first': give what bp\.fit_svi returned"),
-    "samples": (FIT._replace(params={"w$draws": jnp.ones((1, 2, 3))}), ValueError, r"samples of fit_sgmcmc.*init_params="),
+    "samples": (FIT._replace(params={"w$draws": jnp.ones((1, 2, 3))}), ValueError, r"samples of fit_sgmcmc.*init=fit\)"),
     "nodes": (bp.Pruned([bp.MeanField(0.0, 1.0)], [True], None), TypeError, r"pruned as a list, no parameters by name"),
 }  # fmt: skip
 

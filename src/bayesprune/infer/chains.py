@@ -28,7 +28,7 @@ def sequential(
     recipe: Recipe,
     rng_key: jax.Array,
     data: Whole | Stream,
-    given: Given,
+    starts: list[Given],
     periods: Periods,
     watch: Watch,
     checkpoint: Any,
@@ -41,8 +41,8 @@ def sequential(
     Of a first chain that was ended, what it had kept by then; `KeyboardInterrupt` where that is nothing.
     """
     fits, chains = list[FitResult](), list[Kept]()
-    for chain, folder in enumerate(_folders(checkpoint, num_chains)):
-        snapshots, key = Snapshots(periods.stops, folder), _key_of(rng_key, chain, num_chains)
+    for chain, (folder, given) in enumerate(zip(_folders(checkpoint, num_chains), starts, strict=True)):
+        snapshots, key = Snapshots(periods.stops, folder), key_of(rng_key, chain, num_chains)
         fit = run(recipe, key, data, given, periods, watch._replace(keepers=(snapshots,)), folder, progress, returns)
         ended = {name: step for name, step in fit.history.items() if name in ("interrupted/step", "halted/step")}
         if len(fit.losses) == periods.num_steps or not chains:
@@ -62,8 +62,8 @@ def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
     return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]
 
 
-def _key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
-    """A single chain has the key itself."""
+def key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
+    """The key of a chain: a single one has the key itself."""
     return rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
 
 
@@ -72,7 +72,7 @@ def vectorized(
 ) -> tuple[FitResult, list[Kept]]:
     """All chains in one program: the last states as a fit, and what each chain has kept."""
     fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
-    carry = fits.init(jnp.stack([_key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
+    carry = fits.init(jnp.stack([key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
     kept, first = [], 0
     with make_progress(periods.num_steps, progress, initial=0) as bar:
         for last in sorted({*periods.stops, periods.num_steps}):

@@ -16,20 +16,30 @@ def as_origin(init: Any, init_params: Any) -> Origin | None:
     """What ``init`` holds to go on from; None for None. `TypeError`, `ValueError`: it is no such thing, or both are given."""
     if init is None:
         return None
+    check_origin(init, init_params)
+    if draws_of(init.params):
+        raise ValueError(
+            "init holds samples of fit_sgmcmc, and a fit starts from one network: fit first and sample from there, by "
+            "bp.fit_sgmcmc(..., init=fit)."
+        )
+    if isinstance(init, Pruned):
+        return Origin(init.params, init.mask, None, whole=False)
+    return Origin(init.params, init.mask, keep(init.state), whole=True, law=law_of(init))
+
+
+def law_of(fit: FitResult) -> str:
+    """By what law its optimiser's state came about; "" where that is not known."""
+    return bytes(fit.history.get(LAW, b"")).decode()
+
+
+def check_origin(init: Any, init_params: Any) -> None:
+    """Refuse what is neither a fit nor a pruned one, and two starts at once."""
     if init_params is not None:
         raise ValueError("init and init_params both say where to start: give init=fit, or init_params= and mask= alone.")
     if not isinstance(init, FitResult | Pruned):
         raise TypeError(f"init must be a fit or a pruned one, got {_what(init)}.")
     if not isinstance(init.params, dict):
         raise TypeError(f"init was pruned as a {type(init.params).__name__}, no parameters by name: prune fit.params.")
-    if draws_of(init.params):
-        raise ValueError(
-            "init holds samples of fit_sgmcmc, and a fit starts from one network: fit first and sample from there, by "
-            "bp.fit_sgmcmc(..., init_params=fit.params)."
-        )
-    if isinstance(init, Pruned):
-        return Origin(init.params, init.mask, None, whole=False)
-    return Origin(init.params, init.mask, keep(init.state), whole=True, law=bytes(init.history.get(LAW, b"")).decode())
 
 
 def _what(init: Any) -> str:

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from numpyro.handlers import seed
 
-from bayesprune.core.checks import as_params, check_integer, check_key, got, unknown_name
-from bayesprune.core.types import Dataset
+from bayesprune.core.checks import check_integer, check_key, got, unknown_name
+from bayesprune.core.types import Dataset, Pruned
 from bayesprune.infer import door
+from bayesprune.infer.chain_starts import chain_starts
 from bayesprune.infer.chains import Kept, sequential, vectorized
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
@@ -28,7 +29,6 @@ from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.snapshots import stacked
-from bayesprune.train.start import Given
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
 
@@ -52,6 +52,7 @@ def fit_sgmcmc(
     sparsifier: Any = KeepAll(),
     every: int | None = None,
     mask: dict[str, Any] | Any = None,
+    init: FitResult | Pruned | Any = None,
     init_params: dict[str, Any] | Any = None,
     eval_data: Any = None,
     eval_every: int | None = None,
@@ -86,6 +87,10 @@ def fit_sgmcmc(
         batch_size, num_rows: as of `fit_svi`: rows of a minibatch, None for all at every step; rows of data in batches.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
             None). It reads points: `SGHMCSPL`, `Magnitude`.
+        init: a fit to start from, or a pruned one, of the same network and prior, with its mask: its mean, or for each of
+            several chains a draw of its own (with ``posterior="map"`` it has one point). Samples: every chain goes on from its
+            last network; a single one, as it was returned, with momentum, batches and noise too, so that with the same key and
+            settings, and no pruning, 10 steps and 10 more are the 20 of one run, bit by bit.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
         callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie
@@ -124,7 +129,7 @@ def fit_sgmcmc(
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
     if chain_method == "vectorized":
-        _check_plain(sparsifier, callbacks, mask, init_params, eval_data, checkpoint)
+        _check_plain(sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh := door.automatic(mesh))
     kernel = _told(kernel, feed.example.num_rows, num_steps)
@@ -147,9 +152,9 @@ def fit_sgmcmc(
     )  # fmt: skip
     if chain_method == "vectorized":
         return _result(bnn, moving, *vectorized(recipe, rng_key, _on_device(feed), num_chains, periods, progress))
-    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
+    starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
-    last, chains = sequential(recipe, rng_key, feed, given, periods, watch, checkpoint, num_chains, progress, returns)
+    last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     return _result(bnn, moving, last, chains)
 
 
@@ -162,8 +167,8 @@ def _check_plain(sparsifier: Any, callbacks: Any, *given: Any) -> None:
     """Refuse what chains side by side have no place for."""
     if not isinstance(sparsifier, KeepAll) or callbacks or any(value is not None for value in given):
         raise ValueError(
-            "chain_method='vectorized' has no sparsifier, mask, init_params, eval_data, callbacks or checkpoint: leave them "
-            "out, or take chain_method='sequential'."
+            "chain_method='vectorized' has no sparsifier, mask, init, init_params, eval_data, callbacks or checkpoint: leave "
+            "them out, or take chain_method='sequential'."
         )
 
 

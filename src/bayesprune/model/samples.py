@@ -12,7 +12,7 @@ from bayesprune.core.types import MeanField
 from bayesprune.model.families import MapFamily
 from bayesprune.model.layout import Layout
 from bayesprune.model.shapes import filled
-from bayesprune.posteriors import samples
+from bayesprune.posteriors import points, samples
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.posteriors.samples import AXES, DRAWS
 
@@ -73,6 +73,35 @@ def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
     latent = {name: site["value"] for name, site in found.items() if site["type"] == "sample"}
     others = {name: value for name, value in params.items() if name not in found and not is_meaning(name)}
     return latent | others
+
+
+def params_at(bnn: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `values_of`, for the guide of points of a network ``bnn``: parameters that stand at one network.
+
+    Raises `ValueError` where a site is missing, or the guide does not stand where it should.
+
+    >>> import bayesprune as bp
+    >>> bnn = bp.BNN(bp.nets.MLP((), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(2,))
+    >>> moving, at = bnn.under(CurrentSample()), {"Dense_0.kernel": jnp.ones((2, 1)), "Dense_0.bias": jnp.ones(1)}
+    >>> {name: value.shape for name, value in params_at(moving, at | {"noise_precision": jnp.ones(())}).items()}
+    {'Dense_0.kernel_dense_map_loc': (2, 1), 'Dense_0.bias_dense_map_loc': (1,), 'noise_precision_log_loc': ()}
+    """
+    hidden = {str(spec.path): not spec.prunable for spec in bnn.layout if spec.bayesian}
+    sites = trace(seed(bnn.guide, jax.random.key(0))).get_trace()
+    latent = [name for name, site in sites.items() if site["type"] == "sample"]
+    if missing := [name for name in latent if name not in values]:
+        raise ValueError(f"init has no {missing[0]!r}: it is a fit of another network, prior or likelihood.")
+    params = {}
+    for name in latent:
+        weight = name in hidden
+        value = jnp.asarray(values[name])
+        params[points.FAMILY.name(name, "loc", hidden[name]) if weight else f"{name}_log_loc"] = (
+            value if weight else jnp.log(value)
+        )
+    back = values_of(bnn.guide, params)
+    if any(not jnp.allclose(back[name], values[name], rtol=1e-4) for name in latent):
+        raise ValueError(f"priors.{type(bnn.prior).__name__} has a guide that cannot be put at given values: leave init out.")
+    return {name: value for name, value in values.items() if name not in latent} | params
 
 
 def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = None) -> dict[str, Any]:

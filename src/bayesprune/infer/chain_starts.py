@@ -1,0 +1,111 @@
+"""Where the chains of a sampler start: anew, at parameters, at a trained fit, or where the chains of a run before ended."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.handlers import seed, substitute, trace
+
+from bayesprune.core.checks import as_params
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.infer.chains import key_of
+from bayesprune.infer.origins import check_origin, law_of
+from bayesprune.infer.predict import check_sites
+from bayesprune.model.bnn import BNN
+from bayesprune.model.handlers import masked
+from bayesprune.model.samples import params_at
+from bayesprune.posteriors.samples import count, draws_of
+from bayesprune.train.going_on import Origin
+from bayesprune.train.kept import Kept, keep
+from bayesprune.train.sites import Example, Sites, sites_of
+from bayesprune.train.start import Given
+
+# Folded into a chain's key for the network that it starts from; far from the steps, which count up from 0.
+_STARTING = 2**31 + 3
+
+
+def chain_starts(
+    rng_key: jax.Array, bnn: BNN, moving: BNN, example: Example, init: Any, init_params: Any, mask: Any, num_chains: int
+) -> list[Given]:
+    """What each chain starts from. ``moving``: the network with the guide that a sampler moves.
+
+    Of a fit: its mean for one chain, for each of several a draw of its own. Of samples: the last of each chain, and of a single
+    one its whole state. Raises `ValueError` and `TypeError` for another network's, and for what is no fit.
+    """
+    if init is None:
+        given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
+        return [given] * num_chains
+    check_origin(init, init_params)
+    sites, origin = sites_of(moving, example), Origin(init.params, init.mask, None, whole=False)
+    drawn = bool(draws_of(init.params))
+    points = not drawn and _names(init.params) == _names(sites.params)
+    owner = moving if points else bnn
+    if not drawn:
+        origin.check_names(set(sites_of(owner, example).params))
+    alive = check_sites(owner, init.params, dict(init.mask))
+    origin.check_units(owner.describe(init.params))
+    if drawn:
+        origins = _after_chains(moving, sites, init, num_chains)
+    elif points:
+        origins = [origin] * num_chains
+    else:
+        network = jax.jit(by_one_thread(functools.partial(_network, bnn, num_chains == 1)))
+        keys = [jax.random.fold_in(key_of(rng_key, chain, num_chains), _STARTING) for chain in range(num_chains)]
+        own = {name: value for name, value in init.params.items() if "$" not in name}
+        origins = [_at(moving, network(key, own, alive) | _others(init.params, sites), init.mask) for key in keys]
+    return [Given(None, mask, "masked", start) for start in origins]
+
+
+def _network(bnn: BNN, mean: bool, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
+    """A draw of every latent site of a fit, or their means; of a scale that moves others, at its mean."""
+
+    def at_mean(site: Mapping[str, Any]) -> Any:
+        return site["fn"].mean if mean and site["type"] == "sample" else None
+
+    guide = substitute(substitute(seed(masked(bnn.guide, mask), rng_key), substitute_fn=at_mean), data=params)
+    found = trace(guide).get_trace()
+    values = {name: site["value"] for name, site in found.items() if site["type"] == "sample"}
+    return {name: value * mask[name].astype(value.dtype) if name in mask else value for name, value in values.items()}
+
+
+def _after_chains(moving: BNN, sites: Sites, init: Any, num_chains: int) -> list[Origin]:
+    """The last network of each chain; of a single one all that it left, where that is whole."""
+    draws, (chains, _) = draws_of(init.params), count(init.params)
+    if chains != num_chains:
+        raise ValueError(
+            f"init holds {chains} chain(s), each of which goes on from its own end, and num_chains={num_chains}: give "
+            f"num_chains={chains}, or start from a fit of bp.fit_svi, of which every chain draws a network."
+        )
+    last = [jax.tree.map(lambda leaf, c=chain: leaf[c, -1], draws) for chain in range(chains)]
+    # A weight that is cut is exactly 0 in the samples since; the mask of the run has those alone that were 0 in all of them.
+    masks = [{site: np.asarray(alive) & (np.asarray(one[site]) != 0) for site, alive in init.mask.items()} for one in last]
+    origins = [_at(moving, one, alive) for one, alive in zip(last, masks, strict=True)]
+    kept = keep(init.state) if chains == 1 else None
+    return [_whole(origins[0], sites, kept, init)] if kept is not None else origins
+
+
+def _whole(origin: Origin, sites: Sites, kept: Kept, init: Any) -> Origin:
+    """The end of a single chain with the kernel's state, its parameters as they stood after the last step."""
+    params = {name: kept.params.get(f"[{name!r}]") for name in sites.params}
+    if any(value is None for value in params.values()):
+        return origin
+    mutable = getattr(init.state, "mutable_state", None) or {}
+    return Origin(sites.constrain(params) | mutable, origin.mask, kept, whole=True, law=law_of(init))
+
+
+def _at(moving: BNN, values: dict[str, Any], mask: Any) -> Origin:
+    return Origin(params_at(moving, values), mask, None, whole=False)
+
+
+def _names(params: Mapping[str, Any]) -> set[str]:
+    return {name for name in params if "$" not in name}
+
+
+def _others(params: Mapping[str, Any], sites: Sites) -> dict[str, Any]:
+    """What is no latent site: parameters without a prior, and what the network carries beside them."""
+    return {
+        name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in sites.params or name == "net$state"
+    }
