@@ -8,17 +8,16 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
-from bayesprune.deploy import laws
 from bayesprune.deploy.draws_kernels import by_scipy, compiled
 from bayesprune.deploy.draws_table import LANES, Networks, Table, factors, generator
 from bayesprune.deploy.engine import checked_rows
 from bayesprune.deploy.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.linear import by_row
 from bayesprune.deploy.local_noise import Noise, check_local, noisy
-from bayesprune.deploy.normal import normal
-from bayesprune.deploy.ops import Op
-from bayesprune.deploy.segments import Finder, check_data, folded, joined, traced
-from bayesprune.deploy.steps import Step, alive, linked, never
+from bayesprune.deploy.ops import Op, alive
+from bayesprune.deploy.prepared import prepare
+from bayesprune.deploy.segments import joined
+from bayesprune.deploy.steps import Step, linked, never
 from bayesprune.deploy.weights import Gaussian, Weighted
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
@@ -59,20 +58,15 @@ class DrawsEngine:
             raise unknown_name("kernel", kernel, ("auto", "csr", "numba"))
         self.kernel = ("numba" if has_numba() else "csr") if kernel == "auto" else kernel
         check_kernel(self.kernel)
-        self.compact, self.program = compact, normal(joined(compact.program, compact.head), compact.program.weights.values())
-        check_data(self.program)
-        shapes = {number: compact.program.shapes[number] for number in compact.program.weights.values()}
-        self.random = traced(self.program, shapes)
+        ready = prepare(compact, joined(compact.program, compact.head))
+        self.compact, self.program, self.random, self.segments = compact, ready.program, ready.random, ready.segments
         self.sites = {number: site for site, number in compact.program.weights.items()}
-        known = folded(self.program, self.program.constants)
-        living = {self.program.weights[site]: alive for site, alive in laws.alive(compact.law).items()}
-        self.segments = Finder(self.program, known, self.random, living).segments()
         self.table = Table(compact.law, compact.program.weights, self.kernel == "numba")
-        self.drawn = self._depends(set(shapes))
-        self.plain = self._plain(known)
+        self.drawn = self._depends(set(self.sites))
+        self.plain = self._plain(ready.known)
         self.steps = self._fused()
         used = {self.program.output, *(i for s in self.plain for i in s.inputs)}
-        self._known = {number: value for number, value in known.items() if number in used}
+        self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
     def draw(self, rng_key: Any, num_samples: int = 100) -> Networks:
@@ -160,7 +154,7 @@ class DrawsEngine:
                 steps.append(Step(index, (segment.source,), segment.output, never, segment, self.kernel))
             elif index not in taken and op.outputs[0] not in known:
                 steps.append(Step(index, op.inputs, op.outputs[0], functools.partial(self._rest, op)))
-        return alive(steps, self.program.output)
+        return list(alive(steps, self.program.output)[0])
 
     def _fused(self) -> list[Step]:
         """With their kernels, linked where they are compiled."""

@@ -11,9 +11,9 @@ from bayesprune.core.numbers import real_numbers
 from bayesprune.deploy.fusing import Segment
 from bayesprune.deploy.kernels import Kernel, available, chain, check_kernel, csr, dense, step
 from bayesprune.deploy.normal import normal
-from bayesprune.deploy.ops import Program
+from bayesprune.deploy.ops import Program, alive
 from bayesprune.deploy.segments import Finder, check_data, folded, joined
-from bayesprune.deploy.steps import Step, alive, linked, never
+from bayesprune.deploy.steps import Step, linked, never
 from bayesprune.infer.predict import check_rows
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
@@ -66,7 +66,7 @@ class Engine:
         self.known = folded(self.program, {**self.program.constants, **arrays})
         self.segments = {segment.index: segment for segment in Finder(self.program, self.known, {}, {}).segments()}
         self.kernels = self._chosen(kernels)
-        self.steps = self._merged(alive(self._steps(), self.program.output))
+        self.steps = self._merged(alive(self._steps(), self.program.output)[0])
         used = {i for s in self.steps for i in s.inputs} | {self.program.output}
         self._constants = {number: value for number, value in self.known.items() if number in used}
 
@@ -110,7 +110,7 @@ class Engine:
                 steps.append(Step(index, op.inputs, op.outputs[0], step(op)))
         return steps
 
-    def _merged(self, steps: list[Step]) -> list[Step]:
+    def _merged(self, steps: Sequence[Step]) -> list[Step]:
         """With their kernels; compiled segments that follow upon one another are one step."""
         merged = list[Step]()
         for group in linked(steps, self.program.output):

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.checks import check_integer
-from bayesprune.deploy import laws, reader
+from bayesprune.deploy import reader
 from bayesprune.deploy.draws_engine import DrawsEngine
 from bayesprune.deploy.draws_table import generator
 from bayesprune.deploy.engine import checked_rows
 from bayesprune.deploy.linear import MOVES
 from bayesprune.deploy.moment_layers import Layer, Moments
-from bayesprune.deploy.normal import normal
 from bayesprune.deploy.ops import Op, Program
-from bayesprune.deploy.segments import Finder, check_data, folded, traced
+from bayesprune.deploy.prepared import prepare
+from bayesprune.deploy.segments import check_data
 from bayesprune.deploy.weights import Gaussian, Law, Weighted
 
 ROWS = 1024
@@ -56,13 +56,10 @@ class MomentEngine:
         if not isinstance(compact.law, Gaussian):
             raise ValueError(f"moments need independent Gaussian weights, got a law of {compact.law.kind!r}: draw networks.")
         self.compact, self.law = compact, compact.law
-        self.program = normal(compact.program, compact.program.weights.values())
-        check_data(self.program)
         check_data(compact.head)
-        self.random = traced(self.program, {n: compact.program.shapes[n] for n in compact.program.weights.values()})
-        self.known = folded(self.program, self.program.constants)
-        living = {self.program.weights[site]: alive for site, alive in laws.alive(self.law).items()}
-        segments = [s for s in Finder(self.program, self.known, self.random, living).segments() if s.pattern is not None]
+        ready = prepare(compact, compact.program)
+        self.program, self.random, self.known = ready.program, ready.random, ready.known
+        segments = [segment for segment in ready.segments if segment.pattern is not None]
         chosen = {segment.index: Layer.of(segment, self.law, self.program) for segment in segments}
         taken = {index for segment in segments for index in segment.taken}
         self.steps: list[Op | Layer] = [

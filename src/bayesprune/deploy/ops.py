@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -62,14 +62,27 @@ class Program:
         return replace(self, constants=constants)
 
 
-def alive(ops: Sequence[Op], output: int) -> tuple[tuple[Op, ...], set[int]]:
+@runtime_checkable
+class Operation(Protocol):
+    """What makes arrays of arrays, by number: an `Op`, or a step of an engine."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]: ...
+    @property
+    def outputs(self) -> tuple[int, ...]: ...
+
+
+Made = TypeVar("Made", bound=Operation)
+
+
+def alive(ops: Sequence[Made], output: int) -> tuple[tuple[Made, ...], set[int]]:
     """The operations that ``output`` depends on, in their order, and all of their arrays.
 
     >>> ops = [Op("exp", (0,), (1,), {}), Op("log", (0,), (2,), {}), Op("neg", (2,), (3,), {})]
     >>> [op.name for op in alive(ops, 3)[0]], sorted(alive(ops, 3)[1])
     (['log', 'neg'], [0, 2, 3])
     """
-    used, kept = {output}, list[Op]()
+    used, kept = {output}, list[Made]()
     for op in reversed(ops):
         if not used.isdisjoint(op.outputs):
             kept.append(op)

@@ -20,20 +20,15 @@ class Step:
     segment: Segment | None = None
     kernel: str = ""
 
+    @property
+    def outputs(self) -> tuple[int]:
+        """As an operation has them."""
+        return (self.output,)
+
 
 def never(*_: object) -> np.ndarray:
     """The call of a segment that has no kernel yet."""
     raise AssertionError("a segment is run by its kernel")
-
-
-def alive(steps: Sequence[Step], output: int) -> list[Step]:
-    """Those that the output depends on: moves that a sparse matrix has taken in are not."""
-    needed, kept = {output}, list[Step]()
-    for step in reversed(steps):
-        if step.output in needed:
-            kept.append(step)
-            needed.update(step.inputs)
-    return kept[::-1]
 
 
 def linked(steps: Sequence[Step], output: int) -> list[list[Step]]:

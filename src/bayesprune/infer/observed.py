@@ -47,10 +47,10 @@ def sample_targets(
     """
     if isinstance(bnn, Standalone):
         raise TypeError(f"{type(bnn).__name__} holds the mean of y, not its distribution: give the BNN with its parameters.")
-    check_inputs(rng_key, bnn, params, x, {} if mask is None else mask, num_samples)
+    rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if kind_of(bnn, params) is None:
         raise TypeError(f"{type(bnn.likelihood).__name__} samples no 'obs' row by row: there are no targets to draw.")
-    return draws_of_targets(rng_key, bnn, params, x, mask, num_samples)["y"]
+    return _drawn(rng_key, bnn, params, x, mask, num_samples, 1, ())["y"]
 
 
 def draws_of_targets(
@@ -66,6 +66,12 @@ def draws_of_targets(
     """``each`` targets of every network and row, "y" (num_samples each, rows, ...); or with ``read``, such as ("loc", "scale"),
     what each network's distribution of targets says of itself, (num_samples, rows, ...)."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    return _drawn(rng_key, bnn, params, x, mask, num_samples, each, read)
+
+
+def _drawn(
+    rng_key: jax.Array, bnn: BNN, params: Any, x: Any, mask: dict[str, Any], num_samples: int, each: int, read: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     params, num_samples = networks(params, num_samples)
     of_block, found = functools.partial(_draw(bnn, each, read), rng_key, params, mask), []
     for number, block in enumerate(blocks_of(x)):
