@@ -10,6 +10,7 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.model.families import MeanFieldFamily
+from bayesprune.train.resume import _check_same
 
 
 class KilledError(Exception):
@@ -151,8 +152,19 @@ def test_a_hand_written_programs_numbers_are_told_by_its_step(tmp_path, rng_key)
     data, _ = programs.line()
     bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=2, checkpoint=str(tmp_path))
     bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=3, checkpoint=str(tmp_path))
-    with pytest.raises(ValueError, match=r"settings: training step was .*, now"):
+    with pytest.raises(ValueError, match=r"settings: training step was .*, now .*or the release of bayesprune"):
         bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=4, checkpoint=str(tmp_path))
+
+
+def test_code_that_differs_is_told_from_settings_that_do() -> None:
+    same = {"jax": "1", "every": 3, "network": "a", "training step": "b"}
+    with pytest.raises(
+        ValueError, match=r"network was .*; training step was .*another folder\. No setting with a name differs"
+    ):
+        _check_same(same, same | {"network": "c", "training step": "d"}, "runs/a")
+    with pytest.raises(ValueError, match=r"every was 3, now 4; network was .*another folder\.$"):
+        _check_same(same, same | {"every": 4, "network": "c"}, "runs/a")
+    _check_same(same, same | {"jax": "2", "network": "c"}, "runs/a")
 
 
 @pytest.mark.slow

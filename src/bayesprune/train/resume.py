@@ -15,6 +15,11 @@ from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
 from bayesprune.train.standing import Standing
 
+_BY_CODE = (
+    "No setting with a name differs: the code of the network or of a function is another one, or a number that it reads from "
+    "elsewhere, or the release of bayesprune. Resume with those of then, or begin anew in another folder, from "
+    "init_params= of a fit that was saved if there is one."
+)
 FIT = ("fingerprint", "history", "stopped")  # what the metadata of a fit's checkpoint hold
 
 
@@ -102,4 +107,10 @@ def open_checkpoints(
 def _check_same(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
     if saved.get("jax") != current["jax"]:
         saved, current = ({n: v for n, v in words.items() if n not in (*TRACED, "jax")} for words in (saved, current))
-    check_same_settings(saved, current, folder)
+    try:
+        check_same_settings(saved, current, folder)
+    except ValueError as error:
+        changed = {name for name in {**saved, **current} if saved.get(name) != current.get(name)}
+        if not changed.issubset(("network", *STEPS)):
+            raise
+        raise ValueError(f"{error} {_BY_CODE}") from None
