@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Bool
-from sklearn.base import clone, is_classifier
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from bayesprune import features
-from bayesprune.data.scaling import fit_scaling
-from bayesprune.report.classification import nll
 from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 1e-3, 0.999
-UNSURE = 1e-7  # share of the classes that a fold's network gives to each of them, so that none it never saw costs infinity
+
+
+Candidates = Sequence[SparseNetwork]  # of which each rule takes the `best_of`
 
 
 class Settings(NamedTuple):
@@ -37,44 +37,34 @@ class Selection(NamedTuple):
     details: dict[str, Any]
 
 
-def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> SparseNetwork:
-    """A fitted clone, with the seed that a key stands for.
-
-    Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
-    to select, the sparse prior is taken in its place.
-    """
-    seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
-    sparse = {"prior": "dirac_slab"} if isinstance(estimator.prior, str) and estimator.prior == "auto" else {}
-    return clone(estimator).set_params(random_state=seed, **sparse).fit(x, y)
-
-
-def median(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:
+def median(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """Inputs of the median probability network, as it was cut."""
-    fitted = fit_seeded(estimator, rng_key, x, y)
+    fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     return Selection(fitted.used_features_, fitted, {})
 
 
-def fdr(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:
+def fdr(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """The largest selection with an expected share of false inputs of at most ``level``."""
-    fitted = fit_seeded(estimator, rng_key, x, y)
+    fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     if not fitted._inputs.gated:
         raise ValueError(
-            f"rule='fdr' needs inclusion probabilities, which prior={estimator.prior!r} does not give: take 'dirac_slab' or "
+            f"rule='fdr' needs inclusion probabilities, which prior={fitted.prior!r} does not give: take 'dirac_slab' or "
             "'gaussian_slab', or rule='knockoff'."
         )
     return Selection(features.control_fdr(fitted.inclusion_probabilities_, settings.level), fitted, {})
 
 
-def fraction(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:
+def fraction(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """The stated share of the inputs, the most important ones."""
-    fitted = fit_seeded(estimator, rng_key, x, y)
+    fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     return Selection(features.top_fraction(fitted._inputs.log_importance, settings.fraction), fitted, {})
 
 
-def cv(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:
+def cv(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """The share of the inputs that predicts held-out rows best, then that share of them by a fit to all rows."""
     fit_key, cv_key = jax.random.split(rng_key)
-    targets, loss = _labels(y) if is_classifier(estimator) else _values(y)
+    estimator = best_of(cv_key, candidates, x, y)
+    targets, loss = judge_of(estimator, y)
     choice = features.choose_fraction(
         cv_key,
         lambda key, x, y, x_held, y_held: loss(fit_seeded(estimator, key, x, y), x_held, y_held),
@@ -86,11 +76,11 @@ def cv(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: S
         settings.cv,
         settings.cv_rule,
     )
-    chosen = fraction(fit_key, estimator, x, y, settings._replace(fraction=choice.fraction))
+    chosen = fraction(fit_key, (estimator,), x, y, settings._replace(fraction=choice.fraction))
     return chosen._replace(details={"fraction_choice_": choice})
 
 
-def knockoff(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, settings: Settings) -> Selection:
+def knockoff(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
     fit_key, copy_key = jax.random.split(rng_key)
     varying = np.ptp(x, axis=0) > 0
@@ -103,7 +93,8 @@ def knockoff(rng_key: jax.Array, estimator: SparseNetwork, x: Any, y: Any, setti
         raise ValueError(
             f"rule='knockoff' cannot copy X; the selector's shrinkage= is the remedy for few rows: {error}"
         ) from error
-    fitted = fit_seeded(estimator, fit_key, np.concatenate([rows, copies], axis=1), y)
+    both = np.concatenate([rows, copies], axis=1)
+    fitted = fit_seeded(best_of(fit_key, candidates, both, y), fit_key, both, y)
     originals, rivals = np.split(np.asarray(fitted.feature_importances_, np.float64), 2)
     statistics, support = np.zeros(x.shape[1]), np.zeros(x.shape[1], bool)
     statistics[varying] = originals - rivals
@@ -127,22 +118,3 @@ RULES: dict[str, Callable[..., Selection]] = {
     "cv": cv,
     "knockoff": knockoff,
 }
-
-
-def _values(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
-    """Targets as they are, and the mean squared error in units of their deviation, so that several outputs count alike."""
-    values = np.asarray(y, np.float64)
-    scale = fit_scaling(values).scale
-    return values, lambda fitted, x, y: float(np.mean(((fitted.predict(x) - y) / scale) ** 2))
-
-
-def _labels(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
-    """Labels counted from 0, and the negative log probability, nats per row; a fold need not show every class."""
-    classes, labels = np.unique(y, return_inverse=True)
-
-    def loss(fitted: Any, x: Any, y: Any) -> float:
-        probabilities = np.full((len(x), len(classes)), UNSURE)
-        probabilities[:, fitted.classes_] += fitted.predict_proba(x)
-        return nll(probabilities / probabilities.sum(axis=1, keepdims=True), y)
-
-    return labels, loss

@@ -22,9 +22,10 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """Select the inputs that a sparse Bayesian network needs.
 
     Args:
-        estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y, with
-            its defaults (integers are labels). Its prior must have gates for "fdr" and should have them for the others; for
-            "auto" the sparser "dirac_slab" is taken.
+        estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y
+            (integers are labels): of a linear model and the default network, the one that predicts held-out rows better, in
+            five fits in place of one. Its prior must have gates for "fdr" and should have them for the others; for "auto" the
+            sparser "dirac_slab" is taken.
         rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
@@ -88,11 +89,11 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
         x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=2)
-        estimator = self._suited(y)
-        source = estimator.random_state if self.random_state is None else self.random_state
+        candidates = self._candidates(y)
+        source = candidates[0].random_state if self.random_state is None else self.random_state
         seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
         settings = Settings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
-        selection = RULES[self.rule](jax.random.key(seed), estimator, x, y, settings)
+        selection = RULES[self.rule](jax.random.key(seed), candidates, x, y, settings)
         self.support_, self.estimator_ = selection.support, selection.estimator
         for name in ("fraction_choice_", "statistics_"):
             if name in selection.details:
@@ -101,16 +102,17 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
                 delattr(self, name)
         return self
 
-    def _suited(self, y: Any) -> SparseNetwork:
+    def _candidates(self, y: Any) -> tuple[SparseNetwork, ...]:
         if self.estimator is None:
             real = type_of_target(y, input_name="y").startswith("continuous")
-            return BayesianSparseRegressor() if real else BayesianSparseClassifier()
+            kind = BayesianSparseRegressor if real else BayesianSparseClassifier
+            return kind(hidden=()), kind()
         if not isinstance(self.estimator, SparseNetwork):
             raise TypeError(
                 "estimator must be an object of BayesianSparseRegressor or BayesianSparseClassifier, or None; "
                 f"got {self.estimator!r}."
             )
-        return self.estimator
+        return (self.estimator,)
 
     def _get_support_mask(self) -> Bool[np.ndarray, " features"]:
         check_is_fitted(self)
