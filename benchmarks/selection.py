@@ -4,10 +4,11 @@
     python benchmarks/selection.py run --only data=friedman1  # one simulation
     python benchmarks/selection.py table                      # from the results kept here
 
-"wide": ``make_regression``, 100 rows, 200 columns, 5 of them informative, noise 5. "friedman1": ``make_friedman1``, 300 rows, 10
-columns, 5 of them informative, noise 1. Seeds 0 to 9 are reported; the selector's choice between a linear model and a network was
-designed on seeds 100 to 102. Power: the share of the informative columns that is found. FDR: the share of false ones among
-those selected, 0 where none is, averaged over seeds. Knockoffs at level 0.2: with 5 true columns they find all or nearly none.
+"wide": ``make_regression``, 100 rows, 200 columns, 5 of them informative, noise 5. "friedman1": ``make_friedman1``, 300 rows,
+10 columns, 5 of them informative, noise 1. Seeds 0 to 9 are reported; the selector's choice between a linear model and a
+network was designed on seeds 100 to 102. Power: the share of the informative columns that is found. FDR: the share of false
+ones among those selected, 0 where none is, averaged over seeds. Knockoffs at level 0.2: with 5 true columns they find all or
+nearly none.
 """
 
 import warnings

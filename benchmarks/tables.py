@@ -28,6 +28,7 @@ MODULES = (
     "reproduce_svbnn",
     "reproduce_uci",
     "reproduce_units",
+    "selection",
     "ssvi_memory",
     "streaming",
     "tabular",

@@ -17,6 +17,7 @@ NAMES = (
     "inclusion",
     "mnist",
     "sbnn",
+    "selection",
     "sghmc",
     "ssvi",
     "ssvi_memory",

@@ -19,6 +19,7 @@ TINY = {
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),
+    "selection": (["data=friedman1", "model=default", "seed=0"], ["steps=20"], "power"),
     "sghmc": (["data=e1", "rule=em", "seed=0"], ["share=0.01"], "score"),
     "ssvi": (["part=removal", "density=0.1", "removal=expected_abs_over_std", "seed=0"], ["epochs=1"], "accuracy"),
     "streaming": (["part=step"], ["rows=64", "batch=8", "steps=2", "stretches=1", "rounds=1"], "Grain/ratio"),
