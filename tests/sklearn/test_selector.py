@@ -135,3 +135,14 @@ def test_counts_are_cross_validated_as_they_are():
     model = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 100}, likelihood="poisson")
     chosen = bp.BayesianFeatureSelector(model, rule="cv", fractions=(1 / 6, 1.0), cv=2, random_state=0).fit(x, counts)
     assert np.isfinite(chosen.fraction_choice_.losses).all() and chosen.get_support()[0]
+
+
+def test_polars_goes_in_and_comes_out():
+    polars = pytest.importorskip("polars")
+    x, y = linear_rows()
+    frame = polars.DataFrame({name: x[:, column] for column, name in enumerate("abcdef")})
+    fitted = selector().set_output(transform="polars").fit(frame, polars.Series(y))
+    assert fitted.feature_names_in_.tolist() == list("abcdef")
+    selected = fitted.transform(frame)
+    assert isinstance(selected, polars.DataFrame) and selected.columns == ["a", "b", "c"]
+    np.testing.assert_array_equal(selected.to_numpy(), x[:, :3])
