@@ -105,6 +105,7 @@ def test_a_choice_on_the_test_set_is_called_optimistic(tmp_path: Path, capsys: p
     assert "optimistic" in content(out)["chosen_step"]["note"] and "optimistic" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_where_no_evaluation_gave_a_number_there_is_no_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -355,6 +355,7 @@ class Silent:
         bp.priors.Gaussian().guide(layout, family)
 
 
+@pytest.mark.slow
 def test_a_prior_that_does_not_speak_for_itself_is_drawn() -> None:
     for prior in (Squashed(), Silent()):
         bnn = small_bnn(prior=prior)
@@ -376,6 +377,7 @@ class Summed(bp.likelihoods.Categorical):
         return {"mine": 1.0}
 
 
+@pytest.mark.slow
 def test_a_likelihood_of_one_s_own(tmp_path) -> None:
     bnn = small_bnn(likelihood=Summed())
     small = bp.compact(bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params)
@@ -427,6 +429,7 @@ def test_what_is_exported_is_the_network_for_any_number_of_rows(name) -> None:
         np.testing.assert_allclose(again.call(x), small.predict(x, engine="jax"), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_mean_of_weights_that_vary_with_their_scale_is_refused() -> None:
     """E[tau w] is not E[tau] E[w] there; drawn networks are right."""
     bnn = small_bnn(prior=bp.priors.Horseshoe(), posterior=StructuredFamily())

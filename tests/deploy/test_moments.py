@@ -101,6 +101,7 @@ def test_their_error_is_measured(depth, most) -> None:
     assert error["std"] < 3 * 0.011 + most
 
 
+@pytest.mark.slow
 def test_its_predictions_are_near_those_of_drawn_networks() -> None:
     bnn, params, mask = fitted("flat")
     small = bp.compact(bnn, params, mask)

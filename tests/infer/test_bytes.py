@@ -29,6 +29,7 @@ def fit() -> bp.FitResult:
     return bp.fit_svi(KEY, OF_BYTES, RAW, augment=shifted, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_a_fit_of_bytes_is_the_fit_of_scaled_rows_to_the_bit(fit) -> None:
     wanted = bp.fit_svi(KEY, OF_FLOATS, SCALED, augment=shifted, **SETTINGS)
     np.testing.assert_array_equal(fit.losses, wanted.losses)

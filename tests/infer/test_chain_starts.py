@@ -47,6 +47,7 @@ def test_one_chain_starts_at_the_mean_and_with_the_mask(fit) -> None:
     np.testing.assert_array_equal(network["Dense_2.kernel"], fit.params["Dense_2.kernel_dense_loc"])
 
 
+@pytest.mark.slow
 def test_several_chains_start_at_draws_of_the_posterior(fit) -> None:
     """Standardised, 60 starts of 16 weights are standard normal: mean and spread within 5 standard errors (1e-6)."""
     values = np.stack([network[SITE] for network, _ in started(BNN, fit, 60)])
@@ -57,6 +58,7 @@ def test_several_chains_start_at_draws_of_the_posterior(fit) -> None:
     assert abs(z.mean()) < 5 / np.sqrt(z.size) and abs(z.std() - 1) < 5 / np.sqrt(2 * z.size)
 
 
+@pytest.mark.slow
 def test_pruned_ones_and_points_are_starts(fit) -> None:
     cut = bp.prune_once(fit.params, bp.methods.SNR(0.2), mask=fit.mask)
     ((network, mask),) = started(BNN, cut)

@@ -74,6 +74,7 @@ class Laplace:
         return None
 
 
+@pytest.mark.slow
 def test_real_targets_of_a_likelihood_of_ones_own_are_scored_by_its_density(rng_key) -> None:
     bnn, y = scalar_net(Laplace()), X[:, 0] - X[:, 1]
     params = start(bnn)

@@ -96,6 +96,7 @@ def sample(data, **more) -> bp.FitResult:
     return bp.fit_sgmcmc(KEY, BNN, data, **SAMPLING | {"kernel": bp.kernels.SGHMC(step_size=0.01)} | more)
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_file_has_the_bits_of_one_in_memory(tmp_path) -> None:
     whole, read = sample(DATA), sample(mapped(tmp_path))
     assert programs.same_bits((whole.params, whole.losses), (read.params, read.losses))

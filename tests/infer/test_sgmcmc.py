@@ -57,6 +57,7 @@ def test_what_is_kept(fit, rng_key) -> None:
     np.testing.assert_allclose(node.scale, np.asarray(draws["Dense_0.kernel"])[0].std(0), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_callback_ends_the_sampling(fit, rng_key) -> None:
     """What the first chain had kept by then, to the bit; nothing kept is told. A later chain that is cut short is dropped."""
     data, bnn, calls = programs.classes(), programs.small_bnn(), []
@@ -82,6 +83,7 @@ def test_a_callback_ends_the_sampling(fit, rng_key) -> None:
     assert whole.losses.shape == (1, 24), "at a chain's last step, too, no other chain begins"
 
 
+@pytest.mark.slow
 def test_cycles_that_do_not_divide_the_steps(rng_key) -> None:
     """Eleven steps in four cycles of two: each ends once, and the last three steps are of none."""
     kernel = bp.kernels.SGLD(1e-4, num_cycles=4)
@@ -136,6 +138,7 @@ def test_positive_sites_have_the_density_of_their_logarithm(rng_key) -> None:
     assert float(found) == pytest.approx(-scipy.stats.gamma.logpdf(0.3, 2, scale=1 / 3) - np.log(0.3), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_killed_run_gives_the_same_bits(rng_key, tmp_path) -> None:
     """Killed between samples and after some: the others are read from the folder."""
     data, bnn = programs.classes(), programs.small_bnn(prior=bp.priors.Gaussian())
@@ -185,6 +188,7 @@ def test_chains_are_fits_of_their_own(rng_key, tmp_path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chain_0", "chain_1"]
 
 
+@pytest.mark.slow
 def test_a_weight_is_dead_where_it_is_so_in_every_sample(rng_key) -> None:
     data, bnn = programs.classes(), programs.small_bnn()
     settings = FAST | {"sparsifier": bp.methods.Magnitude(bp.schedules.Geometric(0.2, 0.5)), "every": 6}
@@ -222,6 +226,7 @@ def test_samples_are_saved_and_loaded(fit, rng_key, tmp_path) -> None:
     np.testing.assert_array_equal(bp.predict(rng_key, bnn, saved.params, data.x), bp.predict(rng_key, bnn, fit.params, data.x))
 
 
+@pytest.mark.slow
 def test_learned_noise_is_that_of_each_network(rng_key) -> None:
     data, _ = programs.line()
     bnn = linear(likelihood=bp.likelihoods.Normal())

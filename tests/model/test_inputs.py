@@ -61,6 +61,7 @@ def test_replicates_of_several_inputs_are_refused_with_the_remedy(rng_key) -> No
         bp.fit_replicates(rng_key, built(example=TWO), bp.Dataset(TWO, np.zeros((1, 5), int)), num_steps=1)
 
 
+@pytest.mark.slow
 def test_a_tuple_of_inputs_is_fitted_and_predicted(rng_key) -> None:
     x = (TWO["tokens"], TWO["seen"])
     bnn = built(example=x)

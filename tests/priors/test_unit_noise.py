@@ -37,6 +37,7 @@ def test_noise_multiplies_the_channels_of_hidden_kernels_alone(rng_key) -> None:
     np.testing.assert_array_equal(weights["z.kernel"], values["z.kernel"])
 
 
+@pytest.mark.slow
 def test_the_loss_without_data_is_18_1(rng_key) -> None:
     """Points under a flat prior cost nothing; noise costs (18.1), mu and sigma kept in their bounds."""
     guide = sites_of(lambda: PRIOR.guide(LAYOUT, PRIOR.family), rng_key)

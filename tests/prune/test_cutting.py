@@ -107,6 +107,7 @@ def test_bad_settings_are_named(settings, message) -> None:
         bp.methods.Cut(**settings)
 
 
+@pytest.mark.slow
 def test_units_of_a_network_are_cut_from_its_parameters() -> None:
     """Through the door: the network says which weights make a unit; a unit falls with its bias, the outputs are no units."""
     from tests.infer import programs

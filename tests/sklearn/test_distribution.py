@@ -26,6 +26,7 @@ def test_quantiles_are_those_of_the_density(fitted):
         assert trapezoid(density[below], grid[below]) == pytest.approx(level, abs=0.02)  # the grid's step
 
 
+@pytest.mark.slow
 def test_samples_have_the_moments_of_the_prediction(fitted):
     """4,000 targets of a row: the mean is off by more than 5 standard errors once in 2 million rows."""
     model, x, _ = fitted

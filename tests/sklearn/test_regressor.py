@@ -165,6 +165,7 @@ def test_no_network_before_the_fit():
         bp.BayesianSparseRegressor().predict([[0.0]])
 
 
+@pytest.mark.slow
 def test_counts_are_taken_as_they_are_with_the_variance_of_their_own():
     x, _ = linear_rows(rows=200)
     y = np.random.default_rng(3).poisson(np.exp(1.0 + 0.5 * x[:, 0]))

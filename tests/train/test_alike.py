@@ -39,6 +39,7 @@ def compiled(caplog, run) -> list[str]:
     return [record.getMessage() for record in caplog.records if "Finished XLA compilation" in record.getMessage()]
 
 
+@pytest.mark.slow
 def test_a_cell_run_twice_compiles_nothing(caplog) -> None:
     assert any("jit(run)" in told for told in compiled(caplog, cell)), "nothing is counted here"
     assert compiled(caplog, cell) == []

@@ -25,6 +25,7 @@ def test_true_alone_asks_for_the_end() -> None:
     assert not any(map(asks_to_stop, others))
 
 
+@pytest.mark.slow
 def test_what_was_shown_at_the_end_is_returned(rng_key) -> None:
     shown: dict[int, tuple] = {}
 
@@ -39,6 +40,7 @@ def test_what_was_shown_at_the_end_is_returned(rng_key) -> None:
     assert programs.same_bits((fit.params, fit.mask), shown[12])
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_ended_goes_on_to_the_same_bits(tmp_path, rng_key) -> None:
     kept = {"checkpoint": str(tmp_path), "checkpoint_every": 1_000}
     stop = {"callbacks": lambda moment: moment.step >= 9, "callback_every": 3}

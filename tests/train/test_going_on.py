@@ -157,6 +157,7 @@ def test_laws_that_cannot_be_compared_are_taken_to_agree() -> None:
     assert same_law("", "0.10 ab") and same_law("0.9 ab", "0.10 cd") and not same_law("0.10 ab", "0.10 cd")
 
 
+@pytest.mark.slow
 def test_a_state_of_another_law_starts_anew(rng_key, tmp_path) -> None:
     first = bp.fit_svi(rng_key, BNN, DATA, num_steps=2, **SETTINGS)
     first.save(tmp_path / "fit")
@@ -198,6 +199,7 @@ def test_units_of_every_prior_are_known_again_where_weights_were_cut(prior, rng_
     Origin(params, {}, None, True).check_units(bnn.describe(dead))
 
 
+@pytest.mark.slow
 def test_edited_parameters_and_a_new_rate_are_what_is_taken(rng_key) -> None:
     """Parameters that were changed since are not overwritten by the state, nor an injected rate by the old one."""
     rated = lambda rate: optax.inject_hyperparams(optax.sgd)(learning_rate=rate)  # noqa: E731

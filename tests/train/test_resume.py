@@ -173,6 +173,7 @@ def test_there_is_no_way_back(begun, rng_key) -> None:
         bp.fit_svi(rng_key, BNN, DATA, checkpoint=begun, **(FIRST | {"num_steps": 3}))
 
 
+@pytest.mark.slow
 def test_another_version_of_jax_is_no_other_fit(begun, rng_key, monkeypatch) -> None:
     """Its traces may read otherwise; what has a name still counts."""
     monkeypatch.setattr(jax, "__version__", "0.0.0")

@@ -77,6 +77,7 @@ def went_on(key, **settings) -> bp.FitResult:
     return bp.fit_svi(key, bnn, DATA, num_steps=2, batch_size=20, init_params=START, progress=False, **settings)
 
 
+@pytest.mark.slow
 def test_what_was_pruned_before_stays_dead_and_that_is_told(rng_key) -> None:
     with pytest.warns(UserWarning, match=r"init_params hold 20 weights at loc = scale = 0.*stay dead.*mask=\{\}"):
         result = went_on(rng_key)

@@ -58,6 +58,7 @@ def stopped(rng_key, num_steps: int = 200, **settings) -> tuple[bp.FitResult, di
     return fit, shown
 
 
+@pytest.mark.slow
 def test_what_was_evaluated_is_returned(rng_key) -> None:
     fit, shown = stopped(rng_key, early_stop=bp.EarlyStop("nll", patience=2))
     last = len(fit.losses)

@@ -134,6 +134,7 @@ def test_a_sign_passes_slopes_straight_through() -> None:
     np.testing.assert_allclose(slopes(net, w)["w"], X.T @ back, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_convolutions_beside_them_are_jaxs_own() -> None:
     net = BinaryImages()
     x = np.random.default_rng(1).normal(size=(2, 4, 4, 1)).astype(np.float32)

@@ -123,6 +123,7 @@ def test_noise_differs_between_equal_rows():
     assert len(np.unique(np.asarray(out))) == 16
 
 
+@pytest.mark.slow
 def test_gradient_variance_falls():
     """For the kernel's scale. Dense on 32 rows: below a sixth (0.08 seen). Convolution: below a third (0.07 seen)."""
     for build, x, bound in (
