@@ -40,7 +40,7 @@ def blocks_of_four(monkeypatch) -> None:
 
 
 def opened(source, step: int = 0, last: int = 10, ahead: int = 1, state=None):
-    return Stream(source).open(jax.random.key(0), Now(step, 0, state), last, ahead, True)
+    return Stream(source, source.batch_size, source.first).open(jax.random.key(0), Now(step, 0, state), last, ahead, True)
 
 
 def numbers(block) -> list[int]:

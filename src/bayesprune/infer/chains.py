@@ -11,7 +11,9 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core.types import Dataset
 from bayesprune.train.course import Periods
 from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.loop import Recipe
+from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
@@ -40,9 +42,9 @@ def sequential(
 
     Of a first chain that was ended, what it had kept by then; `KeyboardInterrupt` where that is nothing.
     """
-    fits, chains = list[FitResult](), list[Kept]()
+    fits, chains, processes = list[FitResult](), list[Kept](), of_mesh(recipe.mesh)
     for chain, (folder, given) in enumerate(zip(_folders(checkpoint, num_chains), starts, strict=True)):
-        snapshots, key = Snapshots(periods.stops, folder), key_of(rng_key, chain, num_chains)
+        snapshots, key = Snapshots(periods.stops, folder, processes), key_of(rng_key, chain, num_chains)
         fit = run(recipe, key, data, given, periods, watch._replace(keepers=(snapshots,)), folder, progress, returns)
         ended = {name: step for name, step in fit.history.items() if name in ("interrupted/step", "halted/step")}
         if len(fit.losses) == periods.num_steps or not chains:
@@ -71,19 +73,23 @@ def vectorized(
     recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, progress: bool | None
 ) -> tuple[FitResult, list[Kept]]:
     """All chains in one program: the last states as a fit, and what each chain has kept."""
-    fits, losses = side_by_side(recipe, Example.of(data), shared=True), []
+    processes, example, losses = of_mesh(recipe.mesh), Example.of(data), list[np.ndarray]()
+    if processes.count > 1:
+        check_same(processes, fingerprint(recipe, example, rng_key, {"chains": num_chains}) | {"periods": periods})
+    fits = side_by_side(recipe, example, shared=True)
     carry = fits.init(jnp.stack([key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
     kept, first = [], 0
-    with make_progress(periods.num_steps, progress, initial=0) as bar:
+    with make_progress(periods.num_steps, progress if not processes.index else False, initial=0) as bar:
         for last in sorted({*periods.stops, periods.num_steps}):
             carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
             losses.append(part)
             first = last
             if last in periods.stops:
-                kept.append(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable))
+                kept.append(processes.own(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable)))
     chains: list[Kept] = [
         [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
     ]
+    carry = processes.own(carry)
     state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
     all_losses = np.concatenate(losses, 1)
     return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains

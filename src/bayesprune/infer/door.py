@@ -11,12 +11,15 @@ import numpy as np
 
 from bayesprune.core.checks import check_object, got
 from bayesprune.core.numbers import numbers_of, real_numbers
+from bayesprune.core.same import array_digest
 from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.processes import check_same, of_mesh
+from bayesprune.train.share import everywhere
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 
@@ -206,9 +209,11 @@ def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
 
 
 def spread(data: Dataset, batch_size: int, mesh: jax.sharding.Mesh | None) -> Dataset:
-    """The data on every device of the mesh, whose first axis must divide the batch."""
+    """The data on every device of the mesh, whose first axis must divide the batch, and of every process that shares it."""
     check_spread(batch_size, mesh)
-    return data if mesh is None else jax.device_put(data, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+    if (processes := of_mesh(mesh)).count > 1:
+        check_same(processes, {"data": list(map(array_digest, jax.tree.leaves(data)))})
+    return data if mesh is None else everywhere(data, mesh)
 
 
 def check_spread(batch_size: int, mesh: jax.sharding.Mesh | None) -> None:

@@ -5,12 +5,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn
 from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.processes import check_shares, of_mesh
+from bayesprune.train.share import rows_here
 from bayesprune.train.sources.batched import Batched
 from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, mapped_files
 from bayesprune.train.sources.in_order import by_batch, by_number
@@ -20,8 +23,10 @@ from bayesprune.train.sources.source import Check, Source
 def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | None, mesh: Any) -> tuple[Whole | Stream, int]:
     """The data in the form that a fit takes, checked as far as they can be without reading all of them; and rows of a batch.
 
-    Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it.
+    Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it. Of several
+    processes each is given all rows, or their files, of which it reads those of its own devices; and of batches its own share.
     """
+    processes = of_mesh(mesh)
     if num_rows is not None:
         check_integer(num_rows, "num_rows")
     if _in_memory(data):
@@ -33,17 +38,13 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
     check = _check_of(program, "data")
     if _has_fields(data):
         door.check_same_length(data.x, data.y, "data")
-        source: Source = _by_row(Mapped(data.x, data.y), num_rows, batch_size, check)
-    elif num_rows is not None:
+        return _by_row(Mapped(data.x, data.y), num_rows, batch_size, check, mesh)
+    if num_rows is not None:
         size = None if batch_size is None else door.check_batch(batch_size, num_rows)
-        source = Batched.of(_again(data), num_rows, size, check)
-    elif _has_numbers(data):
-        source = _by_row(Examples(data), None, batch_size, check)
-    else:
-        raise _unknown(data)
-    _check_one_process("data")
-    door.check_spread(source.batch_size, mesh)
-    return Stream(source, mesh), source.batch_size
+        return _batched(data, num_rows, size, check, mesh, processes)
+    if _has_numbers(data):
+        return _by_row(Examples(data), None, batch_size, check, mesh)
+    raise _unknown(data)
 
 
 def held_out(program: Any, data: Any, early_stop: Any) -> Dataset | None:
@@ -51,7 +52,6 @@ def held_out(program: Any, data: Any, early_stop: Any) -> Dataset | None:
     if data is None or _in_memory(data) or isinstance(data, tuple | Mapping | str) or hasattr(data, "shape"):
         return door.check_eval_data(program, data, early_stop)
     check_bnn(program)
-    _check_one_process("eval_data")
     check = _check_of(program, "eval_data")
     if _has_fields(data):
         door.check_same_length(data.x, data.y, "eval_data")
@@ -74,15 +74,32 @@ def _check_of(program: Any, name: str) -> Check:
     return lambda x, y: jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), name))
 
 
-def _check_one_process(name: str) -> None:
-    if jax.process_count() > 1:
-        raise ValueError(f"{name} that are read as they are needed serve one process, and there are several: give arrays.")
-
-
-def _by_row(table: Mapped | Examples, num_rows: int | None, batch_size: int | None, check: Any) -> ByRow:
+def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: Any, mesh: Any) -> tuple[Stream, int]:
     _check_same(num_rows, len(table))
     door.check_not_empty(len(table), "data")
-    return ByRow.of(table, door.check_batch(batch_size, len(table)), check)
+    size = door.check_batch(size, len(table))
+    door.check_spread(size, mesh)
+    here = None if mesh is None else rows_here(mesh, size)
+    source = ByRow.of(table, size, check, here)
+    return Stream(source, size, _shown(source, of_mesh(mesh)), mesh), size
+
+
+def _batched(data: Any, num_rows: int, size: int | None, check: Any, mesh: Any, processes: Any) -> tuple[Stream, int]:
+    if size is not None:
+        door.check_spread(size, mesh)
+    source = Batched.of(_again(data), num_rows, size and max(1, size // processes.count), check, processes.count)
+    size = source.batch_size * processes.count
+    door.check_spread(size, mesh)
+    if processes.count > 1:
+        check_shares(processes, source.first, len(rows_here(mesh, size)))
+    return Stream(source, size, _shown(source, processes), mesh), size
+
+
+def _shown(source: Source, processes: Any) -> Any:
+    """Rows that the program may be run on outside of the loop, the same in every process."""
+    if processes.count == 1:
+        return source.first
+    return multihost_utils.broadcast_one_to_all(source.first)
 
 
 def _check_same(num_rows: int | None, rows: int) -> None:

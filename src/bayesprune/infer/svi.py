@@ -74,7 +74,7 @@ def fit_svi(
         data: a data set with fields x (rows, ...) and y (rows, ...): arrays, which are put into the device's memory, or
             memory-mapped ones, of which rows are read as they are needed, in the same order. Also anything with a length whose
             entries are rows (x, y), such as a tfds data source; and batches (x, y) from a list, a loader of PyTorch's or
-            Grain's, a tf.data set, or a function that returns an iterator.
+            Grain's, a tf.data set, or a function that returns an iterator: of several processes, each has its own share.
         num_steps: optimiser steps.
         batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step. Of batches: None keeps
             their size; those of other sizes, ragged last ones too, are cut anew, so that every row counts the same.
@@ -104,7 +104,10 @@ def fit_svi(
             the fit pauses to prune, evaluate or save.
         checkpoint, checkpoint_every: a folder, and steps between checkpoints (one epoch if None); a run finds its last one
             there and goes on from it. With a larger ``num_steps`` it trains on; SSVI's exchanges still end where they did.
-        mesh: devices to spread each minibatch over, along the mesh's first axis; parameters and data are on every device.
+        mesh: devices to spread each minibatch over, along the mesh's first axis. Parameters and the optimiser's moments are on
+            every device, or cut along the mesh's second axis, if it has one; arrays of data are on every device. Needed where
+            `jax.distributed` has several processes: one fit by all of them, or by each on a mesh of its own devices. Callbacks,
+            the progress bar and what is written are then those of the first one.
         storage: "masked" keeps whole arrays and a mask; "active" keeps the alive weights only: their parameters, gradients and
             optimiser state are vectors of their number, with the same results to rounding if the optimiser treats every
             entry alone (LAMB and Adafactor do not). For a sparsifier that keeps the counts of every array, such as

@@ -4,6 +4,7 @@ import functools
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from bayesprune.core.types import SparseState
 from bayesprune.train.diverged import diverged
 from bayesprune.train.history import LAW, Record
 from bayesprune.train.loop import CHUNK, Carry, Compiled
+from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.standing import Standing
 from bayesprune.train.watch import Watch
@@ -80,6 +82,7 @@ class Training:
     interruption: Any
     known: dict[str, Any]
     law: str = ""
+    processes: Alone | Together = ALONE
 
     def run(self, standing: Standing, record: Record) -> FitResult:
         """Train to the end, or until the early stop, or a callback."""
@@ -97,21 +100,30 @@ class Training:
                     step, standing = step + taken, standing._replace(carry=carry)
                     # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
                     pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
-                    if step < pause and interruption.asked:
+                    pace, asked = self._agreed(pace, interruption)
+                    if step < pause and asked:
                         break
                 else:
                     standing = self._pause(step, standing, record)
-                if interruption.asked:
+                    _, asked = self._agreed(pace, interruption)
+                if asked:
                     if self.periods.checkpoint_every:
                         self._save(step, standing, record)
                     interruption.end(step, self.periods.num_steps)
                     record.interrupted = step < self.periods.num_steps
         return self._result(step, standing, record)
 
+    def _agreed(self, pace: int, interruption: Any) -> tuple[int, bool]:
+        """The steps of the next chunk, and whether to end: what the processes saw of clocks and signals differs."""
+        said = self.processes.told((pace, int(interruption.signum)))
+        interruption.hear(max(signum for _, signum in said))
+        return said[0][0], any(signum for _, signum in said)
+
     def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
         carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
         state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
+        state = self.processes.own(state)
         history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])} | record.ended(step)
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
@@ -160,13 +172,18 @@ class Training:
     def _show(self, step: int, standing: Standing, record: Record) -> bool:
         """Show the moment to who watches; whether a callback asks for the end."""
         carry, sparse = standing.carry, standing.sparse
-        now = functools.partial(self._params, carry, sparse.mask)
+        now: Callable[[], tuple[dict[str, Any], dict[str, Any]]] = functools.partial(self._params, carry, sparse.mask)
+        due = self.periods.shows(step, record.stopped)
+        if self.processes.count > 1 and self.watch.looks(due):
+            fetched = now()  # by all processes, of which only one may ask
+            now = lambda: fetched  # noqa: E731
         loss, density = float(record.losses[step - 1]), self._density(sparse.mask)
         moment = Moment(step, loss, density, record.history, lambda: now()[0], lambda: now()[1])
-        return self.watch.show(moment, self.periods.shows(step, record.stopped))
+        return self.watch.show(moment, due)
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self.loop.whole(carry, mask, self.known)
+        params, whole_mask = self.processes.own(self.loop.whole(carry, mask, self.known))
+        return params, whole_mask
 
     def _density(self, mask: dict[str, Any]) -> float:
         return self.loop.storage.density(mask) if mask else 1.0

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.batches import Block, order_key
 from bayesprune.train.loop import CHUNK
+from bayesprune.train.share import everywhere, rows_here, spread
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Read, Source
 
@@ -67,18 +68,20 @@ class Whole:
 
 @dataclass(frozen=True)
 class Stream:
-    """Data that are read as they are needed; ``mesh``: the devices over which rows are spread. Fields are those of `Whole`."""
+    """Data that are read as they are needed; ``mesh``: the devices over which rows are spread. Fields are those of `Whole`.
+
+    ``batch_size``: rows of a minibatch, of which ``source`` reads those that are this process's own; ``shown``: its first ones,
+    or where processes have others, those of the first process.
+    """
 
     source: Source
+    batch_size: int
+    shown: Dataset
     mesh: Mesh | None = None
 
     @property
     def example(self) -> Example:
         return self.source.example
-
-    @property
-    def shown(self) -> Dataset:
-        return self.source.first
 
     @property
     def first(self) -> Block:
@@ -87,7 +90,7 @@ class Stream:
     @property
     def alike(self) -> Block:
         """The shapes of a block."""
-        shape = lambda leaf: jax.ShapeDtypeStruct((self.length, *leaf.shape), leaf.dtype)  # noqa: E731
+        shape = lambda leaf: jax.ShapeDtypeStruct((self.length, self.batch_size, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
         return Block(jax.tree.map(shape, self.source.first), np.int32(0))
 
     @property
@@ -107,9 +110,8 @@ class Stream:
         """Minibatches, the first one of number ``first``, from the host to the devices."""
         if self.mesh is None:
             return Block(jax.device_put(batches), jax.device_put(np.int32(first)))
-        rows, everywhere = PartitionSpec(None, self.mesh.axis_names[0]), PartitionSpec()
-        put = lambda tree, spec: jax.device_put(tree, NamedSharding(self.mesh, spec))  # noqa: E731
-        return Block(put(batches, rows), put(np.int32(first), everywhere))
+        here = rows_here(self.mesh, self.batch_size)
+        return Block(spread(batches, self.mesh, self.batch_size, here), everywhere(np.int32(first), self.mesh))
 
     @contextlib.contextmanager
     def open(self, rng_key: jax.Array, now: Now, last: int, ahead: int, keep: bool) -> Iterator["Flow"]:

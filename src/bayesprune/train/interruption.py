@@ -38,6 +38,16 @@ class Interruption:
     def asked(self) -> bool:
         return bool(self._signum)
 
+    @property
+    def signum(self) -> int:
+        """Which signal was remembered; 0: none."""
+        return self._signum
+
+    def hear(self, signum: int) -> None:
+        """Remember a signal that another process of the fit was sent, if it is one."""
+        if signum and not self._signum:
+            self._remember(signum, None)
+
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
             saved = () if self._folder is None else (signal.SIGINT, signal.SIGTERM)

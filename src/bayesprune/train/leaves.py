@@ -60,8 +60,8 @@ def described(entry: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
 def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
     """One leaf, from its manifest entry and its stored tensor, in the target's kind."""
     if _is_key(target):
-        value = jax.random.wrap_key_data(jnp.array(stored), impl=jax.random.key_impl(target))
-        return jax.device_put(value, target.sharding) if target.committed else value
+        data = _pinned(stored, jax.random.key_data(target)) if target.committed else jnp.array(stored)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(target))
     if stored is None:
         value = entry["value"]
     else:
@@ -75,7 +75,14 @@ def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any
     if isinstance(target, np.ndarray):
         return value
     # Only an array that was pinned to its devices is pinned again: pinning one that was free would compile anew.
-    return jax.device_put(value, target.sharding) if getattr(target, "committed", False) else jnp.array(value)
+    return _pinned(value, target) if getattr(target, "committed", False) else jnp.array(value)
+
+
+def _pinned(value: Any, target: jax.Array) -> jax.Array:
+    """The value on the target's devices, of which other processes of the fit may have some, and put the same there."""
+    if target.sharding.is_fully_addressable:
+        return jax.device_put(value, target.sharding)
+    return jax.make_array_from_callback(target.shape, target.sharding, lambda index: np.asarray(value)[index])
 
 
 def differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import NamedSharding, PartitionSpec
 from numpyro.infer import ELBO
 
 from bayesprune.core.tracing import by_one_thread
@@ -22,6 +21,7 @@ from bayesprune.train.growth_gradient import look
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.remat import products_only
 from bayesprune.train.renewal import renew, weigh
+from bayesprune.train.share import by_parameters, by_rows
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.storage import MASKED, Storage
 
@@ -101,12 +101,14 @@ class Loop:
         params, mutable = self.sites.initial(init_key, shown)
         reading = batching.start_blocks() if isinstance(data, Block) else batching.start(data_key, self.num_rows)
         zero = jnp.zeros((), jnp.int32)
-        return Carry(params, self.recipe.kernel.init(params), mutable, zero, run_key, reading, zero)
+        params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
+        return Carry(params, opt_state, mutable, zero, run_key, reading, zero)
 
     def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
         """The state before the first step, of whole arrays, as the storage keeps it."""
         params = self.recipe.storage.keep(carry.params, mask)
-        return carry._replace(params=params, opt_state=self.recipe.kernel.init(params))
+        params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
+        return carry._replace(params=params, opt_state=opt_state)
 
     def whole(self, carry: Carry, mask: dict[str, Any], known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters as a fit gives them, and the mask, in whole arrays.
@@ -149,7 +151,8 @@ class Loop:
         spare = products_only if self.recipe.remat else storage.thrifty
         (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
-        params, opt_state = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
+        after = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
+        params, opt_state = by_parameters(after, self.recipe.mesh)
         moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
         return moved, loss * (rows / share)
 
@@ -188,10 +191,7 @@ class Loop:
             # A batch's own key: a sparsifier may look at several of one step.
             x = rows_taken(self.recipe.program, batch.x)  # as the network sees them, not the bytes that they are kept as
             batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), x))
-        if self.recipe.mesh is not None:
-            spread = NamedSharding(self.recipe.mesh, PartitionSpec(self.recipe.mesh.axis_names[0]))
-            batch = jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, spread), batch)
-        return reading, batch
+        return reading, by_rows(batch, self.recipe.mesh)
 
     def prune(
         self, carry: Carry, data: Dataset | Block, state: SparseState, known: dict[str, Any], planned: jax.Array

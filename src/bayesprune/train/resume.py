@@ -1,18 +1,18 @@
 """Checkpoints of a fit: everything that the next step depends on, and what was recorded so far."""
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from bayesprune.core.lock import alone_in
 from bayesprune.train.checkpoints import Checkpoints, check_same_settings
 from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
+from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.standing import Standing
 
 _BY_CODE = (
@@ -46,10 +46,14 @@ class FitCheckpoints:
 
     checkpoints: Checkpoints
     fingerprint: dict[str, Any]
+    processes: Alone | Together = ALONE
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Keeps other fits out of the folder; the processes of one fit on several machines share it, and write the same."""
-        return alone_in(self.checkpoints.folder) if jax.process_count() == 1 else nullcontext()
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps other fits out of the folder; of several processes of one fit the first holds it, and writes."""
+        with ExitStack() as held:
+            self.processes.once(lambda: held.enter_context(alone_in(self.checkpoints.folder)))
+            yield
 
     def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "FitCheckpoints":
         """The same, with the traces of the fit's start and step in the fingerprint, where a checkpoint must agree with them."""
@@ -57,10 +61,20 @@ class FitCheckpoints:
         step = self.checkpoints.latest()
         if step is not None:
             _check_same(self.checkpoints.metadata(step, FIT)["fingerprint"], fingerprint, self.checkpoints.folder)
-        return FitCheckpoints(self.checkpoints, fingerprint)
+        return FitCheckpoints(self.checkpoints, fingerprint, self.processes)
+
+    def latest(self) -> int | None:
+        """The last step that is saved, which is the same for all processes. `ValueError` where they see different folders."""
+        said = self.processes.told(self.checkpoints.latest())
+        if other := [process for process, step in enumerate(said) if step != said[0]]:
+            raise ValueError(
+                f"checkpoint {os.fspath(self.checkpoints.folder)} holds step {said[0]} for process 0 and step {said[other[0]]} "
+                f"for process {other[0]}: give a folder of a disk that all processes share."
+            )
+        return said[0]
 
     def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
-        step = self.checkpoints.latest()
+        step = self.latest()
         if step is None:
             return standing, record
         metadata = self.checkpoints.metadata(step)
@@ -70,18 +84,35 @@ class FitCheckpoints:
         record = Record(record.losses, metadata["history"], metadata["stopped"], metadata.get("halted", False))
         record.add_losses(0, losses)
         planned = metadata.get("planned", standing.planned)
-        return Standing(carry, sparse, best, planned, metadata.get("reading")), record
+        return Standing(carry, sparse, best, planned, self._reading(metadata)), record
 
     def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         metadata["halted"] = record.halted
-        metadata |= {"has_best": standing.best is not None, "planned": standing.planned, "reading": standing.reading}
-        state = (standing.carry, standing.sparse, record.losses[:step], standing.best)
-        self.checkpoints.save(step, state, metadata)
+        metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
+        metadata |= {"readings": self.processes.told(standing.reading)}
+        state = self.processes.own((standing.carry, standing.sparse, record.losses[:step], standing.best))
+        self.processes.once(lambda: self.checkpoints.save(step, state, metadata))
+
+    def _reading(self, metadata: dict[str, Any]) -> Any:
+        """Where this process's reading of the data stood."""
+        readings = metadata.get("readings", [metadata.get("reading")])
+        if all(reading is None for reading in readings):
+            return None  # the step says it
+        if len(readings) != self.processes.count:
+            raise ValueError(
+                f"{os.fspath(self.checkpoints.folder)} holds a fit of {len(readings)} processes, each with its own share of "
+                f"the data, and there are {self.processes.count}: resume it with as many, or read by row number (a "
+                "memory-mapped array, a data source), which any number of processes goes on with."
+            )
+        return readings[self.processes.index]
 
 
 def open_checkpoints(
-    folder: str | os.PathLike[str] | None, num_steps: int, fingerprint: Callable[[], dict[str, Any]]
+    folder: str | os.PathLike[str] | None,
+    num_steps: int,
+    fingerprint: Callable[[], dict[str, Any]],
+    processes: Alone | Together = ALONE,
 ) -> FitCheckpoints | NoCheckpoints:
     """The checkpoints in ``folder``, made if need be; none for None, and no fingerprint is taken.
 
@@ -90,7 +121,8 @@ def open_checkpoints(
     if folder is None:
         return NoCheckpoints()
     checkpoints = Checkpoints(folder)
-    opened, step = FitCheckpoints(checkpoints, fingerprint()), checkpoints.latest()
+    opened = FitCheckpoints(checkpoints, fingerprint(), processes)
+    step = opened.latest()
     if step is None:
         return opened
     # The traces are compared later: what has a name is told by it, before anything is compiled.

@@ -1,5 +1,6 @@
 """A fit from its recipe to its result: from its start, or from where its last checkpoint stands."""
 
+import functools
 import os
 
 import jax
@@ -13,6 +14,7 @@ from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.loop import Recipe
+from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
@@ -41,9 +43,11 @@ def run(
     stops = {"stops": periods.stops} if periods.stops else {}
     when = {"every": periods.every, "eval_every": periods.eval_every}
     decisive = stops | when | given.decisive() | watch.decisive()
-    checkpoints = open_checkpoints(
-        checkpoint, num_steps, lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive)
-    )
+    processes = of_mesh(recipe.mesh)
+    words = functools.cache(lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive))
+    if processes.count > 1:
+        check_same(processes, words() | {"periods": periods, "checkpoint": str(checkpoint)})
+    checkpoints = open_checkpoints(checkpoint, num_steps, words, processes)
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
         lambda: (loop.init.trace(rng_key, data.first), loop.run.trace(carry, data.alike, sparse.mask, jnp.zeros((), jnp.int32)))
@@ -54,9 +58,12 @@ def run(
         now = Now(int(standing.carry.step), int(standing.carry.begun), standing.reading)
         with (
             data.open(rng_key, now, num_steps, ahead, keep) as feed,
-            make_progress(num_steps, progress, initial=now.step) as bar,
+            make_progress(num_steps, progress if not processes.index else False, initial=now.step) as bar,
         ):
             interruption = Interruption(checkpoint, returns)
             law = state_law(recipe.kernel, sites_of(recipe.program, example).params)
-            training = Training(recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, law)
+            watch = watch._replace(processes=processes)
+            training = Training(
+                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, law, processes
+            )
             return training.run(standing, record)

@@ -13,6 +13,7 @@ from bayesprune.core.files import make_folder, reading, write_atomically
 from bayesprune.core.formats import pack_tensors, read_tensors
 from bayesprune.posteriors.params import stems
 from bayesprune.report.packing import pack, unpack
+from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import Moment
 
 _WHAT, _REMEDY = "sample", "Delete the folder of this fit, and sample again."
@@ -34,6 +35,7 @@ class Snapshots:
 
     steps: tuple[int, ...]
     folder: Path | None
+    processes: Alone | Together = ALONE
     kept: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
 
     def __call__(self, moment: Moment) -> None:
@@ -42,7 +44,8 @@ class Snapshots:
         params, mask = jax.tree.map(np.asarray, (moment.params(), moment.mask()))
         self.kept[moment.step] = params, mask
         if self.folder is not None:
-            write_atomically(make_folder(self.folder) / _name(moment.step), encode(params, mask))
+            path = make_folder(self.folder) / _name(moment.step)
+            self.processes.once(lambda: write_atomically(path, encode(params, mask)))
 
     def all(self, until: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Parameters and masks by step, up to step ``until``; what an earlier part of the fit has kept is read.

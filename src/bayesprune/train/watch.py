@@ -7,6 +7,7 @@ import jax
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.history import Record
+from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import Moment
 from bayesprune.train.stopping import EarlyStop, NeverStop, asks_to_stop
 
@@ -14,7 +15,7 @@ from bayesprune.train.stopping import EarlyStop, NeverStop, asks_to_stop
 class Watch(NamedTuple):
     """``evaluate``: (rng_key, program, params, data, mask=, num_samples=) -> figures by name, of ``data``, None where there is
     none; ``early_stop`` looks at them; ``callbacks`` see a `Moment` and may ask for the end; ``keepers`` see every one, and may
-    not."""
+    not. Of several processes all evaluate, the figures of the first one count, and the callbacks are called there alone."""
 
     evaluate: Callable[..., dict[str, float]]
     data: Dataset | None
@@ -22,10 +23,14 @@ class Watch(NamedTuple):
     early_stop: EarlyStop | NeverStop
     callbacks: tuple[Callable[[Moment], Any], ...]
     keepers: tuple[Callable[[Moment], None], ...] = ()
+    processes: Alone | Together = ALONE
 
     def see(self, rng_key: jax.Array, program: Any, params: dict[str, Any], mask: Any, step: int, record: Record) -> bool:
         """Evaluate, and record the figures and whether to stop; returns whether this state is the one to keep."""
-        record.add_metrics(step, self.evaluate(rng_key, program, params, self.data, mask=mask, num_samples=self.num_samples))
+        figures = self.evaluate(rng_key, program, params, self.data, mask=mask, num_samples=self.num_samples)
+        if self.processes.count > 1:
+            figures = self.processes.told({name: float(figure) for name, figure in figures.items()})[0]
+        record.add_metrics(step, figures)
         record.stopped = self.early_stop(record.history)
         return self.early_stop.keeps(record.history)
 
@@ -33,8 +38,13 @@ class Watch(NamedTuple):
         """Call the keepers, and the callbacks where they are due, all of them; returns whether one asks for the end."""
         for keeper in self.keepers:
             keeper(moment)
-        answers = [callback(moment) for callback in self.callbacks] if due else []
-        return any(map(asks_to_stop, answers))
+        if not due or not self.callbacks:
+            return False
+        return bool(self.processes.once(lambda: any([asks_to_stop(callback(moment)) for callback in self.callbacks])))
+
+    def looks(self, due: bool) -> bool:
+        """Whether `show` has somebody to show it to."""
+        return bool(self.keepers or (due and self.callbacks))
 
     def decisive(self) -> dict[str, Any]:
         """What of it decides a fit's result, by the names of `fit_svi`'s arguments."""

@@ -25,6 +25,7 @@ from bayesprune.train.sources.source import Check, Read, as_pair, example_of, li
 class Batched:
     """Epoch after epoch of what ``again()`` returns, a new iterator of batches, cut to ``batch_size`` rows.
 
+    Of several processes each has its own share of the rows, and of every minibatch; ``processes``: how many there are.
     ``largest``: rows of the largest batch that an epoch may leave out at its end; ``tells``: whether iterators say where they
     stand, and can be put there.
     """
@@ -36,9 +37,12 @@ class Batched:
     example: Example
     largest: int
     tells: bool
+    processes: int = 1
 
     @classmethod
-    def of(cls, again: Callable[[], Iterator[Any]], num_rows: int, batch_size: int | None, check: Check) -> "Batched":
+    def of(
+        cls, again: Callable[[], Iterator[Any]], num_rows: int, batch_size: int | None, check: Check, processes: int = 1
+    ) -> "Batched":
         """``batch_size``: None for that of the batches."""
         iterator = again()
         item = next(iterator, None)
@@ -47,7 +51,9 @@ class Batched:
         found = check(*as_pair(item))
         size = min(len(found.y), num_rows) if batch_size is None else batch_size
         first, _ = next(cut([Incoming(found, 0, 0)] * -(-size // len(found.y)), size))  # rows enough, if not all different
-        return cls(again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator))
+        return cls(
+            again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator), processes
+        )
 
     def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
         tells = self.tells and keep
@@ -101,10 +107,11 @@ class Batched:
                 f"data gave no batches in epoch {epoch + 1}: it can be read only once. Give a list, or a function that returns "
                 "a new iterator at every call."
             )
-        if epoch == 0 and abs(rows - self.example.num_rows) >= self.largest:
+        if epoch == 0 and abs(rows - self.example.num_rows / self.processes) >= self.largest:
+            where = f" in one of {self.processes} processes" if self.processes > 1 else ""
             warnings.warn(
-                f"the first epoch of data had {rows} rows, and num_rows={self.example.num_rows}, by which the likelihood is "
-                "scaled: give the number of rows of the whole data set.",
+                f"the first epoch of data had {rows} rows{where}, and num_rows={self.example.num_rows}, by which the "
+                "likelihood is scaled: give the number of rows of the whole data set.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -67,23 +67,28 @@ class Examples:
 
 @dataclass(frozen=True)
 class ByRow:
-    """Minibatches of rows by permutation. ``table``: `Mapped` or `Examples`."""
+    """Minibatches of rows by permutation. ``table``: `Mapped` or `Examples`.
+
+    ``batch_size``: rows of a minibatch; ``here``: the numbers in it of those that this process reads.
+    """
 
     table: Mapped | Examples
     batch_size: int
+    here: np.ndarray
     check: Check
     first: Dataset
     example: Example
 
     @classmethod
-    def of(cls, table: Mapped | Examples, batch_size: int, check: Check) -> "ByRow":
-        first = check(*table.rows(np.arange(batch_size)))
-        return cls(table, batch_size, check, first, example_of(first, len(table)))
+    def of(cls, table: Mapped | Examples, batch_size: int, check: Check, here: np.ndarray | None = None) -> "ByRow":
+        here = np.arange(batch_size) if here is None else here
+        first = check(*table.rows(here))
+        return cls(table, batch_size, here, check, first, example_of(first, len(table)))
 
     def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
         rows = Rows(rng_key, len(self.table), self.batch_size)
         for each in itertools.count(begun + number):
-            yield Read(like(self.check(*self.table.rows(rows(each))), self.first), None)
+            yield Read(like(self.check(*self.table.rows(rows(each)[self.here])), self.first), None)
 
     def described(self) -> str:
         numbers = np.unique(np.linspace(0, len(self.table) - 1, LOOKED_AT).astype(int))

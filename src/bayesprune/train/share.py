@@ -1,0 +1,82 @@
+"""Arrays on the devices of a mesh, made of what each process has of them: all of it, or its share of a minibatch's rows."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+
+def everywhere(tree: Any, mesh: Mesh) -> Any:
+    """Arrays that this process has whole, and the others too, on every device."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+    return jax.tree.map(lambda leaf: _made(np.asarray(leaf), np.shape(leaf), sharding, 0, {}), tree)
+
+
+def rows_here(mesh: Mesh | Any, batch_size: int) -> np.ndarray:
+    """The numbers of a minibatch's rows that this process's devices hold, rising.
+
+    Raises `ValueError` where the processes would hold different numbers of rows: they would read blocks of different lengths.
+    """
+    indices: Any = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0])).devices_indices_map((batch_size,))
+    rows: dict[int, set[int]] = {}
+    for device, (index,) in indices.items():
+        rows.setdefault(device.process_index, set()).update(range(*index.indices(batch_size)))
+    if len({len(numbers) for numbers in rows.values()}) > 1:
+        told = ", ".join(f"{len(numbers)} in process {process}" for process, numbers in sorted(rows.items()))
+        raise ValueError(f"mesh gives the processes different numbers of rows, {told}: give each as many devices of it.")
+    return np.asarray(sorted(rows[jax.process_index()]))
+
+
+def spread(tree: Any, mesh: Mesh, batch_size: int, here: np.ndarray) -> Any:
+    """Minibatches (batches, rows, ...) of which each process has the rows `rows_here`, over the devices of the mesh.
+
+    The processes do not speak with each other: this may be done in a thread.
+    """
+    sharding = NamedSharding(mesh, PartitionSpec(None, mesh.axis_names[0]))
+    place = {int(row): number for number, row in enumerate(here)}
+    return jax.tree.map(lambda leaf: _made(leaf, (len(leaf), batch_size, *leaf.shape[2:]), sharding, 1, place), tree)
+
+
+def by_rows(batch: Any, mesh: Mesh | None) -> Any:
+    """Within a compiled function: a minibatch whose rows are spread over the first axis of the mesh, if there is one."""
+    if mesh is None:
+        return batch
+    rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, rows), batch)
+
+
+def by_parameters(tree: Any, mesh: Mesh | None) -> Any:
+    """Within a compiled function: parameters and moments, cut along the second axis of the mesh, if it has one.
+
+    An array is cut along the longest of its axes that this divides, if any; all else is on every device.
+    """
+    if mesh is None or len(mesh.axis_names) < 2:
+        return tree
+    parts = mesh.shape[mesh.axis_names[1]]
+
+    def cut(leaf: Any) -> Any:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf
+        whole = [(size, axis) for axis, size in enumerate(leaf.shape) if size % parts == 0 and size]
+        names: list[str | None] = [None] * leaf.ndim
+        if whole:
+            names[max(whole)[1]] = mesh.axis_names[1]
+        return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh, PartitionSpec(*names)))
+
+    return jax.tree.map(cut, tree)
+
+
+def _made(own: np.ndarray, shape: tuple[int, ...], sharding: NamedSharding, axis: int, place: dict[int, int]) -> jax.Array:
+    """The array of ``shape``; ``place``: where its rows of numbers, along ``axis``, are in ``own``."""
+
+    def part(index: Any) -> np.ndarray:
+        if not place:
+            return own[index]
+        start, stop, _ = index[axis].indices(shape[axis])
+        first = place[start]
+        return own[(*index[:axis], slice(first, first + stop - start), *index[axis + 1 :])]
+
+    return jax.make_array_from_callback(shape, sharding, part)
