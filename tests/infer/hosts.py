@@ -107,6 +107,6 @@ if __name__ == "__main__":
         one(folder)
     else:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize(f"localhost:{port}", count, index, initialization_timeout=120)
+        jax.distributed.initialize(f"localhost:{port}", count, index, initialization_timeout=600)
         two(index, folder)
     np.savez(f"{folder}/{count}_{index}.npz", **FOUND, told=json.dumps(TOLD))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 300  # seconds, after which a process that waits for another one is ended
+PATIENCE = 900  # seconds, after which a process that waits for another one is ended
 
 
 def start(devices: int, *words: str) -> subprocess.Popen:
