@@ -6,6 +6,7 @@ Of 61 rows in batches of 24 no epoch ends with a batch. Results go to FOLDER/COU
 import functools
 import itertools
 import json
+import signal
 import sys
 
 import grain
@@ -50,20 +51,21 @@ def refused(name: str, **more) -> None:
         TOLD[name] = str(error)
 
 
-def until(step: int):
-    def callback(moment: bp.Moment) -> None:
-        if moment.step == step:
-            raise Kill
-
-    return callback
+def die() -> None:
+    raise Kill
 
 
-def interrupted(folder: str, **more) -> bp.FitResult:
-    """A fit that ends in the midst of it, and goes on."""
+def be_told_to_end() -> None:
+    """One process is; the other one hears of it from that."""
+    signal.raise_signal(signal.SIGTERM)
+
+
+def interrupted(folder: str, act=die, **more) -> bp.FitResult:
+    """A fit that ends in the midst of it, and goes on. ``act``: what process 0, which alone calls back, does at step 8."""
     saved = {"checkpoint": folder, "checkpoint_every": 4, "callback_every": 8}
     try:
-        fit(callbacks=until(8), **saved, **more)
-    except (Kill, RuntimeError) as error:
+        fit(callbacks=lambda moment: act() if moment.step == 8 else None, **saved, **more)
+    except (Kill, RuntimeError, KeyboardInterrupt) as error:
         TOLD[folder.rpartition("/")[2]] = f"{type(error).__name__}: {error}"
     return fit(**saved, **more)
 
@@ -92,7 +94,7 @@ def two(index: int, folder: str) -> None:
     source = grain.MapDataset.source([(x, y) for x, y in zip(DATA.x, DATA.y, strict=True)])
     share = source[index::2].batch(5).to_iter_dataset()
     keep("shares", fit(data=share, mesh=weights))
-    keep("shares again", interrupted(f"{folder}/shares", data=share, mesh=weights))
+    keep("shares again", interrupted(f"{folder}/shares", be_told_to_end, data=share, mesh=weights))
     refused("no mesh")
     refused("keys", key=index, mesh=rows)
     refused("data", data=bp.Dataset(DATA.x + index, DATA.y), mesh=rows)

@@ -184,3 +184,16 @@ def test_other_threads_leave_the_signals_alone(tmp_path) -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_signal_that_another_process_was_sent_is_heard(tmp_path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interruption(tmp_path) as interruption:
+        interruption.hear(0)
+        assert not interruption.asked
+        interruption.hear(signal.SIGTERM)
+        interruption.hear(signal.SIGINT)
+        assert interruption.signum == signal.SIGTERM, "the first one counts"
+        with pytest.raises(InterruptedFit, match="SIGTERM ended the fit at step 3 of 9"):
+            interruption.end(3, 9)
+    assert signal.getsignal(signal.SIGTERM) is before
