@@ -29,14 +29,14 @@ from speed import NETS, made_up
 from threadpoolctl import threadpool_limits
 
 import bayesprune as bp
-from bayesprune.deploy import from_bnn, laws
 from bayesprune.deploy.compact import Compact
-from bayesprune.deploy.draws_engine import DrawsEngine
-from bayesprune.deploy.engine import Engine
-from bayesprune.deploy.kernels import available
-from bayesprune.deploy.run import run
-from bayesprune.deploy.to_onnx import export_onnx
-from bayesprune.deploy.weights import Points
+from bayesprune.deploy.engines.draws_engine import DrawsEngine
+from bayesprune.deploy.engines.engine import Engine
+from bayesprune.deploy.files.to_onnx import export_onnx
+from bayesprune.deploy.program import from_bnn, laws
+from bayesprune.deploy.program.run import run
+from bayesprune.deploy.program.weights import Points
+from bayesprune.deploy.sparse.kernels import available
 from bayesprune.model.bnn import STATE
 
 NETS = NETS | {"resnet18": (lambda: bp.nets.ResNet18(num_outputs=10), (32, 32, 3))}

@@ -9,10 +9,10 @@ import numpy as np
 from jax import lax
 
 from bayesprune.deploy.compact import Compact
-from bayesprune.deploy.cost import Cost
-from bayesprune.deploy.ops import Program
-from bayesprune.deploy.trace import trace
-from bayesprune.deploy.weights import Law, Points
+from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.trace import trace
+from bayesprune.deploy.program.weights import Law, Points
+from bayesprune.deploy.shrinking.cost import Cost
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 

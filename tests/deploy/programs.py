@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.deploy.ops import Program
-from bayesprune.deploy.plan import Plan, make_plan
-from bayesprune.deploy.shrink import Small, build
-from bayesprune.deploy.trace import trace
+from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.trace import trace
+from bayesprune.deploy.shrinking.plan import Plan, make_plan
+from bayesprune.deploy.shrinking.shrink import Small, build
 from tests.structure.nets import NETS, case
 
 __all__ = ["NETS", "case", "plan_of", "program", "weights_of"]

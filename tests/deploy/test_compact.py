@@ -10,7 +10,7 @@ import pytest
 from flax import linen
 
 import bayesprune as bp
-from bayesprune.deploy.weights import Gaussian
+from bayesprune.deploy.program.weights import Gaussian
 from bayesprune.model.structured import StructuredFamily
 from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of

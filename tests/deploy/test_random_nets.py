@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jax import lax
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.certificate import certify
-from bayesprune.deploy.plan import make_plan
-from bayesprune.deploy.shrink import build
+from bayesprune.deploy.shrinking.certificate import certify
+from bayesprune.deploy.shrinking.plan import make_plan
+from bayesprune.deploy.shrinking.shrink import build
 from tests.deploy.functions import chained, program_of
 
 DIMS = ("NHWC", "HWIO", "NHWC")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.deploy.compact import KEEPS, Compact, compact
-from bayesprune.deploy.laws import factorised, fixed, means
+from bayesprune.deploy.program.laws import factorised, fixed, means
 from bayesprune.infer.predict import blocks_of
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.posteriors.samples import draws_of

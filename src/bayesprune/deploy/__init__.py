@@ -1,14 +1,14 @@
 """A pruned network made smaller and faster for real: compaction, its certificate, and one file of it."""
 
-from bayesprune.deploy.certificate import Certificate
 from bayesprune.deploy.compact import Compact, compact
-from bayesprune.deploy.draws_engine import DrawsEngine
-from bayesprune.deploy.engine import Engine
+from bayesprune.deploy.engines.draws_engine import DrawsEngine
+from bayesprune.deploy.engines.engine import Engine
+from bayesprune.deploy.engines.measure import Choice, measure
+from bayesprune.deploy.engines.moments import MomentEngine
+from bayesprune.deploy.files.to_onnx import export_onnx
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.deploy.load import load
-from bayesprune.deploy.measure import Choice, measure
-from bayesprune.deploy.moments import MomentEngine
-from bayesprune.deploy.to_onnx import export_onnx
+from bayesprune.deploy.shrinking.certificate import Certificate
 
 __all__ = [
     "Certificate",

@@ -12,18 +12,19 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.deploy import artefact, laws
-from bayesprune.deploy.by_jax import ByJax
-from bayesprune.deploy.certificate import Certificate, certify
-from bayesprune.deploy.chosen import Engines
-from bayesprune.deploy.cost import Cost, cost
-from bayesprune.deploy.from_bnn import head, network
-from bayesprune.deploy.measure import Choice, measure
-from bayesprune.deploy.ops import Program
-from bayesprune.deploy.plan import Plan, make_plan
-from bayesprune.deploy.run import run
-from bayesprune.deploy.shrink import Small, build
-from bayesprune.deploy.weights import Draws, Law, Points, checked
+from bayesprune.deploy.engines.by_jax import ByJax
+from bayesprune.deploy.engines.chosen import Engines
+from bayesprune.deploy.engines.measure import Choice, measure
+from bayesprune.deploy.files import artefact
+from bayesprune.deploy.program import laws
+from bayesprune.deploy.program.from_bnn import head, network
+from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.run import run
+from bayesprune.deploy.program.weights import Draws, Law, Points, checked
+from bayesprune.deploy.shrinking.certificate import Certificate, certify
+from bayesprune.deploy.shrinking.cost import Cost, cost
+from bayesprune.deploy.shrinking.plan import Plan, make_plan
+from bayesprune.deploy.shrinking.shrink import Small, build
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.likelihoods import Normal

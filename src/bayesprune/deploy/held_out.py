@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from bayesprune.deploy.compact import Compact, compact
-from bayesprune.deploy.engine import DENSE
-from bayesprune.deploy.kernels import has_numba
-from bayesprune.deploy.laws import factorised
+from bayesprune.deploy.engines.engine import DENSE
+from bayesprune.deploy.program.laws import factorised
+from bayesprune.deploy.sparse.kernels import has_numba
 from bayesprune.infer import evaluate as by_jax
 from bayesprune.model.bnn import BNN
 

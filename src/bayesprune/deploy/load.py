@@ -3,8 +3,8 @@
 import os
 
 from bayesprune.core.formats import read_tensors
-from bayesprune.deploy import artefact
 from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.files import artefact
 from bayesprune.report import saved_fit
 from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
 from bayesprune.train.kept import Kept

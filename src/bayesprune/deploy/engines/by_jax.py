@@ -1,0 +1,88 @@
+"""A compact network on JAX's device, rows and draws streamed as `bayesprune.predict` streams them."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.numbers import real_numbers
+from bayesprune.deploy.program.run import run
+from bayesprune.deploy.program.weights import Weighted
+from bayesprune.infer.predict import blocks_of, check_rows, rows_of
+
+
+class ByJax:
+    """E[y | x, w] of a network, compiled by JAX at the first call. ``x`` and what is returned: as of `Compact.predict`."""
+
+    def __init__(self, network: Weighted) -> None:
+        self.network = network
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """Of the network at the posterior mean."""
+        return self._rows(x, self._at_mean, self._mean_weights)
+
+    def mean(self, x: Any, rng_key: jax.Array, num_samples: int | None) -> np.ndarray:
+        """Averaged over so many networks; of stored draws, all for None."""
+        return self._rows(x, self._mean, self._tensors, rng_key, self.network.law.chosen(num_samples))
+
+    def predict_draws(self, rng_key: jax.Array, x: Any, num_samples: int) -> np.ndarray:
+        """Of each of so many networks: (num_samples, rows, outputs)."""
+        chosen, axes = self.network.law.chosen(num_samples), len(self.network.output_shape)
+        draws = [self._rows(x, self._draw, self._tensors, rng_key, index) for index in chosen]
+        return np.stack([draw[..., None] if draw.ndim == axes else draw for draw in draws])
+
+    def exported(self, platforms: Sequence[str] | None) -> jax.export.Exported:
+        """The network at the posterior mean, for any number of rows."""
+        network, weights = self.network, self.network.law.mean()
+        rows = jax.export.symbolic_shape("rows")
+        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), jnp.float32)
+        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x)))
+        return jax.export.export(mean, platforms=platforms)(x)
+
+    # ---- inside
+    def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
+        x = np.asarray(real_numbers(x, "x"), np.float32)
+        check_rows(x, self.network.input_shape)
+        return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
+
+    def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:
+        program, head = self.network.program, self.network.head
+        return jax.lax.map(lambda x: run(head, {}, run(program, weights, x, constants)), block)
+
+    # Numbers go into compiled functions as arguments: as constants, the compiler would work on every one of them.
+    @functools.cached_property
+    def _constants(self) -> dict[int, jax.Array]:
+        return jax.tree.map(jnp.asarray, dict(self.network.program.constants))
+
+    @functools.cached_property
+    def _tensors(self) -> dict[str, jax.Array]:
+        return jax.tree.map(jnp.asarray, self.network.law.tensors())
+
+    @functools.cached_property
+    def _mean_weights(self) -> dict[str, jax.Array]:
+        return jax.tree.map(jnp.asarray, self.network.law.mean())
+
+    @functools.cached_property
+    def _at_mean(self) -> Callable[..., jax.Array]:
+        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, constants))
+
+    @functools.cached_property
+    def _draw(self) -> Callable[..., jax.Array]:
+        def outputs(block: Any, constants: Any, tensors: Any, key: Any, index: Any) -> jax.Array:
+            return self._outputs(self.network.law.draw(key, index, tensors), block, constants)
+
+        return jax.jit(outputs)
+
+    @functools.cached_property
+    def _mean(self) -> Callable[..., jax.Array]:
+        def mean(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
+            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
+            shape, number = jax.eval_shape(one, 0), len(chosen)
+            total = jnp.zeros(shape.shape, shape.dtype)
+            return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number
+
+        return jax.jit(mean)

@@ -1,0 +1,122 @@
+"""By which engine a network predicts: the one that is asked for, that was quickest when measured, or that suits its layers."""
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.deploy.engines.bcsr import ByBCSR
+from bayesprune.deploy.engines.draws_engine import DrawsEngine
+from bayesprune.deploy.engines.engine import DENSE, Engine
+from bayesprune.deploy.engines.measure import Choice
+from bayesprune.deploy.program.linear import MOVES
+from bayesprune.deploy.program.ops import OPAQUE, Program
+from bayesprune.deploy.program.weights import Weighted
+from bayesprune.deploy.sparse.fusing import Segment
+from bayesprune.deploy.sparse.kernels import has_numba
+from bayesprune.deploy.sparse.steps import Step
+
+ENGINES = ("auto", "jax", "kernels")
+MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
+
+
+class Engines:
+    """The engines of one network, each made when it is first asked for.
+
+    "jax": the program compiled by JAX, on its device. "kernels": `Engine` and `DrawsEngine`, on the CPU. "auto": for the
+    network at the mean what was quickest when it was measured on such a machine; else kernels, where numba is installed, JAX
+    runs on the CPU, and most products are convolutions or sparse. It does not depend on the rows, so that one key means the
+    same networks for all of them.
+    """
+
+    def __init__(self, network: Weighted, choice: Choice | None) -> None:
+        self.network, self.choice = network, choice if choice is not None and choice.holds_here() else None
+        self.made: dict[Any, Any] = {}
+
+    def at_mean(self, name: str, rows: int) -> Engine | ByBCSR | None:
+        """The engine of the network at the posterior mean, for so many rows; None: JAX."""
+        if not self._allowed(name):
+            return None
+        measured = name == "auto" and self.choice is not None
+        if measured:
+            assert self.choice is not None
+            match self.choice.at(rows)["engine"]:
+                case "jax":
+                    return None
+                case "bcsr":
+                    sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
+                    return sparse
+            kernels: Any = self.choice.kernels(rows)
+        else:
+            kernels = "auto"
+        engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
+        return engine if name == "kernels" or measured or self._suits("mean", engine, engine.segments.values()) else None
+
+    def of_draws(self, name: str) -> DrawsEngine | None:
+        """The engine of many networks; None: JAX."""
+        if not self._allowed(name):
+            return None
+        engine = self._made("draws", lambda: DrawsEngine(self.network))
+        return engine if name == "kernels" or self._suits("draws", engine, engine.segments) else None
+
+    # ---- inside
+    def _allowed(self, name: str) -> bool:
+        if name not in ENGINES:
+            raise unknown_name("engine", name, ENGINES)
+        if name != "auto":
+            return name == "kernels"
+        return has_numba() and jax.default_backend() == "cpu" and self._one_after_another
+
+    @functools.cached_property
+    def _one_after_another(self) -> bool:
+        """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
+        return not self.network.head.opaque and chained(self.network.program)
+
+    def _engine(self, kernels: Any) -> Engine:
+        return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
+
+    def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment]) -> bool:
+        suits: bool = self._made((what, "suits"), lambda: suit(engine.program, segments, engine.steps))
+        return suits
+
+    def _made(self, key: Any, make: Any) -> Any:
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
+
+
+def chained(program: Program) -> bool:
+    """Whether no two arrays that depend on the rows meet, but in a gate, a * sigmoid(a), or a softmax; and nothing is pinned.
+
+    >>> from bayesprune.deploy.program.ops import Op
+    >>> op = lambda name, inputs, output: Op(name, inputs, (output,), {})
+    >>> silu, residual = [op("logistic", (0,), 1), op("mul", (0, 1), 2)], [op("exp", (0,), 1), op("add", (0, 1), 2)]
+    >>> [chained(Program(tuple(ops), {}, {}, {}, 0, 2)) for ops in (silu, residual)]
+    [True, False]
+    """
+    of_rows, gates = {program.rows}, set[int]()
+    for op in program.ops:
+        meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1
+        if op.name == OPAQUE or (meet and not (op.name == "mul" and gates & set(op.inputs))):
+            return False
+        if of_rows & set(op.inputs):
+            of_rows.update(op.outputs)
+        if op.name == "logistic":
+            gates.update(op.outputs)
+    return True
+
+
+def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step]) -> bool:
+    """Whether kernels are likely quicker than JAX: most products sparse, or convolutions, and nothing else but moves."""
+    dense = sparse = 0
+    for segment in segments:
+        if segment.pattern is None:
+            return False
+        entries = len(segment.pattern.columns)
+        if segment.op.name == "dot" and entries >= DENSE * segment.pattern.height * segment.pattern.width:
+            dense += entries
+        else:
+            sparse += entries
+    return dense <= sparse and all(step.segment is not None or program.ops[step.index].name in MOVES for step in steps)

@@ -1,0 +1,160 @@
+"""A compact network on the CPU without JAX, each product by the kernel that suits its density."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.numbers import real_numbers
+from bayesprune.deploy.program.normal import normal
+from bayesprune.deploy.program.ops import Program, alive
+from bayesprune.deploy.sparse.fusing import Segment
+from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
+from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined
+from bayesprune.deploy.sparse.steps import Step, linked, never
+from bayesprune.infer.predict import check_rows
+
+ROWS = 1024  # at a time: what is between the operations stays in the cache
+DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
+Kernels = str | Mapping[int, str]
+
+
+class Engine:
+    """E[y | x, w] of a program with fixed weights, by NumPy and, for products with fixed matrices, one of three kernels each:
+    "dense" (BLAS), "csr" (SciPy's sparse product), "numba" (sparse, compiled, with what follows in the same pass).
+
+    Sums over fixed weights or windows count as products, convolutions too. Results differ from JAX's by the order of sums.
+
+    Args:
+        program, head: of a `Compact`.
+        weights: {site: array} for the weights that the program has.
+        kernels: one for all; {operation number: kernel}, the numbers those of ``segments``, the rest by their density; or
+            "auto", all by their density, numba's where it is installed. `measure` finds the quickest on this machine. A
+            product that is too large to stand as a sparse matrix is dense whatever is said.
+
+    Raises:
+        ValueError: operations that only JAX can run; weights that are missing or of another shape; an unknown kernel.
+        ImportError: "numba" by name, and it is not installed.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((32,), 10), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=64)
+        >>> mask = fit.mask | {"Dense_0.kernel": np.arange(64 * 32).reshape(64, 32) % 32 < 8}
+        >>> small = bp.compact(bnn, fit.params, mask, keep="mean")
+        >>> engine = Engine(small.program, small.head, kernels="csr")
+        >>> bool(np.allclose(engine(test.x), small.predict(test.x), rtol=1e-4, atol=1e-5))
+        True
+    """
+
+    def __init__(
+        self, program: Program, head: Program, weights: Mapping[str, np.ndarray] | None = None, kernels: Kernels = "auto"
+    ) -> None:
+        self.program = normal(joined(program, head), program.weights.values())
+        check_data(self.program)
+        self.input_shape = program.shapes[program.rows][1:]
+        given = {} if weights is None else weights
+        for site, number in program.weights.items():
+            found = np.shape(given[site]) if site in given else "none"
+            if found != program.shapes[number]:
+                raise ValueError(f"weights[{site!r}] must have shape {program.shapes[number]}, got {found}.")
+        arrays = {number: np.asarray(given[site], np.float32) for site, number in program.weights.items()}
+        self.known = folded(self.program, {**self.program.constants, **arrays})
+        self.segments = {segment.index: segment for segment in Finder(self.program, self.known, {}, {}).segments()}
+        self.kernels = self._chosen(kernels)
+        self.steps = self._merged(alive(self._steps(), self.program.output)[0])
+        used = {i for s in self.steps for i in s.inputs} | {self.program.output}
+        self._constants = {number: value for number, value in self.known.items() if number in used}
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The head's outputs for rows ``x`` of shape (rows, *input_shape). Raises ``ValueError`` for others, as NaN."""
+        x = checked_rows(x, self.input_shape)
+        if len(x) <= ROWS:
+            return self.values(x)[self.program.output]
+        return np.concatenate([self.values(x[i : i + ROWS])[self.program.output] for i in range(0, len(x), ROWS)])
+
+    def values(self, x: np.ndarray) -> dict[int, np.ndarray]:
+        """All arrays, by number."""
+        values, rows = {**self._constants, self.program.rows: x}, len(x)
+        for s in self.steps:
+            values[s.output] = s.call(rows, *[values[i] for i in s.inputs])
+        return values
+
+    # ---- inside
+    def _chosen(self, kernels: Kernels) -> dict[int, str]:
+        """The kernel of each segment."""
+        named = dict.fromkeys(self.segments, kernels) if isinstance(kernels, str) and kernels != "auto" else {}
+        if not isinstance(kernels, str):
+            named = {int(index): name for index, name in kernels.items()}
+            for index in set(named) - set(self.segments):
+                raise unknown_name("operation in kernels", str(index), map(str, self.segments))
+        for name in {*named.values(), *([kernels] if isinstance(kernels, str) else [])} - {"auto"}:
+            check_kernel(name)
+        return {
+            index: "dense" if segment.pattern is None else named.get(index, by_density(segment))
+            for index, segment in self.segments.items()
+        }
+
+    def _steps(self) -> list[Step]:
+        steps, taken = list[Step](), {index for segment in self.segments.values() for index in segment.taken}
+        for index, op in enumerate(self.program.ops):
+            segment = self.segments.get(index)
+            if segment is not None:
+                inputs = (source_of(segment, self.kernels[index]),)
+                steps.append(Step(index, inputs, segment.output, never, segment, self.kernels[index]))
+            elif index not in taken and op.outputs[0] not in self.known:
+                steps.append(Step(index, op.inputs, op.outputs[0], step(op)))
+        return steps
+
+    def _merged(self, steps: Sequence[Step]) -> list[Step]:
+        """With their kernels; compiled segments that follow upon one another are one step."""
+        merged = list[Step]()
+        for group in linked(steps, self.program.output):
+            segments = [s.segment for s in group if s.segment is not None]
+            if segments:
+                kernel = one(segments, group[0].kernel)
+                call = lambda rows, a, kernel=kernel: kernel(a, rows)  # noqa: E731
+                group = [replace(group[-1], inputs=group[0].inputs, call=call)]
+            merged.extend(group)
+        return merged
+
+
+def checked_rows(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
+    if not (type(x) is np.ndarray and x.dtype == np.float32 and np.isfinite(x).all()):  # for one row, the rest takes longer
+        x = np.asarray(real_numbers(x, "x"), np.float32)
+    check_rows(x, shape)
+    return x
+
+
+def weights_of(segment: Segment) -> np.ndarray:
+    """The weights of a segment whose weights are known."""
+    assert isinstance(segment.weights, np.ndarray)
+    return segment.weights
+
+
+def source_of(segment: Segment, kernel: str) -> int:
+    """The array that a segment reads by this kernel: a sparse matrix has taken in the moves before it."""
+    return segment.op.inputs[0] if kernel == "dense" else segment.source
+
+
+def one(segments: Sequence[Segment], kernel: str) -> Kernel:
+    """One segment by a kernel, or several by "numba"."""
+    weights = [weights_of(segment) for segment in segments]
+    if kernel == "numba":
+        return chain(segments, weights)
+    return (dense if kernel == "dense" else csr)(segments[0], weights[0])
+
+
+def by_density(segment: Segment) -> str:
+    """The kernel that is mostly the quickest where nothing was measured."""
+    if segment.op.name == "dot":
+        weights = weights_of(segment)
+        density = np.count_nonzero(weights) / weights.size
+        return "numba" if "numba" in available() and density < DENSE else "csr" if density < 0.05 else "dense"
+    # NumPy has to copy all windows of a convolution first.
+    return "numba" if "numba" in available() else "csr" if segment.op.name == "conv" else "dense"

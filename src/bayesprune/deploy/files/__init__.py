@@ -1,0 +1,1 @@
+"""A compact network as one file: ours, and ONNX."""

@@ -1,0 +1,279 @@
+"""A compact network as one ONNX model, for runtimes that have neither JAX nor NumPy."""
+
+import hashlib
+import os
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.files import write_atomically
+from bayesprune.deploy.files.onnx_names import COMPARE, LOGIC, MADE, NUMBERS, POOL, REDUCE
+from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.weights import Draws, checked
+
+OPSET, IR = 18, 8  # of 2022: the first whose reductions all take their axes alike
+END, LARGEST = np.iinfo(np.int64).max, 2_000_000_000
+Array = str | np.ndarray  # by its name in the graph, or known now
+
+
+def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None, num_draws: int | None = None) -> None:
+    """Write a compact network to ``path`` as one ONNX model, whole or not at all.
+
+    Its input "x" is float32 of shape (rows, *input_shape) for any number of rows, its output "mean" is E[y | x] as
+    `Compact.predict` gives it: class probabilities (rows, classes), or means of y. Without a key it is that of the network at
+    the posterior mean, or the average over stored draws; with one, the average over networks that are drawn now. Each of them
+    has nodes and weights of its own, so that the file grows with their number; what no weight reaches is shared.
+
+    Args:
+        compact: of `bayesprune.compact` or `bayesprune.load`.
+        path: where to, such as "net.onnx".
+        rng_key, num_draws: draw so many networks; of stored draws, take so many, evenly over all. Both or neither.
+
+    Raises:
+        ImportError: onnx is not installed.
+        ValueError: an operation that ONNX does not have; one of ``rng_key`` and ``num_draws`` without the other; more than two
+            gigabytes, which no ONNX file holds.
+        OSError: as the disk says, with a remedy; an older file is then left as it was.
+
+    Example:
+        >>> import bayesprune as bp, tempfile
+        >>> bnn = bp.BNN(bp.nets.MLP((8,), 3), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(4,))
+        >>> train = bp.Dataset(np.ones((20, 4)), np.arange(20) % 3)
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=20)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export_onnx(bp.compact(bnn, fit.params, fit.mask), os.path.join(folder, "net.onnx"))
+        ...     os.listdir(folder)
+        ['net.onnx']
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError('ONNX models need onnx: pip install "bayesprune[export]".') from error
+    if opaque := ", ".join([*compact.program.opaque, *compact.head.opaque]):
+        raise ValueError(f"ONNX cannot hold {opaque}: keep the network in JAX, or write it by sums, products and functions.")
+    graph, head = _Graph(onnx), compact.head
+    outputs = _outputs(graph, compact.program, _networks(compact.law, rng_key, num_draws))
+    means = [graph.cast(_run(graph, head, head.ops, {head.rows: made})[head.output], np.float32) for made in outputs]
+    graph.add("Mean" if len(means) > 1 else "Identity", *means, output="mean")
+    model = _model(graph, (-1, *compact.input_shape), head.sizes[head.output])
+    write_atomically(path, model.SerializeToString())
+
+
+def _outputs(graph: "_Graph", program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
+    """The outputs of each network."""
+    random, first, rest = set(program.weights.values()), list[Op](), list[Op]()
+    for op in program.ops:
+        reached = not random.isdisjoint(op.inputs)
+        random.update(op.outputs if reached else ())
+        (rest if reached else first).append(op)
+    shared = _run(graph, program, first, {program.rows: "x"})
+    for weights in networks:
+        own = {number: np.asarray(weights[site]) for site, number in program.weights.items()}
+        yield _run(graph, program, rest, {**shared, **own})[program.output]
+
+
+def _networks(law: Any, rng_key: Any, num_draws: int | None) -> Iterator[Mapping[str, Any]]:
+    """The weights of each network that is averaged."""
+    if (rng_key is None) != (num_draws is None):
+        raise ValueError("give both rng_key= and num_draws=, to average over so many drawn networks, or neither.")
+    if rng_key is None and not isinstance(law, Draws):
+        yield law.mean()
+        return
+    key, number = (jax.random.key(0), law.num_draws) if rng_key is None else checked(rng_key, num_draws)
+    draw = jax.jit(lambda index, tensors: law.draw(key, index, tensors))
+    for index in law.chosen(number):
+        yield draw(index, law.tensors())
+
+
+def _run(graph: "_Graph", program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
+    """``values`` and the results of the operations; constants in the types that JAX computes in."""
+    typed = {n: array.astype(jax.dtypes.canonicalize_dtype(array.dtype)) for n, array in program.constants.items()}
+    values = {**typed, **values}
+    for op in ops:
+        values[op.outputs[0]] = _step(graph, op, program.sizes, [values[number] for number in op.inputs])
+    return values
+
+
+class _Graph:
+    """Nodes in order, and the arrays that they read, each once."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx, self.nodes, self.arrays = onnx, list[Any](), dict[Any, Any]()
+        self.types = {"x": np.dtype(np.float32)}
+
+    def add(self, kind: str, *inputs: Array | float | int, dtype: Any = None, output: str = "", **attributes: Any) -> str:
+        """A node; its result is of ``dtype``, or of the type of its inputs, which plain numbers among them take too."""
+        own, *_ = [self.type(a) for a in inputs[kind == "Where" :] if isinstance(a, Array)]
+        names = [self.name(a if isinstance(a, Array) else np.asarray(a, own)) for a in inputs]
+        output = output or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], name=output, **attributes))
+        self.types[output] = np.dtype(dtype or own)
+        return output
+
+    def name(self, array: Array) -> str:
+        if isinstance(array, str):
+            return array
+        key = array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()  # draws share what is made for each anew
+        if key not in self.arrays:
+            self.arrays[key] = self.onnx.numpy_helper.from_array(array, f"array_{len(self.arrays)}")
+        return self.arrays[key].name
+
+    def type(self, array: Array) -> Any:
+        return self.types[array] if isinstance(array, str) else array.dtype
+
+    def cast(self, array: Array, dtype: Any) -> Array:
+        if isinstance(array, np.ndarray):
+            return np.asarray(array, dtype)
+        code = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return array if self.types[array] == dtype else self.add("Cast", array, dtype=dtype, to=code)
+
+    def alike(self, arrays: Sequence[Array], least: Any = np.int32) -> list[Any]:
+        """In the type that JAX would compute in, and in ``least`` in the place of bool, on which ONNX has no arithmetic."""
+        if any(self.type(array).name in ("int8", "uint8") for array in arrays):  # nor on these, whose overflow is JAX's own
+            raise ValueError("ONNX does not compute with int8 and uint8: let the network convert to int32 instead.")
+        common = jnp.result_type(least, *map(self.type, arrays))
+        return [self.cast(array, common) for array in arrays]
+
+    def transpose(self, array: Array, order: Sequence[int]) -> Array:
+        if list(order) == sorted(order):
+            return array
+        return self.add("Transpose", array, perm=list(order)) if isinstance(array, str) else array.transpose(order)
+
+    def reshape(self, array: Array, sizes: Sequence[int]) -> Array:
+        one = sum(n < 0 for n in sizes) == 1  # which follows from the others
+        return self.add("Reshape", array, _integers(max(n, -1) for n in sizes) if one else self.shape(sizes))
+
+    def pad(self, array: Array, sides: Sequence[Sequence[int]], value: Array) -> Array:
+        return self.add("Pad", array, np.asarray(sides, np.int64).T.ravel(), value) if np.any(sides) else array
+
+    def shape(self, sizes: Sequence[int]) -> Array:
+        """Sizes that may grow with the rows, as an array."""
+        fixed, growing = _integers(max(n, 0) for n in sizes), _integers(max(-n, 0) for n in sizes)
+        if not growing.any():
+            return fixed
+        rows = self.add("Shape", "x", dtype=np.int64, start=0, end=1)
+        return self.add("Add", self.add("Mul", rows, growing), fixed)
+
+
+def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
+    """One operation, as `reader.step` defines it."""
+    name, at, a, before = op.name, op.attributes, arrays[0], sizes[op.inputs[0]]
+    if name in NUMBERS:
+        return graph.add(NUMBERS[name], *graph.alike(arrays, np.float32 if name == "div" else np.int32))
+    if name in MADE:
+        return MADE[name](graph.add, *graph.alike(arrays), **at)
+    if name in COMPARE:
+        made = graph.add(COMPARE[name], *graph.alike(arrays), dtype=bool)
+        return graph.add("Not", made) if name == "ne" else made
+    if name in LOGIC:
+        return graph.add(LOGIC[name], *(graph.cast(array, bool) for array in arrays))
+    if name in REDUCE:
+        return graph.add(REDUCE[name], *graph.alike([a]), _integers(at["axes"]), keepdims=0, noop_with_empty_axes=1)
+    if name in ("conv", *POOL):
+        if any(graph.type(array).kind != "f" for array in arrays):
+            raise ValueError(f"{name!r} of integers, which ONNX does not run: convert them to floats in the network.")
+        return _convolve(graph, at, a, arrays[1]) if name == "conv" else _pool(graph, op, sizes, a)
+    match name:
+        case "convert":
+            return graph.cast(a, jax.dtypes.canonicalize_dtype(at["dtype"]))
+        case "select":
+            return graph.add("Where", graph.cast(a, bool), *graph.alike(arrays[:0:-1]))
+        case "dot":
+            return _dot(graph, op, sizes, *graph.alike(arrays))
+        case "reshape":
+            return graph.reshape(a, at["sizes"])
+        case "transpose":
+            return graph.transpose(a, at["order"])
+        case "broadcast":
+            return _broadcast(graph, a, before, at["sizes"], at["axes"])
+        case "slice":
+            cut = {axis: part for axis, part in enumerate(at["ranges"]) if list(part) != [0, before[axis], 1]}
+            return _slice(graph, a, {axis: (low, END if high < 0 else high, by) for axis, (low, high, by) in cut.items()})
+        case "take":
+            return graph.add("Gather", a, _integers(at["index"]), axis=at["axis"])
+        case "reverse":
+            return _slice(graph, a, {axis: (-1, -END, -1) for axis in at["axes"]})
+        case "concatenate":
+            return graph.add("Concat", *graph.alike(arrays), axis=at["axis"])
+        case "pad":
+            return graph.pad(a, at["sides"], graph.reshape(graph.cast(arrays[1], graph.type(a)), []))
+    raise ValueError(f"operation {name!r} has no form in ONNX: write the network without it, or keep it in JAX.")
+
+
+def _dot(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Array:
+    contract, batch = op.attributes["contract"], op.attributes["batch"]
+    left, right = (len(sizes[number]) for number in op.inputs)
+    if not batch[0] and right == 2 and [*contract[0], *contract[1]] == [left - 1, 0]:
+        return graph.add("MatMul", a, b)
+    first, second = list(string.ascii_letters[:left]), list(string.ascii_letters[left : left + right])
+    for i, j in [*zip(*batch, strict=True), *zip(*contract, strict=True)]:
+        second[j] = first[i]
+    summed = {first[i] for i in contract[0]}
+    result = dict.fromkeys(letter for letter in [*(first[i] for i in batch[0]), *first, *second] if letter not in summed)
+    return graph.add("Einsum", a, b, equation=f"{''.join(first)},{''.join(second)}->{''.join(result)}")
+
+
+def _convolve(graph: _Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:
+    made = graph.add(
+        "Conv", graph.transpose(a, at["data"]), graph.transpose(kernel, at["weights"]), group=at["groups"],
+        pads=np.ravel(at["sides"], order="F"), strides=list(at["strides"]), dilations=list(at["dilation"]),
+    )  # fmt: skip
+    return graph.transpose(made, np.argsort(at["result"]).tolist())
+
+
+def _pool(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any) -> Array:
+    """ONNX wants the axes that a window moves along behind two others."""
+    (kind, empty), window, strides, sides = POOL[op.name], *(op.attributes[key] for key in ("window", "strides", "sides"))
+    moving = [axis for axis, pair in enumerate(zip(window, strides, strict=True)) if pair != (1, 1)]
+    order = [*(axis for axis in range(len(window)) if axis not in moving), *moving]
+    made = graph.transpose(graph.pad(a, sides, np.asarray(empty, graph.type(a))), order)
+    if not moving:
+        return made
+    if not (two := len(order) == len(moving) + 2):
+        made = graph.reshape(made, [-1, 1, *(sizes[op.inputs[0]][axis] + sum(sides[axis]) for axis in moving)])
+    # Multiplied before it is averaged: ONNX Runtime 1.20 merges a pad and an average that meet, and the pad does not count.
+    made = graph.add("Mul", made, int(np.prod(window))) if op.name == "window_sum" else made
+    made = graph.add("Neg", made) if op.name == "window_min" else made
+    made = graph.add(kind, made, kernel_shape=[window[i] for i in moving], strides=[strides[i] for i in moving])
+    made = graph.add("Neg", made) if op.name == "window_min" else made
+    made = made if two else graph.reshape(made, [sizes[op.outputs[0]][axis] for axis in order])
+    return graph.transpose(made, np.argsort(order).tolist())
+
+
+def _broadcast(graph: _Graph, a: Array, before: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Array:
+    known = dict(zip(axes, before, strict=True))
+    added = [axis for axis in range(len(sizes)) if axis not in known]
+    a = graph.add("Unsqueeze", a, _integers(added)) if added else a
+    return a if all(known.get(i, 1) == n for i, n in enumerate(sizes)) else graph.add("Expand", a, graph.shape(sizes))
+
+
+def _slice(graph: _Graph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:
+    """``ranges``: by axis (first, last, step)."""
+    if not ranges:
+        return a
+    first, last, steps = (_integers(column) for column in zip(*ranges.values(), strict=True))
+    return graph.add("Slice", a, first, last, _integers(ranges), steps)
+
+
+def _integers(values: Iterable[int]) -> np.ndarray:
+    return np.asarray(list(values), np.int64)
+
+
+def _model(graph: _Graph, rows: Sequence[int], output: Sequence[int]) -> Any:
+    """The model, checked; ``rows``, ``output``: sizes, below zero where they grow with the rows."""
+    onnx, helper = graph.onnx, graph.onnx.helper
+    if sum(len(array.raw_data) for array in graph.arrays.values()) > LARGEST:
+        raise ValueError("an ONNX file holds two gigabytes at most: average over fewer networks, or use `Compact.save`.")
+    x, mean = (
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows" if n < 0 else n for n in sizes])
+        for name, sizes in (("x", rows), ("mean", output))
+    )
+    made = helper.make_graph(graph.nodes, "network", [x], [mean], list(graph.arrays.values()))
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="bayesprune")
+    onnx.checker.check_model(model, full_check=True)
+    return model

@@ -1,0 +1,122 @@
+"""The operations of a `BNN`: of its network, and from that one's outputs to the mean of y."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.deploy import reader
+from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.run import run
+from bayesprune.deploy.program.trace import trace
+from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.alone import sites_of_mean
+from bayesprune.model.shapes import is_shape
+from bayesprune.structure.jaxprs import CALLS, called
+
+
+def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
+    """The operations of the network itself. Raises ``ValueError`` where it does not treat every row alike."""
+    return _network(bnn, state) if state else _without_state(bnn)
+
+
+@functools.lru_cache(maxsize=32)
+def _without_state(bnn: BNN) -> Program:
+    return _network(bnn, {})
+
+
+def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
+    if not bnn.inputs.is_real or not is_shape(bnn.output_shape):
+        raise ValueError(
+            "the network takes integers or several inputs, or gives several outputs, and a smaller program goes from one array "
+            "of real numbers to one: predict with the BNN, bp.predict(..., mask=mask)."
+        )
+    if bnn.inputs.scaling is not None:
+        raise ValueError(
+            "the network scales bytes (scaling=), and a smaller program goes from real numbers: build the BNN without "
+            "scaling=, whose parameters and masks are the same, and give the smaller one scaling.apply(x)."
+        )
+    sites = [str(spec.path) for spec in bnn.layout]
+    # Weights that a prior samples are float32, whatever the net would have initialised.
+    arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
+    leaves, tree = jax.tree.flatten(dict(state))
+
+    def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+        return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
+
+    def jaxpr(rows: int) -> Any:
+        return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
+
+    if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
+        raise ValueError(
+            f"the network computes in {', '.join(short)}, which no smaller program does: give the same network with "
+            "dtype=float32; its parameters are the same."
+        )
+    program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
+    _check_rows(program, net, [array.shape for array in arrays], leaves)
+    return program
+
+
+def _dtypes(jaxpr: Any) -> set[str]:
+    """The types of all arrays of a program, those of inner programs too."""
+    found = set[str]()
+    for equation in jaxpr.eqns:
+        found |= {str(getattr(atom.aval, "dtype", "")) for atom in (*equation.invars, *equation.outvars)}
+        if equation.primitive.name in CALLS:
+            inner = called(equation.params)
+            found |= _dtypes(getattr(inner, "jaxpr", inner))
+    return found
+
+
+def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
+    """Compare the network on three rows with itself on each, and with its operations; weights at random."""
+    rng = np.random.default_rng(0)
+    scales = [1 / math.sqrt(max(1, math.prod(shape[:-1]))) for shape in shapes]
+    draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
+    weights = dict(zip(program.weights, draws, strict=True))
+    x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
+    with jax.default_matmul_precision("float32"):
+        outputs = jax.jit(net)
+        together = np.asarray(outputs(draws, state, x))
+        apart = np.concatenate([np.asarray(outputs(draws, state, x[i : i + 1])) for i in range(3)])
+        if program.one_by_one:
+            ours = np.asarray(run(program, weights, x))
+        else:
+            given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
+            ours = reader.run(program.ops, {**given, program.rows: x}, 3)[program.output]
+    if not _close(together, apart):
+        raise ValueError(
+            "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
+            "would not be the same function. Let each row stand for itself."
+        )
+    if not _close(together, ours):
+        raise ValueError("the network's operations give other outputs than the network itself: report the network, please.")
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> bool:
+    """Equal to a thousandth of the largest, and as finite."""
+    finite = np.isfinite(one)
+    if one.shape != other.shape or not np.array_equal(finite, np.isfinite(other)):
+        return False
+    return bool(np.max(np.abs(one - other)[finite], initial=0) <= 1e-3 * np.max(np.abs(one)[finite], initial=1e-3))
+
+
+def head(bnn: BNN) -> Program:
+    """From the network's outputs to the mean of y. Raises ``ValueError`` where that asks for more than the outputs."""
+    if asked := sites_of_mean(bnn.likelihood, bnn.output_shape):
+        raise ValueError(
+            f"the mean of {type(bnn.likelihood).__name__} asks for {', '.join(asked)}, drawn with the network, which a compact "
+            "one does not hold: predict with the BNN and its parameters."
+        )
+
+    def jaxpr(rows: int) -> Any:
+        return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))
+
+    try:
+        return trace(jaxpr, [], [])
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(f"{type(bnn.likelihood).__name__}.mean is no function of JAX: write it with jax.numpy.") from None

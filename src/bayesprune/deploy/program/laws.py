@@ -1,0 +1,129 @@
+"""From a fit to the law of a network's weights: which are alive, and what is known of them."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
+from bayesprune.infer.predict import draw, networks
+from bayesprune.model.bnn import BNN, STATE
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+from bayesprune.model.net_params import mean_weights
+from bayesprune.posteriors.samples import count, draws_of
+
+Arrays = dict[str, np.ndarray]
+
+
+def fixed(bnn: BNN, params: Mapping[str, Any]) -> Arrays:
+    """The parameters that are not Bayesian, by site. Those of stored samples are part of each network, as its weights are."""
+    if draws_of(params):
+        if STATE in draws_of(params):
+            raise ValueError(
+                "the stored networks have running statistics of their own each, which one smaller program cannot hold: use a "
+                "norm without them, such as norm='group', or compact a fit of fit_svi."
+            )
+        return {}
+    return {str(s.path): np.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
+
+
+def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
+    """E[w] of every weight array that is not fixed, zero where dead."""
+    if draws_of(params):
+        return posterior(bnn, params, mask, None, None).mean()
+    found = mean_weights(bnn, params, mask)
+    return {str(s.path): np.asarray(found[str(s.path)], np.float32) for s in bnn.layout if s.bayesian}
+
+
+def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key: Any, num_draws: int | None) -> Law:
+    """The law of all Bayesian weights: independent Gaussians, or ``num_draws`` networks drawn with ``rng_key``.
+
+    Stored samples are kept as they are. Raises ``ValueError`` for a posterior that is neither, where no draws are asked for.
+    """
+    stored = bool(draws_of(params))
+    if num_draws is None and stored:
+        chains, draws = count(params)
+        num_draws = chains * draws
+    if num_draws is None:
+        if not factorised(bnn, params):
+            raise ValueError(
+                f"the weights of {type(bnn.prior).__name__} with {type(bnn.family).__name__} are not independent Gaussians: "
+                "give rng_key= and num_draws= to keep so many drawn networks, or keep='mean' for the network at their mean."
+            )
+        return gaussian(bnn, params, mask)
+    check_integer(num_draws, "num_draws")
+    source, number = networks(params, num_draws)
+    rng_key = jax.random.key(0) if stored else check_key(rng_key)  # nothing is drawn of what is stored
+    rows = {"num_rows": 1} if "num_rows" in inspect.signature(bnn.prior.model).parameters else {}
+
+    def weights(index: Any) -> dict[str, Any]:
+        (model,) = draw(bnn, rng_key, index, source, dict(mask), lambda: bnn.prior.model(bnn.layout, **rows))
+        return model() | ({site: source.values[site][index] for site in others} if stored else {})
+
+    others = [str(s.path) for s in bnn.layout if not s.bayesian]
+    drawn = jax.jit(lambda: jax.lax.map(weights, jnp.arange(number)))()
+    return Draws({site: np.asarray(values) for site, values in drawn.items()})
+
+
+def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
+    """Whether the weights are independent Gaussians, up to one random scale for each layer."""
+    simple = type(bnn.family) in (MeanFieldFamily, MapFamily) and not draws_of(params)
+    return simple and all(_speaks_for(type(bnn.prior), name) for name in ("model", "guide"))
+
+
+def _speaks_for(prior: type, name: str) -> bool:
+    """Whether ``factor`` of a prior is of the class that has its method ``name``, or of one derived from that."""
+    classes = prior.__mro__
+    factor, other = (next((i for i, cls in enumerate(classes) if it in vars(cls)), len(classes)) for it in ("factor", name))
+    return factor <= other < len(classes)
+
+
+def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:
+    """Independent Gaussians, each array times its prior's factor."""
+    loc, scale, shared, log = {}, {}, {}, {}
+    for spec in bnn.layout:
+        site = str(spec.path)
+        if not spec.bayesian:
+            continue
+        node = bnn.family.posterior(params, (spec,))[site]
+        number, name, power = bnn.prior.factor(spec)
+        keep = np.asarray(_alive(mask, site))
+        loc[site] = np.where(keep, np.asarray(node.loc) * np.float32(number), 0).astype(np.float32)
+        scale[site] = np.where(keep, np.broadcast_to(np.asarray(node.scale) * np.float32(number), loc[site].shape), 0)
+        scale[site] = scale[site].astype(np.float32)
+        if name:
+            mean, std = bnn.family.log_moments(params, name)
+            shared[site], log[name] = name, (float(power * mean), float(abs(power) * std))
+    return Gaussian(loc, scale, shared, log)
+
+
+def alive(law: Law) -> dict[str, np.ndarray]:
+    """Which weights are other than zero in some network."""
+    if isinstance(law, Gaussian):
+        return {site: (law.loc[site] != 0) | (law.scale[site] != 0) for site in law.loc}
+    return {site: (draws != 0).any(0) for site, draws in law.values.items()} if isinstance(law, Draws) else {}
+
+
+def smaller(law: Law, places: Mapping[str, list[np.ndarray]], kept: Mapping[str, np.ndarray]) -> Law:
+    """The law of the weights at ``places``, zero but where ``kept``; of those sites alone."""
+
+    def part(array: np.ndarray, site: str) -> np.ndarray:
+        lead = array.ndim - len(places[site])
+        whole = [np.arange(size) for size in array.shape[:lead]]
+        return np.where(kept[site], array[np.ix_(*whole, *places[site])], 0).astype(np.float32)
+
+    if isinstance(law, Gaussian):
+        loc, scale = ({site: part(arrays[site], site) for site in kept} for arrays in (law.loc, law.scale))
+        shared = {site: law.shared[site] for site in kept if site in law.shared}
+        return Gaussian(loc, scale, shared, {name: law.log[name] for name in dict.fromkeys(shared.values())})
+    if isinstance(law, Draws):
+        return Draws({site: part(law.values[site], site) for site in kept})
+    return Points()
+
+
+def _alive(mask: Mapping[str, Any], site: str) -> Any:
+    return mask.get(site, True)

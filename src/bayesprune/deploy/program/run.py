@@ -1,0 +1,126 @@
+"""Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.deploy.reader import LARGEST
+
+UNARY: dict[str, Any] = {
+    "abs": jnp.abs, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "erf": lax.erf, "erfc": lax.erfc,
+    "exp": jnp.exp, "exp2": jnp.exp2,
+    "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite, "log": jnp.log, "log1p": jnp.log1p,
+    "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not, "rsqrt": lax.rsqrt, "sign": jnp.sign,
+    "sin": jnp.sin, "sqrt": jnp.sqrt, "square": jnp.square, "tanh": jnp.tanh,
+}  # fmt: skip
+BINARY: dict[str, Any] = {
+    "add": jnp.add, "and": jnp.logical_and, "div": jnp.divide, "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater,
+    "le": jnp.less_equal, "lt": jnp.less, "max": jnp.maximum, "min": jnp.minimum, "mul": jnp.multiply, "ne": jnp.not_equal,
+    "or": jnp.logical_or, "pow": jnp.power, "sub": jnp.subtract,
+}  # fmt: skip
+REDUCE: dict[str, Any] = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "reduce_prod": jnp.prod}
+WINDOW: dict[str, Any] = {"window_sum": (lax.add, 0.0), "window_max": (lax.max, -jnp.inf), "window_min": (lax.min, jnp.inf)}
+
+
+def run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any] | None = None) -> jax.Array:
+    """The network's outputs for rows ``x``, with ``weights`` {site: array}; ``constants``: in place of the program's own."""
+    constants = program.constants if constants is None else constants
+    if program.one_by_one:
+        return jax.vmap(lambda row: _run(program, weights, row[None], constants)[0])(x)
+    return _run(program, weights, x, constants)
+
+
+def _run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> jax.Array:
+    return _values(program, weights, x, constants)[program.output]
+
+
+def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> dict[int, Any]:
+    values: dict[int, Any] = {**constants, program.rows: x}
+    values |= {number: weights[site] for site, number in program.weights.items()}
+    for op in program.ops:
+        values.update(zip(op.outputs, step(op, x.shape[0], [values[i] for i in op.inputs]), strict=True))
+    return values
+
+
+def check_shapes(
+    program: Program, weights: Mapping[str, tuple[int, ...]], inputs: tuple[int, ...], outputs: tuple[int, ...] | None = None
+) -> None:
+    """Run a program on shapes alone, for one row and for two. Raises where it cannot run, or where an array is too large.
+
+    ``outputs``: the shape that it must give for each row.
+    """
+    abstract = {site: jax.ShapeDtypeStruct(shape, jnp.float32) for site, shape in weights.items()}
+    for rows in (1, 2):
+        x = jax.ShapeDtypeStruct((rows, *inputs), jnp.float32)
+        values = jax.eval_shape(lambda weights, x: _values(program, weights, x, program.constants), abstract, x)
+        if sum(math.prod(value.shape) for value in values.values()) > LARGEST:
+            raise ValueError(f"the arrays between the operations take more than {LARGEST:,} numbers for one row")
+        made = values[program.output].shape
+        if made[:1] != (rows,) or (outputs is not None and made[1:] != outputs):
+            raise ValueError(f"the operations give {made} for {rows} rows")
+
+
+def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
+    """One operation: its results. ``rows``: how many, which may be a symbol of `jax.export`."""
+    if op.name == OPAQUE:
+        primitive = op.attributes["primitive"]
+        made = primitive.bind(*map(jnp.asarray, arrays), **op.attributes["params"])
+        return list(made) if primitive.multiple_results else [made]
+    return [_step(op.name, op.attributes, rows, *map(jnp.asarray, arrays))]
+
+
+def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> Any:
+    a, size = arrays[0], lambda number: -number * rows if number < 0 else number
+    if name in UNARY:
+        return UNARY[name](a)
+    if name in BINARY:
+        return BINARY[name](*arrays)
+    if name in REDUCE:
+        return REDUCE[name](a, axis=tuple(attributes["axes"]))
+    if name in WINDOW:
+        function, empty = WINDOW[name]
+        window, strides, sides = (attributes[key] for key in ("window", "strides", "sides"))
+        return lax.reduce_window(a, jnp.asarray(empty, a.dtype), function, window, strides, [tuple(s) for s in sides])
+    match name:
+        case "integer_pow":
+            return lax.integer_pow(a, attributes["y"])
+        case "convert":
+            return a.astype(attributes["dtype"])
+        case "select":
+            return jnp.where(a, arrays[2], arrays[1])
+        case "clamp":
+            return jnp.minimum(jnp.maximum(arrays[1], a), arrays[2])
+        case "dot":
+            (a1, b1), (a2, b2) = attributes["contract"], attributes["batch"]
+            return lax.dot_general(a, arrays[1], ((a1, b1), (a2, b2)))
+        case "conv":
+            return _convolve(a, arrays[1], **attributes)
+        case "reshape":
+            return a.reshape([size(n) for n in attributes["sizes"]])
+        case "transpose":
+            return a.transpose(attributes["order"])
+        case "broadcast":
+            return lax.broadcast_in_dim(a, [size(n) for n in attributes["sizes"]], attributes["axes"])
+        case "slice":
+            return a[tuple(slice(lo, None if hi < 0 else hi, by) for lo, hi, by in attributes["ranges"])]
+        case "take":
+            return jnp.take(a, jnp.asarray(attributes["index"]), axis=attributes["axis"])
+        case "reverse":
+            return jnp.flip(a, attributes["axes"])
+        case "concatenate":
+            return jnp.concatenate(arrays, attributes["axis"])
+        case "pad":
+            return lax.pad(a, jnp.asarray(arrays[1], a.dtype), [(*sides, 0) for sides in attributes["sides"]])
+    raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
+
+
+def _convolve(a: Any, kernel: Any, data: Any, weights: Any, result: Any, strides: Any, sides: Any, dilation: Any, groups: int):  # type: ignore[no-untyped-def]
+    dims = lax.ConvDimensionNumbers(tuple(data), tuple(weights), tuple(result))
+    return lax.conv_general_dilated(
+        a, kernel, strides, [tuple(s) for s in sides], rhs_dilation=dilation, dimension_numbers=dims, feature_group_count=groups
+    )

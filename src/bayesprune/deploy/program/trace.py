@@ -1,0 +1,244 @@
+"""From a network's jaxpr to operations as data."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
+from bayesprune.deploy.reader import BINARY, UNARY
+from bayesprune.structure.jaxprs import CALLS, called
+
+SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
+DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
+RENAMED = {"add_any": "add"}
+# The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
+# quotient without its rest.
+MEANT = {"and": "b", "or": "b", "not": "b", "div": "f", "pow": "f", "integer_pow": "f", "sign": "f"}
+Trace = Callable[[int], ClosedJaxpr]
+
+
+class _NotAsData(Exception):
+    """An operation that has no form as data: it is kept opaque."""
+
+
+def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
+    """The operations of a network, the dead code left out.
+
+    ``jaxpr``: of so many rows, a program of (weights in the order of ``sites``, ``state``, rows) with one output. It is traced
+    for two rows and for three: sizes that differ are those of the rows. A network with an operation that has no form as data
+    is traced for one row.
+
+    Raises ``ValueError`` where the program for three rows is another than that for two.
+    """
+    two, three = jaxpr(2), jaxpr(3)
+    writer = _Writer(2)
+    program = writer.program(two, three, sites, state)
+    if any(op.name == OPAQUE for op in program.ops):
+        program = _Writer(1).program(jaxpr(1), jaxpr(1), sites, state)
+    return program
+
+
+class _Writer:
+    """``rows``: of the first of the two traces; 1: both are of one row."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.ops: list[Op] = []
+        self.known_sizes: dict[int, tuple[int, ...]] = {}
+        self.constants: dict[int, np.ndarray] = {}
+        self.count = 0
+
+    def program(self, one: ClosedJaxpr, other: ClosedJaxpr, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
+        variables = list(zip(one.jaxpr.invars, other.jaxpr.invars, strict=True))
+        weights = {site: self.new(*pair) for site, pair in zip(sites, variables, strict=False)}
+        kept = [self.constant(value) for value in state]
+        rows = self.new(*variables[-1])
+        (output,) = self.closed(one, other, [*weights.values(), *kept, rows])
+        ops, used = alive(self.ops, output)
+        used |= {rows, *weights.values()}
+        return Program(
+            ops=ops,
+            sizes={i: sizes for i, sizes in self.known_sizes.items() if i in used},
+            constants={i: value for i, value in self.constants.items() if i in used},
+            weights=weights,
+            rows=rows,
+            output=output,
+            one_by_one=self.rows == 1,
+        )
+
+    def new(self, one: Any, other: Any) -> int:
+        self.count += 1
+        self.known_sizes[self.count] = tuple(self.sizes(one.aval.shape, other.aval.shape))
+        return self.count
+
+    def constant(self, value: Any) -> int:
+        self.count += 1
+        self.constants[self.count] = np.asarray(value)
+        self.known_sizes[self.count] = self.constants[self.count].shape
+        return self.count
+
+    def sizes(self, one: Sequence[int], other: Sequence[int]) -> list[int]:
+        """Sizes as data: below zero those that grow with the rows."""
+        if len(one) != len(other):
+            raise _differs("an array")
+        return [self.size(int(n), int(m)) for n, m in zip(one, other, strict=True)]
+
+    def size(self, one: int, other: int) -> int:
+        if one == other:
+            return one
+        if one != self.rows * (other - one):
+            raise ValueError(
+                f"an array of the network has {one} entries along an axis for 2 rows and {other} for 3: rows must stand in a "
+                "multiple of their number, or the network cannot be run on any number of them."
+            )
+        return one - other
+
+    def closed(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
+        pairs = zip(one.consts, other.consts, strict=True) if isinstance(one, ClosedJaxpr) else []
+        consts = [self.same(*pair) for pair in pairs]
+        inner, twin = (getattr(p, "jaxpr", p) for p in (one, other))
+        names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
+        if len(inner.eqns) != len(twin.eqns):
+            raise _differs("the program")
+        for equation, second in zip(inner.eqns, twin.eqns, strict=True):
+            if equation.primitive.name != second.primitive.name:
+                raise _differs(equation.primitive.name)
+            atoms = zip(equation.invars, second.invars, strict=True)
+            made = self.equation(equation, second, [self.read(*pair, names) for pair in atoms])
+            names.update(zip(equation.outvars, made, strict=True))
+        return [self.read(*pair, names) for pair in zip(inner.outvars, twin.outvars, strict=True)]
+
+    def read(self, atom: Any, twin: Any, names: Mapping[Any, int]) -> int:
+        if isinstance(atom, Literal):
+            return self.same(*(np.asarray(each.val, getattr(each.aval, "dtype", None)) for each in (atom, twin)))
+        return names[atom]
+
+    def same(self, one: Any, other: Any) -> int:
+        """A constant, which must not be another one for other rows."""
+        if np.shape(one) != np.shape(other) or not np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
+            raise _differs("a number")
+        return self.constant(one)
+
+    def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
+        name = one.primitive.name
+        if name in CALLS:
+            return self.closed(called(one.params), called(other.params), inputs)
+        if name in SAME or (name == "convert_element_type" and _stays(one)):
+            return inputs
+        if name == "split":
+            return self.split(one, other, inputs)
+        if not inputs and one.params == other.params:  # numbers that are counted out, as by iota
+            return [self.constant(one.primitive.bind(**one.params))]
+        outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
+        try:
+            if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
+                raise _NotAsData
+            op, attributes = self.as_data(name, one, other)
+        except _NotAsData:
+            op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
+        self.ops.append(Op(op, tuple(inputs), outputs, attributes))
+        return list(outputs)
+
+    def split(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
+        axis, start, made = one.params["axis"], 0, []
+        for pair in zip(one.outvars, other.outvars, strict=True):
+            made.append(self.new(*pair))
+            ranges = [[0, size, 1] for size in self.sizes(pair[0].aval.shape, pair[1].aval.shape)]
+            width = ranges[axis][1]
+            ranges[axis] = [start, start + width, 1]
+            start += width
+            self.ops.append(Op("slice", tuple(inputs), (made[-1],), {"ranges": ranges}))
+        return made
+
+    def as_data(self, name: str, one: Any, other: Any) -> tuple[str, dict[str, Any]]:
+        """The name and the attributes of an operation. Raises `_NotAsData`."""
+        params, name = one.params, RENAMED.get(name, name)
+        shapes = [tuple(atom.aval.shape) for atom in one.invars]
+        sizes = lambda key: self.sizes(params[key], other.params[key])  # noqa: E731
+        if any(np.dtype(str(getattr(atom.aval, "dtype", ""))).kind != MEANT.get(name) for atom in one.invars if name in MEANT):
+            raise _NotAsData
+        if name in UNARY or name in BINARY:
+            return name, {}
+        match name:
+            case "integer_pow":
+                return name, {"y": int(params["y"])}
+            case "convert_element_type":
+                return "convert", {"dtype": str(np.dtype(params["new_dtype"]))}
+            case "select_n" if len(one.invars) == 3 and one.invars[0].aval.dtype == bool:
+                return "select", {}
+            case "clamp":
+                return name, {}
+            case "reduce_sum" | "reduce_max" | "reduce_min" | "reduce_prod":
+                return name, {"axes": _integers(params["axes"])}
+            case "reduce_window_sum" | "reduce_window_max" | "reduce_window_min":
+                if {*params["base_dilation"], *params["window_dilation"]} != {1}:
+                    raise _NotAsData
+                keys = {"window": "window_dimensions", "strides": "window_strides"}
+                found = {key: _integers(params[name]) for key, name in keys.items()}
+                return name.removeprefix("reduce_"), found | {"sides": [_integers(side) for side in params["padding"]]}
+            case "dot_general":
+                contract, batch = params["dimension_numbers"]
+                return "dot", {"contract": [_integers(a) for a in contract], "batch": [_integers(a) for a in batch]}
+            case "conv_general_dilated":
+                return "conv", _convolution(params)
+            case "reshape" if params.get("dimensions") is None:
+                return name, {"sizes": sizes("new_sizes")}
+            case "squeeze" | "expand_dims":
+                return "reshape", {"sizes": self.sizes(one.outvars[0].aval.shape, other.outvars[0].aval.shape)}
+            case "transpose":
+                return name, {"order": _integers(params["permutation"])}
+            case "broadcast_in_dim":
+                return "broadcast", {"sizes": sizes("shape"), "axes": _integers(params["broadcast_dimensions"])}
+            case "slice":
+                starts, strides = _integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
+                limits = self.limits(shapes[0], other.invars[0].aval.shape, sizes("limit_indices"))
+                return name, {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
+            case "rev":
+                return "reverse", {"axes": _integers(params["dimensions"])}
+            case "concatenate":
+                return name, {"axis": int(params["dimension"])}
+            case "pad" if all(lo >= 0 and hi >= 0 and not inner for lo, hi, inner in params["padding_config"]):
+                return name, {"sides": [[int(lo), int(hi)] for lo, hi, _ in params["padding_config"]]}
+        raise _NotAsData
+
+    def limits(self, one: Sequence[int], other: Sequence[int], limits: list[int]) -> list[int]:
+        """The ends of a slice: below zero only for all of the rows."""
+        whole = self.sizes(one, other)
+        if any(limit < 0 and limit != size for limit, size in zip(limits, whole, strict=True)):
+            raise _NotAsData
+        if any(size < 0 <= limit for limit, size in zip(limits, whole, strict=True)):
+            raise ValueError("the network takes some of the rows apart from the others: its rows are not independent.")
+        return limits
+
+
+def _stays(equation: Any) -> bool:
+    return equation.invars[0].aval.dtype == equation.outvars[0].aval.dtype
+
+
+def _convolution(params: Mapping[str, Any]) -> dict[str, Any]:
+    trims = any(side < 0 for sides in params["padding"] for side in sides)
+    if params["batch_group_count"] != 1 or set(params["lhs_dilation"]) != {1} or trims:
+        raise _NotAsData
+    dims = params["dimension_numbers"]
+    return {
+        "data": _integers(dims.lhs_spec),
+        "weights": _integers(dims.rhs_spec),
+        "result": _integers(dims.out_spec),
+        "strides": _integers(params["window_strides"]),
+        "sides": [_integers(side) for side in params["padding"]],
+        "dilation": _integers(params["rhs_dilation"]),
+        "groups": int(params["feature_group_count"]),
+    }
+
+
+def _integers(values: Any) -> list[int]:
+    return [int(value) for value in values]
+
+
+def _differs(what: str) -> ValueError:
+    return ValueError(
+        f"{what} in the network is another for three rows than for two: the network must treat every row alike, whatever rows "
+        "stand beside it."
+    )

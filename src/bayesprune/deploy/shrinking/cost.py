@@ -1,0 +1,56 @@
+"""What a network costs before and after: numbers that are stored, and floating-point operations for one row."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.shrinking.plan import Plan
+from bayesprune.deploy.shrinking.shrink import Small
+
+
+@dataclass(frozen=True)
+class Cost:
+    """``dense_numbers``: weights of the network; ``numbers``: weights and constants that are left, ``alive`` of them other than
+    zero. FLOPs of products and convolutions for one row, two for a multiply-add, padding counted: ``dense`` by the network,
+    ``executed`` by the smaller one on dense arrays, ``theoretical`` if no zero were multiplied."""
+
+    dense_numbers: int
+    numbers: int
+    alive: int
+    dense: int
+    executed: int
+    theoretical: int
+
+
+def cost(plan: Plan, small: Small) -> Cost:
+    """Count both programs."""
+    arrays = {**small.program.constants, **{n: small.alive[site] for site, n in small.program.weights.items()}}
+    products = [op for op in small.program.ops if op.name in ("dot", "conv")]
+    executed = [flops(op, small.program) for op in products]
+    dense = [flops(op, plan.program) for op in plan.program.ops if op.name in ("dot", "conv")]
+    return Cost(
+        dense_numbers=sum(math.prod(plan.program.shapes[number]) for number in plan.program.weights.values()),
+        numbers=sum(array.size for array in arrays.values()),
+        alive=sum(int(np.count_nonzero(array)) for array in arrays.values()),
+        dense=sum(dense),
+        executed=sum(executed),
+        theoretical=sum(round(n * _density(op, arrays)) for op, n in zip(products, executed, strict=True)),
+    )
+
+
+def flops(op: Op, program: Program) -> int:
+    """Of one product or convolution."""
+    result, weights = program.shapes[op.outputs[0]], program.shapes[op.inputs[1]]
+    if op.name == "dot":
+        summed = math.prod(weights[axis] for axis in op.attributes["contract"][1])
+    else:
+        summed = math.prod(weights) // weights[op.attributes["weights"][0]]
+    return 2 * math.prod(result) * summed
+
+
+def _density(op: Op, arrays: dict[int, np.ndarray]) -> float:
+    """The share of a factor's entries that are not zero; every entry takes part equally often."""
+    known = [np.count_nonzero(arrays[i]) / arrays[i].size for i in op.inputs if i in arrays]
+    return min(known, default=1.0)

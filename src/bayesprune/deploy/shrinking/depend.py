@@ -1,0 +1,152 @@
+"""What depends on what, entry by entry: forward from the rows and the random weights, backward from the outputs.
+
+Each operation has a linear stand-in with factors of zero and one that are one where an entry of a result depends on an entry
+of an operand. Run forward on indicators it says which results are unknown, transposed it says which operands are needed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.deploy.program.evaluate import evaluate, floating
+from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, Program
+from bayesprune.deploy.program.run import step
+
+Indicators = dict[int, np.ndarray]
+SUM = {"reduce_max": "reduce_sum", "reduce_min": "reduce_sum", "reduce_prod": "reduce_sum"}
+SUM |= {"window_max": "window_sum", "window_min": "window_sum"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """By array: ``unknown``, which entries depend on the rows or on random weights; ``values`` of those that do not (1 in the
+    place of the others); ``of_rows``: the arrays in which some entry depends on the rows."""
+
+    unknown: Indicators
+    values: dict[int, np.ndarray]
+    of_rows: frozenset[int]
+
+    def nonzero(self, number: int) -> np.ndarray:
+        """Which entries may be other than zero."""
+        return np.asarray(self.unknown[number] | (self.values[number] != 0))
+
+
+def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> Known:
+    """``unknown`` and ``values`` of the inputs: the weights and the rows."""
+    constants = {number: np.zeros(np.shape(value), bool) for number, value in program.constants.items()}
+    # In float64, so that what is folded is as exact as the network is.
+    exact = {number: floating(value, np.float64) for number, value in program.constants.items()}
+    known = Known({**constants, **unknown}, {**exact, **values}, frozenset([program.rows]))
+    of_rows = {program.rows}
+    for op in program.ops:
+        for number, (pattern, made) in zip(op.outputs, _results(op, program, known), strict=True):
+            known.unknown[number] = pattern
+            known.values[number] = np.asarray(np.where(pattern, np.ones((), made.dtype), made))
+        if of_rows & set(op.inputs):
+            of_rows.update(op.outputs)
+    return Known(known.unknown, known.values, frozenset(of_rows))
+
+
+def _results(op: Op, program: Program, known: Known) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The unknown entries of each result, and its values."""
+    shapes = [program.shapes[number] for number in op.outputs]
+    if not any(known.unknown[i].any() for i in op.inputs):
+        return [(np.zeros(np.shape(made), bool), made) for made in evaluate(op, [known.values[i] for i in op.inputs])]
+    if op.name == OPAQUE:
+        return [(np.ones(shape, bool), np.ones(shape, np.float32)) for shape in shapes]
+    pattern = np.zeros(shapes[0], bool)
+    for function, operand in _standins(op, program, known):
+        pattern |= np.asarray(function(_indicator(known.unknown[operand]))) > 0
+    if pattern.all():
+        return [(pattern, np.ones(shapes[0], np.float32))]
+    with np.errstate(all="ignore"):
+        return [(pattern, evaluate(op, [known.values[i] for i in op.inputs])[0])]
+
+
+def backward(program: Program, known: Known) -> Indicators:
+    """Which entries the unknown outputs depend on.
+
+    Needed are unknown entries, and known ones that are not zero where an unknown one, such as a random weight, multiplies them;
+    or where they are constants of a padded convolution, whose result would be another constant for every pixel.
+    """
+    needed = {number: np.zeros(np.shape(pattern), bool) for number, pattern in known.unknown.items()}
+    needed[program.output] = known.unknown[program.output].copy()
+    for op in reversed(program.ops):
+        if not any(needed[number].any() for number in op.outputs):
+            continue
+        if op.name == OPAQUE:
+            for number in op.inputs:
+                needed[number][...] = True
+            continue
+        after = _indicator(needed[op.outputs[0]])
+        for number, back in _transposed(op, program, known, after):
+            needed[number] |= back
+    return needed
+
+
+def pads(op: Op) -> bool:
+    """Whether it is a convolution with padding."""
+    return op.name == "conv" and any(map(any, op.attributes["sides"]))
+
+
+def _transposed(op: Op, program: Program, known: Known, after: jax.Array) -> list[tuple[int, np.ndarray]]:
+    found = []
+    for function, number in _standins(op, program, known):
+        if known.unknown[number].any():
+            found.append((number, np.asarray(_back(function, program.shapes[number], after) & known.unknown[number])))
+    if op.name in PRODUCTS:
+        first, second = op.inputs
+        for number, other in ((first, second), (second, first)):
+            constant = ~known.unknown[number] & (known.values[number] != 0)
+            factor = known.nonzero(other) if pads(op) else known.unknown[other]
+            if constant.any() and factor.any():
+                function = _factor(op, program, number, other, factor)
+                found.append((number, np.asarray(_back(function, program.shapes[number], after) & constant)))
+    return found
+
+
+def _back(function: Callable[[Any], Any], shape: tuple[int, ...], after: jax.Array) -> np.ndarray:
+    (back,) = jax.linear_transpose(function, jax.ShapeDtypeStruct(shape, jnp.float32))(after)
+    return np.asarray(np.asarray(back) > 0)
+
+
+def _standins(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:
+    """For each operand: a linear function of its indicators."""
+    if op.name in PRODUCTS:
+        first, second = op.inputs
+        return [
+            (_factor(op, program, number, other, known.nonzero(other)), number)
+            for number, other in ((first, second), (second, first))
+        ]
+    return [(_operand(op, program, position), number) for position, number in enumerate(op.inputs)]
+
+
+def _factor(op: Op, program: Program, number: int, other: int, pattern: np.ndarray) -> Callable[[Any], Any]:
+    """A product as a function of one factor, the other being an indicator."""
+    fixed, shape = _indicator(pattern), program.shapes[op.outputs[0]]
+    if op.name == "mul":
+        return lambda u: jnp.broadcast_to(u * fixed, shape)
+    if number == op.inputs[0]:
+        return lambda u: step(op, 1, [u, fixed])[0]
+    return lambda u: step(op, 1, [fixed, u])[0]
+
+
+def _operand(op: Op, program: Program, position: int) -> Callable[[Any], Any]:
+    shape = program.shapes[op.outputs[0]]
+    if op.name in ELEMENTWISE:
+        return lambda u: jnp.broadcast_to(u, shape)
+    if op.name in ("concatenate", "pad"):
+        zeros = [jnp.zeros(program.shapes[i], jnp.float32) for i in op.inputs]
+        if op.name == "pad" and position == 1:  # a number
+            return lambda u: jnp.broadcast_to(u, shape)
+        return lambda u: step(op, 1, [*zeros[:position], u, *zeros[position + 1 :]])[0]
+    summed = op._replace(name=SUM.get(op.name, op.name))
+    return lambda u: step(summed, 1, [u])[0]
+
+
+def _indicator(pattern: np.ndarray) -> jax.Array:
+    return jnp.asarray(pattern, jnp.float32)

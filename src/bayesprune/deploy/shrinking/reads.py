@@ -1,0 +1,68 @@
+"""What a product reads: of the slices that it sums over, those whose part of the sum is not a constant."""
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from bayesprune.deploy.program.ops import Op
+from bayesprune.deploy.shrinking.depend import pads
+from bayesprune.deploy.shrinking.plan import Plan, slim
+
+
+def summed(op: Op) -> list[tuple[int, int]]:
+    """The pairs of axes that a product sums over and may read in part."""
+    if op.name == "dot":
+        return list(zip(*op.attributes["contract"], strict=True))
+    return [(op.attributes["data"][1], op.attributes["weights"][1])] if op.attributes["groups"] == 1 else []
+
+
+def reads(plan: Plan, emitted: Set[int], op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
+    """For each pair of axes that is summed over: which slices the smaller product reads."""
+    unknown, nonzero = ([_facing(plan, op, pairs, side, kind) for side in (0, 1)] for kind in ("unknown", "nonzero"))
+    depends = (unknown[0] & nonzero[1]) | (nonzero[0] & unknown[1])
+    if pads(op):
+        depends = nonzero[0] & nonzero[1]
+    found = []
+    for position, pair in enumerate(pairs):
+        read = depends.any(axis=tuple(axis for axis in range(len(pairs)) if axis != position))
+        both = np.ones(len(read), bool)
+        for side, number in enumerate(op.inputs):
+            if number in emitted:
+                both &= plan.keep[number][pair[side]]
+        found.append(read & both)
+    return found
+
+
+def _facing(plan: Plan, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
+    """Whether some entry is unknown, or may be other than zero, at each place of the axes that are summed over."""
+    number = op.inputs[side]
+    pattern = plan.known.unknown[number] if kind == "unknown" else plan.known.nonzero(number)
+    axes = [pair[side] for pair in pairs]
+    pattern = slim(pattern, plan.keep[number], axes)
+    rest = tuple(axis for axis in range(pattern.ndim) if axis not in axes)
+    return np.asarray(pattern.any(axis=rest)).transpose(np.argsort(np.argsort(axes)).tolist())
+
+
+def constant_part(
+    plan: Plan, values: Mapping[int, np.ndarray], op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]
+) -> list[np.ndarray]:
+    """The factors of the part of a product that is constant: of the slices that it no longer reads; none where it is zero."""
+    sides = []
+    for side, number in enumerate(op.inputs):
+        value = np.where(plan.known.unknown[number], 0, values[number])
+        if side == 0:
+            inside = [np.ones(size, bool) for size in value.shape]
+            for pair, read in zip(pairs, reads, strict=True):
+                inside[pair[0]] = read
+            value = np.where(grid(inside), 0, value)
+        sides.append(value)
+    return sides if all(value.any() for value in sides) else []
+
+
+def grid(kept: list[np.ndarray]) -> np.ndarray:
+    """Entries whose slices are all kept."""
+    grid: Any = np.ones((1,) * len(kept), bool)
+    for axis, k in enumerate(kept):
+        grid = grid & k.reshape([-1 if other == axis else 1 for other in range(len(kept))])
+    return grid

@@ -1,0 +1,256 @@
+"""The smaller program: slices that nothing needs are gone, constants are folded."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.deploy.program.evaluate import evaluate
+from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
+from bayesprune.deploy.shrinking.plan import Plan, slim
+from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
+from bayesprune.deploy.shrinking.reads import reads as reads_of
+
+MIXED = (
+    "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "
+    "axis of their own."
+)
+Evaluate = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Small:
+    """The smaller program, and of each random weight array: ``places``, the kept indices by axis, and ``alive``, of those
+    entries which the outputs depend on. ``folds``: arrays that are sums with constants that were folded."""
+
+    program: Program
+    places: Mapping[str, list[np.ndarray]]
+    alive: Mapping[str, np.ndarray]
+    folds: frozenset[int]
+
+
+def build(plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
+    """The smaller program. ``values``: of the known entries, by array; ``evaluate``: the arithmetic of what is folded."""
+    return _Builder(plan, values, evaluate).small()
+
+
+class _Builder:
+    def __init__(self, plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate) -> None:
+        self.plan, self.values, self.evaluate = plan, values, evaluate
+        self.program, self.known, self.keep = plan.program, plan.known, plan.keep
+        self.ops: list[Op] = []
+        self.sizes: dict[int, tuple[int, ...]] = {}
+        self.constants: dict[int, np.ndarray] = {}
+        self.count = max(self.program.sizes)
+        self.folds: set[int] = set()
+        self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
+
+    def small(self) -> Small:
+        weights = {}
+        self.arrive(self.program.rows)
+        for site, number in self.program.weights.items():
+            if self.known.unknown[number].any():
+                weights[site] = number
+                self.arrive(number)
+        for op in self.program.ops:
+            self.op(op)
+        output = self.program.output
+        if output not in self.emitted:  # nothing that is alive reaches the outputs: they are the same for every row
+            result = self.new(self.program.sizes[output])
+            attributes = {"sizes": list(self.program.sizes[output]), "axes": list(range(len(self.program.sizes[output])))}
+            self.ops.append(Op("broadcast", (self.constant(self.values[output]),), (result,), attributes))
+            output = result
+        ops, used = alive(self.ops, output)
+        program = Program(
+            ops=ops,
+            sizes={i: sizes for i, sizes in self.sizes.items() if i in used | {self.program.rows, *weights.values()}},
+            constants={i: value for i, value in self.constants.items() if i in used},
+            weights={site: number for site, number in weights.items() if number in used},
+            rows=self.program.rows,
+            output=output,
+            one_by_one=self.program.one_by_one,
+        )
+        places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
+        entries = {
+            site: slim(np.asarray(self.known.unknown[number] & self.plan.needed[number]), self.keep[number])
+            for site, number in program.weights.items()
+        }
+        return Small(program, places, entries, frozenset(self.folds))
+
+    # ---- arrays
+    def new(self, sizes: Any) -> int:
+        self.count += 1
+        self.sizes[self.count] = tuple(sizes)
+        return self.count
+
+    def arrive(self, number: int) -> int:
+        """An array of the network, in its smaller size."""
+        self.sizes[number] = self.smaller(number)
+        self.emitted.add(number)
+        return number
+
+    def smaller(self, number: int) -> tuple[int, ...]:
+        """Its sizes there, below zero where they grow with the rows."""
+        kept = [int(k.sum()) for k in self.keep[number]]
+        return tuple(-n if size < 0 else n for n, size in zip(kept, self.program.sizes[number], strict=True))
+
+    def constant(self, value: np.ndarray) -> int:
+        number = self.new(np.shape(value))
+        self.constants[number] = np.asarray(value)
+        return number
+
+    def operand(self, number: int) -> int:
+        """An operand in its smaller size: what is known everywhere is a constant."""
+        return number if number in self.emitted else self.constant(collapse(slim(self.values[number], self.keep[number])))
+
+    # ---- operations
+    def op(self, op: Op) -> None:
+        varies = any(self.known.unknown[number].any() for number in op.outputs)
+        if not varies or not self.emitted & set(op.inputs):  # what reads only what no output needs is no more needed itself
+            return
+        if op.name == OPAQUE:
+            whole = [n if n in self.emitted else self.constant(self.values[n]) for n in op.inputs]
+            self.ops.append(op._replace(inputs=tuple(whole), outputs=tuple(map(self.arrive, op.outputs))))
+        elif op.name in ("dot", "conv"):
+            self.product(op)
+        elif op.name == "reduce_sum":
+            self.total(op)
+        elif op.name == "slice":
+            self.part(op)
+        else:
+            # One entry may stand for many only where another operand has the whole shape.
+            sizes, shaped = self.program.sizes, op.name in ELEMENTWISE
+            shaped = shaped and any(n in self.emitted and sizes[n] == sizes[op.outputs[0]] for n in op.inputs)
+            inputs = [self.operand(n) if shaped else self.whole(n) for n in op.inputs]
+            self.write(op._replace(attributes=self.attributes(op)), inputs)
+
+    def whole(self, number: int) -> int:
+        """An operand whose shape matters: a constant with an axis of rows is the same for all of them."""
+        if number in self.emitted:
+            return number
+        return self.for_rows(number, slim(self.values[number], self.keep[number]))
+
+    def for_rows(self, number: int, value: np.ndarray) -> int:
+        """``value`` of array ``number`` as a constant, repeated along its axis of rows."""
+        constant, sizes = self.constant(value), self.program.sizes[number]
+        rows = [axis for axis, size in enumerate(sizes) if size < 0]
+        if not rows:
+            return constant
+        if any(value.shape[axis] > 1 for axis in rows):
+            raise ValueError(MIXED)
+        result = self.new([-1 if axis in rows else size for axis, size in enumerate(value.shape)])
+        attributes = {"sizes": list(self.sizes[result]), "axes": list(range(value.ndim))}
+        self.ops.append(Op("broadcast", (constant,), (result,), attributes))
+        return result
+
+    def attributes(self, op: Op) -> Mapping[str, Any]:
+        """The attributes at the smaller sizes."""
+        out = op.outputs[0]
+        if op.name in ("reshape", "broadcast"):
+            return {**op.attributes, "sizes": list(self.smaller(out))}
+        if op.name == "pad":
+            sides = []
+            for axis, (low, high) in enumerate(op.attributes["sides"]):
+                stays = self.keep[out][axis]
+                sides.append([int(stays[:low].sum()), int(stays[len(stays) - high :].sum())])
+            return {"sides": sides}
+        return op.attributes
+
+    def write(self, op: Op, inputs: list[int], folded: np.ndarray | None = None) -> None:
+        """Add an operation, and what is folded into its result."""
+        out = op.outputs[0]
+        extra = None if folded is None else slim(folded, self.keep[out])
+        self.arrive(out)
+        if extra is None or not extra.any():
+            self.ops.append(op._replace(inputs=tuple(inputs)))
+            return
+        extra = collapse(extra)
+        if any(size < 0 and n > 1 for size, n in zip(self.program.sizes[out], extra.shape, strict=True)):
+            raise ValueError(MIXED)
+        self.folds.add(out)
+        partial = self.new(self.sizes[out])
+        self.ops.append(op._replace(inputs=tuple(inputs), outputs=(partial,)))
+        self.ops.append(Op("add", (partial, self.constant(extra)), (out,), {}))
+
+    def part(self, op: Op) -> None:
+        """A slice: what of it is still there, as a slice where it is one, else by its indices."""
+        number, ranges = op.inputs[0], []
+        current = self.whole(number)
+        for axis, (low, high, by) in enumerate(op.attributes["ranges"]):
+            kept = self.keep[number][axis]
+            chosen = np.zeros(len(kept), bool)
+            chosen[low : None if high < 0 else high : by] = True
+            index = np.flatnonzero(chosen[kept & (self._reach(op, axis) | ~chosen)])
+            whole = len(index) == kept.sum()
+            high = -1 if high < 0 else int(kept.sum())
+            if not whole and (np.diff(index) == 1).all():
+                ranges.append([int(index[0]), int(index[-1]) + 1, 1])
+            else:
+                if not whole:
+                    current = self.take(current, axis, index)
+                    high = len(index)
+                ranges.append([0, high, 1])
+        self.write(op._replace(attributes={"ranges": ranges}), [current])
+
+    def _reach(self, op: Op, axis: int) -> np.ndarray:
+        """Slices of the operand that the result has kept."""
+        low, high, by = op.attributes["ranges"][axis]
+        found = np.zeros(len(self.keep[op.inputs[0]][axis]), bool)
+        found[low : None if high < 0 else high : by] = self.keep[op.outputs[0]][axis]
+        return found
+
+    def take(self, number: int, axis: int, index: np.ndarray) -> int:
+        sizes = list(self.sizes[number])
+        sizes[axis] = len(index)
+        result = self.new(sizes)
+        if number in self.constants:
+            self.constants[result] = np.take(self.constants[number], index, axis)
+        else:
+            self.ops.append(Op("take", (number,), (result,), {"index": index.tolist(), "axis": axis}))
+        return result
+
+    def total(self, op: Op) -> None:
+        """A sum: the constants among what is gone are added."""
+        number = op.inputs[0]
+        gone = ~grid(self.keep[number]) & ~self.known.unknown[number]
+        folded = self.evaluate(op, [np.where(gone, self.values[number], 0)])[0] if gone.any() else None
+        self.write(op, [self.whole(number)], folded)
+
+    def product(self, op: Op) -> None:
+        """A product: of what it sums over only what is not constant is read."""
+        pairs = summed(op)
+        reads = reads_of(self.plan, self.emitted, op, pairs)
+        if not all(read.any() for read in reads):  # what is left of the result depends on nothing that varies
+            return
+        inputs = []
+        for side, number in enumerate(op.inputs):
+            current, stays = number, self.keep[number]
+            if number not in self.emitted:
+                axes = [pair[side] for pair in pairs]
+                stays = [np.ones(len(k), bool) if axis in axes else k for axis, k in enumerate(stays)]
+                current = self.for_rows(number, slim(self.values[number], stays))
+            for pair, read in zip(pairs, reads, strict=True):
+                kept = stays[pair[side]]
+                if (read != kept).any():
+                    current = self.take(current, pair[side], np.flatnonzero(read[kept]))
+            inputs.append(current)
+        if op.name == "conv" and (groups := op.attributes["groups"]) > 1:
+            kept = self.keep[op.inputs[0]][op.attributes["data"][1]].reshape(groups, -1).any(1)
+            self.write(op._replace(attributes={**op.attributes, "groups": int(kept.sum())}), inputs)
+            return
+        constant = constant_part(self.plan, self.values, op, pairs, reads)
+        self.write(op, inputs, self.evaluate(op, constant)[0] if constant else None)
+
+
+def collapse(array: np.ndarray) -> np.ndarray:
+    """One entry in the place of equal ones along an axis.
+
+    >>> collapse(np.array([[1.0, 2.0], [1.0, 2.0]])).tolist()
+    [[1.0, 2.0]]
+    """
+    for axis in range(array.ndim):
+        first = np.take(array, [0], axis) if array.shape[axis] else array
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array

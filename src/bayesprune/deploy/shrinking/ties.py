@@ -1,0 +1,214 @@
+"""Slices of arrays that must leave together."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
+from bayesprune.deploy.shrinking.depend import Indicators, Known
+
+
+class Ties:
+    """Every slice (array, axis, index) is a node; ties make components, and a component leaves as a whole or not at all."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.first: dict[tuple[int, int], int] = {}
+        self.count = 0
+        for number, shape in program.shapes.items():
+            for axis, size in enumerate(shape):
+                self.first[number, axis] = self.count
+                self.count += size
+        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
+        self.pinned = np.zeros(self.count, bool)
+
+    def slices(self, number: int, axis: int) -> np.ndarray:
+        return self.first[number, axis] + np.arange(self.program.shapes[number][axis])
+
+    def tie(self, one: np.ndarray, other: np.ndarray) -> None:
+        assert np.size(one) == np.size(other)
+        self.pairs.append((np.ravel(one), np.ravel(other)))
+
+    def tie_axes(self, number: int, axis: int, other: int, other_axis: int) -> None:
+        self.tie(self.slices(number, axis), self.slices(other, other_axis))
+
+    def pin(self, number: int, axes: Iterable[int] | None = None) -> None:
+        for axis in range(len(self.program.shapes[number])) if axes is None else axes:
+            self.pinned[self.slices(number, axis)] = True
+
+    def components(self) -> np.ndarray:
+        """The component of each node."""
+        one, other = (np.concatenate([np.zeros(0, int), *column]) for column in zip(*self.pairs, strict=True))
+        graph = coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(self.count, self.count))
+        return connected_components(graph, directed=False)[1]
+
+
+def keeps(program: Program, known: Known, needed: Indicators) -> dict[int, list[np.ndarray]]:
+    """By array and axis: which slices stay. An axis is never left without one."""
+    ties = Ties(program)
+    for op in program.ops:
+        tie(op, ties, known)
+    ties.pin(program.rows)
+    ties.pin(program.output)
+    if not ties.pairs:
+        return {number: [np.ones(size, bool) for size in shape] for number, shape in program.shapes.items()}
+    stays = ties.pinned
+    for number, axis in ties.first:
+        others = tuple(a for a in range(needed[number].ndim) if a != axis)
+        stays[ties.slices(number, axis)] |= needed[number].any(axis=others)
+    component = ties.components()
+    alive = np.zeros(component.max() + 1, bool)
+    alive[component[stays]] = True
+    for place in ties.first:
+        if not alive[component[ties.slices(*place)]].any():
+            alive[component[ties.first[place]]] = True
+    return {
+        number: [alive[component[ties.slices(number, axis)]] for axis in range(len(shape))]
+        for number, shape in program.shapes.items()
+    }
+
+
+def tie(op: Op, ties: Ties, known: Known) -> None:
+    """The ties that one operation makes between the slices of its operands and of its result."""
+    name, (out, *_), attributes = op.name, op.outputs, op.attributes
+    a, shapes = op.inputs[0] if op.inputs else out, ties.program.shapes
+    if name in ELEMENTWISE:
+        for number in op.inputs:
+            for axis, size in enumerate(shapes[number]):
+                if size == shapes[out][axis]:  # else it is one number for all of them
+                    ties.tie_axes(number, axis, out, axis)
+    elif name.startswith("reduce_"):
+        rest = [axis for axis in range(len(shapes[a])) if axis not in attributes["axes"]]
+        for of_out, axis in enumerate(rest):
+            ties.tie_axes(a, axis, out, of_out)
+        if name != "reduce_sum":
+            ties.pin(a, attributes["axes"])
+    elif name.startswith("window_"):
+        for axis, triple in enumerate(zip(attributes["window"], attributes["strides"], attributes["sides"], strict=True)):
+            if triple == (1, 1, [0, 0]):
+                ties.tie_axes(a, axis, out, axis)
+            else:
+                ties.pin(a, [axis])
+                ties.pin(out, [axis])
+    elif name == "dot":
+        _dot(op, ties, known)
+    elif name == "conv":
+        _conv(op, ties, known)
+    elif name == "transpose":
+        for of_out, axis in enumerate(attributes["order"]):
+            ties.tie_axes(a, axis, out, of_out)
+    elif name == "broadcast":
+        for axis, of_out in enumerate(attributes["axes"]):
+            if shapes[a][axis] == shapes[out][of_out]:
+                ties.tie_axes(a, axis, out, of_out)
+    elif name == "reshape":
+        for before, after in factors(shapes[a], shapes[out]):
+            _reshape(ties, a, before, out, after)
+    elif name == "concatenate":
+        start = 0
+        for number in op.inputs:
+            for axis, size in enumerate(shapes[number]):
+                place = slice(start, start + size) if axis == attributes["axis"] else slice(None)
+                ties.tie(ties.slices(number, axis), ties.slices(out, axis)[place])
+            start += shapes[number][attributes["axis"]]
+    elif name == "slice":
+        for axis, (low, high, by) in enumerate(attributes["ranges"]):
+            ties.tie(ties.slices(a, axis)[low : None if high < 0 else high : by], ties.slices(out, axis))
+    elif name == "reverse":
+        for axis in range(len(shapes[a])):
+            ties.tie(ties.slices(a, axis)[:: -1 if axis in attributes["axes"] else 1], ties.slices(out, axis))
+    elif name == "pad":
+        for axis, (low, _) in enumerate(attributes["sides"]):
+            ties.tie(ties.slices(a, axis), ties.slices(out, axis)[low : low + shapes[a][axis]])
+    else:
+        for number in (*op.inputs, *op.outputs):
+            ties.pin(number)
+
+
+def both_of_rows(op: Op, known: Known) -> bool:
+    """Whether both factors of a product depend on the rows: then what they are summed over leaves both together."""
+    return all(number in known.of_rows for number in op.inputs)
+
+
+def free_axes(op: Op, shapes: Any) -> list[list[int]]:
+    """The axes of each factor of a product that are neither summed over nor in both."""
+    pairs = zip(op.inputs, op.attributes["contract"], op.attributes["batch"], strict=True)
+    return [[axis for axis in range(len(shapes[n])) if axis not in c and axis not in b] for n, c, b in pairs]
+
+
+def _dot(op: Op, ties: Ties, known: Known) -> None:
+    (out,), batch, contract = op.outputs, op.attributes["batch"], op.attributes["contract"]
+    axis_of_out = len(batch[0])
+    for number, shared, free in zip(op.inputs, batch, free_axes(op, ties.program.shapes), strict=True):
+        for of_out, axis in enumerate(shared):
+            ties.tie_axes(number, axis, out, of_out)
+        for axis in free:
+            ties.tie_axes(number, axis, out, axis_of_out)
+            axis_of_out += 1
+    if both_of_rows(op, known):
+        for axis, other in zip(*contract, strict=True):
+            ties.tie_axes(op.inputs[0], axis, op.inputs[1], other)
+
+
+def _conv(op: Op, ties: Ties, known: Known) -> None:
+    (a, kernel), (out,), groups = op.inputs, op.outputs, op.attributes["groups"]
+    data, weights, result = (op.attributes[key] for key in ("data", "weights", "result"))
+    ties.tie_axes(a, data[0], out, result[0])
+    ties.tie_axes(kernel, weights[0], out, result[1])
+    ties.pin(a, data[2:])
+    ties.pin(kernel, weights[2:])
+    ties.pin(out, result[2:])
+    if kernel in known.of_rows:  # a kernel that the rows have made
+        ties.pin(a, data[1:2])
+        ties.pin(kernel, weights[1:2])
+    if groups > 1:  # a group leaves as a whole
+        ties.pin(kernel, weights[1:2])
+        inputs, outputs = (ties.slices(*place).reshape(groups, -1) for place in ((a, data[1]), (out, result[1])))
+        for members in (inputs, outputs):
+            ties.tie(np.broadcast_to(inputs[:, :1], members.shape), members)
+
+
+def factors(one: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """A reshape as runs of axes of equal size, the shortest possible; axes of one are left out.
+
+    >>> factors((1, 7, 7, 16), (1, 784)), factors((49, 32), (49, 4, 8))
+    ([([1, 2, 3], [1])], [([0], [0]), ([1], [1, 2])])
+    """
+    runs: list[tuple[list[int], list[int]]] = []
+    left = [axis for axis, size in enumerate(one) if size > 1]
+    right = [axis for axis, size in enumerate(other) if size > 1]
+    while left and right:
+        run: tuple[list[int], list[int]] = ([left.pop(0)], [right.pop(0)])
+        sizes = [one[run[0][0]], other[run[1][0]]]
+        while sizes[0] != sizes[1]:
+            side, rest, shape = (0, left, one) if sizes[0] < sizes[1] else (1, right, other)
+            axis = rest.pop(0)
+            run[side].append(axis)
+            sizes[side] *= shape[axis]
+        runs.append(run)
+    return runs
+
+
+def _reshape(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
+    """Many axes that become one, or one that becomes many: its entries go with one of the many.
+
+    Merged are an image's pixels and channels: the last, its channels, may leave. Split is one into heads (or groups) and what
+    is in them: the first may leave.
+    """
+    if len(of_a) == len(of_out) == 1:
+        ties.tie_axes(a, of_a[0], out, of_out[0])
+        return
+    if len(of_a) > 1 and len(of_out) > 1:
+        ties.pin(a, of_a)
+        ties.pin(out, of_out)
+        return
+    merged = len(of_out) == 1
+    number, axes, one, axis = (a, of_a, out, of_out[0]) if merged else (out, of_out, a, of_a[0])
+    sizes = [ties.program.shapes[number][i] for i in axes]
+    moving = len(axes) - 1 if merged else 0
+    index = np.indices(sizes)[moving].ravel()
+    ties.tie(ties.slices(number, axes[moving])[index], ties.slices(one, axis))
+    ties.pin(number, [i for position, i in enumerate(axes) if position != moving])

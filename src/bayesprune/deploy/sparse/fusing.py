@@ -1,0 +1,191 @@
+"""A linear operation of a program, and what is done to its result number by number, in one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesprune.deploy.program.linear import Pattern
+from bayesprune.deploy.program.ops import Op, Program
+
+ACTIVATIONS = ("none", "relu", "tanh", "logistic", "silu", "softmax")  # by their numbers in compiled kernels
+AFFINE = frozenset(["add", "sub", "mul", "div"])
+SOFTMAX = ("reduce_max", "max", "broadcast", "sub", "exp", "reduce_sum", "broadcast", "div")
+
+
+class Place(NamedTuple):
+    """Numbers of a random array: which ones, by their places in it, flattened; -1: zero."""
+
+    number: int
+    where: np.ndarray
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """The numbers themselves, from the values of the array."""
+        return np.where(self.where >= 0, array.reshape(-1)[self.where], 0).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """act(scale * (M x) + shift + bias): ``op`` and the operations that it takes in, up to the array ``output``.
+
+    ``index``: of ``op`` among the operations; ``source``: the array that M x is read from, which is the operand before moves;
+    ``lead``: how many leading axes stand for rows; ``shape``: of the result without them; ``pattern``: of M, its places in
+    ``weights``: an array that is known, or places in a random one. ``bias``: places in a random array.
+    """
+
+    index: int
+    op: Op
+    source: int
+    output: int
+    lead: int
+    shape: tuple[int, ...]
+    pattern: Pattern | None
+    weights: np.ndarray | Place
+    scale: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    bias: Place | None = None
+    act: str = "none"
+    taken: tuple[int, ...] = field(default=())
+
+    def values(self, weights: np.ndarray) -> np.ndarray:
+        """The entries of M, scaled."""
+        assert self.pattern is not None
+        values = weights.reshape(-1)[self.pattern.places]
+        return values if self.scale is None else values * self.scale[self.pattern.rows]
+
+
+@runtime_checkable
+class Graph(Protocol):
+    """What is known of a program: ``users``: by array the operations that read it, -1: it is the result."""
+
+    program: Program
+    known: Mapping[int, np.ndarray]
+    random: Mapping[int, Place]
+    users: dict[int, list[int]]
+
+
+class Fuser:
+    """Takes in the operations after a linear one, while each is the only one to read what was made before it."""
+
+    def __init__(self, graph: Graph, start: Segment) -> None:
+        self.graph, self.now = graph, start
+        self.ndim = start.lead + len(start.shape)
+        self.size = int(np.prod(start.shape, dtype=int))
+
+    def segment(self) -> Segment:
+        while (users := self.graph.users.get(self.now.output, [-1]))[0] >= 0:
+            ops = [self.graph.program.ops[index] for index in users]
+            if len(users) == 1 and self.affine(ops[0], users[0]):
+                continue
+            self.activation(users, ops)
+            break
+        return self.now
+
+    def take(self, *indices: int, **changes: Any) -> None:
+        output = self.graph.program.ops[indices[-1]].outputs[0]
+        self.now = replace(self.now, output=output, taken=(*self.now.taken, *indices), **changes)
+
+    def affine(self, op: Op, index: int) -> bool:
+        """Take in a sum, difference, product or quotient with numbers that are the same for all rows."""
+        if op.name not in AFFINE or len(set(op.inputs)) != 2:
+            return False
+        first = op.inputs[0] == self.now.output
+        other = op.inputs[1] if first else op.inputs[0]
+        if other in self.graph.random and op.name == "add" and self.now.bias is None:
+            place = self.graph.random[other]
+            where = self.spread(place.where)
+            if where is not None:
+                self.take(index, bias=Place(place.number, where))
+            return where is not None
+        value = self.spread(self.graph.known[other]) if other in self.graph.known else None
+        if value is None:
+            return False
+        scale = 1.0 if self.now.scale is None else self.now.scale.astype(float)
+        shift = 0.0 if self.now.shift is None else self.now.shift.astype(float)
+        value = value.astype(float)
+        with np.errstate(all="ignore"):
+            match op.name, first:
+                case "add", _:
+                    shift = shift + value
+                case "sub", True:
+                    shift = shift - value
+                case "sub", False:
+                    scale, shift = -scale, value - shift
+                case "mul", _:
+                    scale, shift = scale * value, shift * value
+                case "div", True:
+                    scale, shift = scale / value, shift / value
+                case _:
+                    return False
+            scales, shifts = (np.broadcast_to(v, self.size).astype(np.float32) for v in (scale, shift))
+        if not (np.isfinite(scales).all() and np.isfinite(shifts).all()):
+            return False
+        changed = (scales != (1 if self.now.scale is None else self.now.scale)).any()
+        if changed and (self.now.bias is not None or not self.of_weights(scales)):
+            return False
+        self.take(index, scale=None if (scales == 1).all() else scales, shift=shifts)
+        return True
+
+    def spread(self, value: np.ndarray) -> np.ndarray | None:
+        """A number for each of the result's; None: they differ from row to row."""
+        if value.ndim not in (0, self.ndim) or any(n != 1 for n in value.shape[: self.now.lead]):
+            return None
+        return np.broadcast_to(value.reshape(value.shape[self.now.lead :]), self.now.shape).reshape(-1)
+
+    def of_weights(self, scale: np.ndarray) -> bool:
+        """Whether all entries of a random weight are scaled alike, so that the weight can be scaled in their stead."""
+        now = self.now
+        if now.pattern is None or not isinstance(now.weights, Place):
+            return True
+        by_weight = np.zeros(now.weights.where.size, np.float32)
+        by_weight[now.pattern.places] = scale[now.pattern.rows]
+        return bool((by_weight[now.pattern.places] == scale[now.pattern.rows]).all())
+
+    def activation(self, users: list[int], ops: list[Op]) -> None:
+        """Take in one of `ACTIVATIONS`."""
+        number, names = self.now.output, [op.name for op in ops]
+        if names in (["tanh"], ["logistic"]):
+            self.take(users[0], act=names[0])
+        elif names == ["max"]:
+            other = self.graph.known.get(next((i for i in ops[0].inputs if i != number), -1))
+            if other is not None and not np.any(other):
+                self.take(users[0], act="relu")
+        elif sorted(names) == ["logistic", "mul"]:
+            (gate, _), (product, op) = sorted(zip(users, ops, strict=True), key=lambda pair: pair[1].name)
+            made = self.graph.program.ops[gate].outputs[0]
+            if set(op.inputs) == {number, made} and self.graph.users[made] == [product]:
+                self.take(gate, product, act="silu")
+        elif len(self.now.shape) == self.now.lead == 1 and set(names) == {"reduce_max", "sub"}:
+            chain = self.softmax(number)
+            if chain:
+                self.take(*chain, act="softmax")
+
+    def softmax(self, number: int) -> list[int]:
+        """exp(a - max a) / sum exp(a - max a), operation by operation; empty: it is something else."""
+        ops, at, found = self.graph.program.ops, number, list[int]()
+        for name in SOFTMAX:
+            step = self.only(at, name)
+            if step is None and name == "max":  # against minus infinity, in some versions of JAX only
+                continue
+            if step is None:
+                return []
+            found.append(step[0])
+            at = step[1].outputs[0]
+        made = {ops[index].name: ops[index] for index in found}
+        lowest = [self.graph.known.get(i) for i in made["max"].inputs] if "max" in made else []
+        shifted, powers = made["sub"], made["exp"].outputs[0]
+        exact = (
+            list(made["reduce_max"].attributes["axes"]) == list(made["reduce_sum"].attributes["axes"]) == [1]
+            and all(np.isneginf(value).all() for value in lowest if value is not None)
+            and shifted.inputs[0] == number
+            and made["div"].inputs[0] == powers
+            and len({i for index in found[:-1] for i in self.graph.users[ops[index].outputs[0]] if i not in found}) == 0
+        )
+        return found if exact else []
+
+    def only(self, number: int, name: str) -> tuple[int, Op] | None:
+        """The one operation that reads an array, if it has that name."""
+        ops = self.graph.program.ops
+        users = [index for index in self.graph.users.get(number, [-1]) if index < 0 or ops[index].name == name]
+        return (users[0], ops[users[0]]) if len(users) == 1 and users[0] >= 0 else None

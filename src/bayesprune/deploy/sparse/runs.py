@@ -1,0 +1,137 @@
+"""Runs of a sparse matrix: entries of one value along a diagonal, as a convolution has along each line of an image."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesprune.deploy.program.linear import Pattern
+from bayesprune.deploy.sparse.fusing import Place, Segment
+
+LONG = 4  # entries of a run on average, from which runs are quicker than rows
+STRIDES = (1, 2, 3)
+
+
+class Runs(NamedTuple):
+    """Of several matrices, run k adds ``values[k] * x[column + stride * i]`` to output ``row + i`` for i below its length.
+
+    ``places``: (runs, 3), row, column and length; those of matrix m are ``ptr[m]`` to ``ptr[m + 1]``, none where its runs are
+    short; ``strides``: of each matrix.
+    """
+
+    ptr: np.ndarray
+    places: np.ndarray
+    values: np.ndarray
+    strides: np.ndarray
+
+
+def runs(patterns: Sequence[Pattern], numbers: Sequence[np.ndarray], gaps: Sequence[np.ndarray]) -> Runs:
+    """The runs of matrices, where they are long; ``numbers``: of their entries; ``gaps``: outputs that may hold anything.
+
+    >>> shifted = Pattern(np.array([0, 1, 2, 2, 3, 4]), np.array([2, 3, 5, 6]), np.zeros(4, int), 8)
+    >>> runs([shifted], [np.full(4, 0.5)], [np.arange(5) == 2]).places.tolist()
+    [[0, 2, 5]]
+    """
+    places, values, strides = [np.zeros((0, 3), int)], [np.zeros(0)], list[int]()
+    for pattern, entries, gap in zip(patterns, numbers, gaps, strict=True):
+        found = [_runs(pattern, entries, gap, stride) for stride in STRIDES]
+        best = min(range(len(STRIDES)), key=lambda i: len(found[i][1]))
+        long = 0 < len(found[best][1]) * LONG <= len(entries)
+        places.append(found[best][0] if long else places[0])
+        values.append(found[best][1] if long else values[0])
+        strides.append(STRIDES[best])
+    ptr = np.cumsum([len(part) for part in values])
+    joined = np.concatenate(places).astype(np.int32), np.concatenate(values).astype(np.float32)
+    return Runs(ptr.astype(np.int32), *joined, np.array(strides, np.int32))
+
+
+def _runs(pattern: Pattern, entries: np.ndarray, gap: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    diagonal = pattern.columns - stride * pattern.rows
+    order = np.lexsort((pattern.rows, diagonal, pattern.places))
+    row, column, value, diagonal = (array[order] for array in (pattern.rows, pattern.columns, entries, diagonal))
+    step = np.diff(row) - np.diff(np.cumsum(gap)[row]) if stride == 1 else np.diff(row)
+    first = np.ones(len(order), bool)
+    first[1:] = (step != 1) | (np.diff(diagonal) != 0) | (np.diff(value) != 0)
+    begin = np.flatnonzero(first)
+    last = np.append(begin, len(order))[1:] - 1
+    return np.stack([row[begin], column[begin], row[last] - row[begin] + 1], 1), value[begin]
+
+
+def in_lines(segments: Sequence[Segment], gaps: bool) -> tuple[list[Segment], np.ndarray, list[np.ndarray]]:
+    """The same segments with the numbers between them in an order of our own: channels side by side, as `blocks` needs them.
+
+    ``gaps``: images channel by channel instead, so that their lines make runs, with room after each line of a convolution's
+    result up to the length of the lines that it reads, so that all its lines make one run; what stands there is of no use.
+    With them, the numbers of a row that are read, in order; and for each segment where each number of its result stands.
+    """
+    first = segments[0].pattern
+    assert first is not None
+    inputs, place = _inputs(segments[0], np.unique(first.columns)), np.zeros(first.width, np.int64)
+    place[inputs] = np.arange(len(inputs))
+    found, places, width = list[Segment](), list[np.ndarray](), len(inputs)
+    for segment in segments:
+        pattern = segment.pattern
+        assert pattern is not None
+        pattern = pattern._replace(columns=place[pattern.columns], width=width)
+        place = _places(segment, pattern, gaps)
+        width = int(place.max()) + 1
+        order = np.argsort(place)
+        counts = np.zeros(width, np.int64)
+        counts[place] = np.diff(pattern.ptr)
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(ptr[-1]) + np.repeat(pattern.ptr[:-1][order] - ptr[place[order]], np.diff(pattern.ptr)[order])
+        columns = pattern.columns[entries].astype(np.int32)
+        scale, shift = (None if v is None else _spread(v, place, width, 0) for v in (segment.scale, segment.shift))
+        bias = segment.bias and Place(segment.bias.number, _spread(segment.bias.where, place, width, -1))
+        moved = Pattern(ptr.astype(np.int32), columns, pattern.places[entries], pattern.width)
+        found.append(replace(segment, pattern=moved, scale=scale, shift=shift, bias=bias))
+        places.append(place)
+    return found, inputs.astype(np.int32), places
+
+
+def _spread(values: np.ndarray, place: np.ndarray, width: int, empty: int) -> np.ndarray:
+    found = np.full(width, empty, values.dtype)
+    found[place] = values
+    return found
+
+
+def _places(segment: Segment, pattern: Pattern, gaps: bool) -> np.ndarray:
+    """Where each number of the result is to stand: channels last; with ``gaps`` first, then the lines of the image."""
+    op, axes, shape = segment.op, range(len(segment.shape)), segment.shape
+    if op.name == "conv":
+        channels = [op.attributes["result"][1] - 1]
+    else:
+        channels = [axis for axis in axes if op.name == "window_sum" and op.attributes["window"][axis + 1] == 1]
+    image = [axis for axis in axes if axis not in channels]
+    order = [*channels, *image] if gaps else [*image, *channels]
+    turned = [shape[axis] for axis in order]
+    length = _line(pattern, shape, order) if gaps and op.name == "conv" and len(shape) == 3 and len(pattern.columns) else 0
+    if length:
+        stands = np.arange(turned[0] * turned[1] * length).reshape(*turned[:2], length)[..., : turned[2]]
+    else:
+        stands = np.arange(math.prod(turned)).reshape(turned)
+    return stands.transpose(np.argsort(order)).reshape(-1)
+
+
+def _line(pattern: Pattern, shape: tuple[int, ...], order: list[int]) -> int:
+    """How far apart the lines are that a convolution reads; 0: not even, or too far to leave as much room."""
+    of_one = np.flatnonzero(pattern.places == pattern.places[0])
+    place = np.unravel_index(pattern.rows[of_one], shape)
+    line, within, column = place[order[1]], place[order[2]], pattern.columns[of_one]
+    begins = np.flatnonzero(within == within.min())
+    begins = begins[np.argsort(line[begins])]
+    apart = np.unique(np.diff(column[begins]) // np.maximum(1, np.diff(line[begins])))
+    width = shape[order[2]]
+    return int(apart[0]) if len(apart) == 1 and width <= apart[0] <= 2 * width else 0
+
+
+def _inputs(segment: Segment, used: np.ndarray) -> np.ndarray:
+    """The numbers of a row that are read; by a convolution channel by channel where channels stand last."""
+    axes, weights = segment.op.attributes, segment.weights
+    if segment.op.name != "conv" or axes["data"][1] != len(axes["data"]) - 1:
+        return used
+    shape = weights.where.shape if isinstance(weights, Place) else weights.shape
+    channels = shape[axes["weights"][1]] * axes["groups"]
+    return used[np.lexsort((used // channels, used % channels))]

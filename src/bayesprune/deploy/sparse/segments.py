@@ -1,0 +1,135 @@
+"""A program in segments: linear operations with fixed weights, each with what is done to its result number by number."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesprune.deploy import reader
+from bayesprune.deploy.program.linear import LINEAR, MOVES, by_row, moved, moves, pattern
+from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.deploy.sparse.fusing import Fuser, Place, Segment
+
+Arrays = Mapping[int, np.ndarray]
+
+
+def joined(program: Program, head: Program) -> Program:
+    """One program of the network and its head."""
+    offset = max([*program.sizes, *program.constants, program.rows]) + 1
+    name = lambda number: program.output if number == head.rows else number + offset  # noqa: E731
+    ops = [op._replace(inputs=tuple(map(name, op.inputs)), outputs=tuple(map(name, op.outputs))) for op in head.ops]
+    return replace(
+        program,
+        ops=(*program.ops, *ops),
+        sizes={**{name(n): sizes for n, sizes in head.sizes.items()}, **program.sizes},
+        constants={**program.constants, **{name(n): value for n, value in head.constants.items()}},
+        output=name(head.output),
+    )
+
+
+def check_data(program: Program) -> None:
+    """Refuse operations that only JAX can run."""
+    if any(op.name == OPAQUE for op in program.ops):
+        raise ValueError(f"{', '.join(program.opaque)} can be run by JAX only: use `Compact.predict`.")
+
+
+def folded(program: Program, values: Arrays) -> dict[int, np.ndarray]:
+    """All arrays that are known before there are rows."""
+    known = dict(values)
+    for op in program.ops:
+        if all(i in known for i in op.inputs) and all(n >= 0 for n in program.sizes[op.outputs[0]]):
+            known[op.outputs[0]] = np.asarray(reader.step(op.name, op.attributes, 1, *(known[i] for i in op.inputs)))
+    return known
+
+
+def traced(program: Program, random: Mapping[int, tuple[int, ...]]) -> dict[int, Place]:
+    """Arrays that are random ones, their numbers moved at most. ``random``: shapes by number."""
+    found = {number: Place(number, np.arange(np.prod(shape, dtype=int)).reshape(shape)) for number, shape in random.items()}
+    for op in program.ops:
+        place = found.get(op.inputs[0])
+        zero = op.name != "pad" or not np.any(program.constants.get(op.inputs[1], 1))
+        if place and op.name in MOVES and zero and all(n >= 0 for n in program.sizes[op.outputs[0]]):
+            found[op.outputs[0]] = Place(place.number, moved([op], place.where))
+    return found
+
+
+def singles(program: Program, values: Arrays) -> set[int]:
+    """The arrays of float32, from a run on a row of zeros. ``values``: of all weights."""
+    made = {**program.constants, **values, program.rows: np.zeros(program.shapes[program.rows], np.float32)}
+    with np.errstate(all="ignore"):
+        reader.run(program.ops, made, 1)
+    return {number for number, value in made.items() if value.dtype == np.float32}
+
+
+class Finder:
+    """``known``: arrays by number; ``random``: of `traced`; ``alive``: of each random array, which of its numbers may not be
+    zero."""
+
+    def __init__(self, program: Program, known: Arrays, random: Mapping[int, Place], alive: Arrays) -> None:
+        self.program, self.known, self.random, self.alive = program, known, random, alive
+        self.singles = singles(program, {**known, **{n: np.zeros(a.shape, np.float32) for n, a in alive.items()}})
+        self.makers = {op.outputs[0]: op for op in program.ops}
+        self.users: dict[int, list[int]] = {program.output: [-1]}
+        for index, op in enumerate(program.ops):
+            for number in op.inputs:
+                self.users.setdefault(number, []).append(index)
+
+    def segments(self) -> list[Segment]:
+        """In the order of the operations."""
+        found, taken = list[Segment](), set[int]()
+        for index, op in enumerate(self.program.ops):
+            start = None if index in taken else self.start(index, op)
+            if start is not None:
+                found.append(Fuser(self, start).segment())
+                taken.update(found[-1].taken)
+        return found
+
+    def start(self, index: int, op: Op) -> Segment | None:
+        """The linear operation alone; None: it is none, or its weights depend on the rows."""
+        sizes, operand = self.program.sizes, op.inputs[0]
+        if op.name not in LINEAR or operand in self.known or operand in self.random or operand not in self.singles:
+            return None
+        before, after = sizes[operand], sizes[op.outputs[0]]
+        whole, alive = by_row(before) and by_row(after), np.ones(1, bool)
+        weights: np.ndarray | Place | None = np.ones(1, np.float32)
+        axes: Any = (op.attributes.get(key, [0])[0] for key in ("data", "result"))
+        if op.name in ("dot", "conv"):
+            weights, alive = self.weights(op.inputs[1])
+            whole = whole and not any(axes)
+        elif op.name == "window_sum":
+            whole = whole and op.attributes["window"][0] == 1
+        else:
+            whole = whole and 0 not in op.attributes["axes"]
+        if alive is None or weights is None or getattr(weights, "dtype", np.float32) != np.float32:
+            return None
+        if op.name == "dot":
+            last = op.attributes["contract"] == [[len(before) - 1], [0]] and not op.attributes["batch"][0]
+            if not last or alive.ndim != 2 or len(before) < 2:
+                return None
+            before, after = before[:1] + before[-1:], after[:1] + after[-1:]
+        elif not whole:
+            return None
+        lead = len(sizes[operand]) - 1 if op.name == "dot" else 1
+        source, path = self.back(operand) if whole and lead == 1 else (operand, [])
+        inputs = sizes[source][1:] if path else before[1:]
+        where = moved(path, np.arange(np.prod(inputs, dtype=int)).reshape(1, *inputs))
+        matrix = pattern(op, before[1:], after[1:], alive, where, int(np.prod(inputs, dtype=int)))
+        return Segment(index, op, source, op.outputs[0], lead, after[1:], matrix, weights)
+
+    def weights(self, number: int) -> tuple[np.ndarray | Place | None, Any]:
+        """An array with which of its numbers may not be zero."""
+        if number in self.known:
+            return self.known[number], self.known[number] != 0
+        place = self.random.get(number)
+        if place is None:
+            return None, None
+        return place, np.where(place.where >= 0, self.alive[place.number].reshape(-1)[place.where], False)
+
+    def back(self, number: int) -> tuple[int, list[Op]]:
+        """The array that ``number`` was made from by moves alone, and the moves."""
+        path: list[Op] = []
+        while (op := self.makers.get(number)) and moves(op, self.program.sizes, self.known):
+            path.insert(0, op)
+            number = op.inputs[0]
+        return number, path

@@ -1,0 +1,114 @@
+"""Which engine predicts, and that all of them predict the same."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.deploy import Certificate, evaluate_by_kernels
+from bayesprune.deploy.engines.chosen import Engines
+from bayesprune.deploy.program.weights import Gaussian
+from bayesprune.deploy.sparse.kernels import has_numba
+from tests.deploy.fits import DATA, fitted, regression
+from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of, rows
+
+KEY = jax.random.key(3)
+NUMBA = pytest.mark.skipif(not has_numba(), reason="numba is not installed")
+
+
+def net(name: str, density: float = 1.0):
+    """A compact network with a law of its own."""
+    function, shapes, shape = FUNCTIONS[name]
+    program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
+    loc = numbers(program, rng, density)
+    scale = {site: np.where(array != 0, 0.1, 0).astype(np.float32) for site, array in loc.items()}
+    return compact_of(program, Gaussian(loc, scale, {}, {})), rows(rng, 5, *shape)
+
+
+def test_engines_by_name_are_the_same_network() -> None:
+    small, x = net("images")
+    np.testing.assert_allclose(small.predict(x, engine="kernels"), small.predict(x, engine="jax"), rtol=1e-4, atol=1e-5)
+    assert Engines(small, None).at_mean("jax", 5) is None
+    assert Engines(small, None).of_draws("jax") is None
+
+
+def test_a_dense_network_is_left_to_jax(monkeypatch) -> None:
+    monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: True)
+    small, _ = net("dense")
+    assert Engines(small, None).at_mean("auto", 1) is None
+
+
+@NUMBA
+def test_a_sparse_network_goes_by_kernels_and_none_without_numba(monkeypatch) -> None:
+    small, x = net("dense", density=0.1)
+    assert Engines(small, None).at_mean("auto", 1) is not None
+    assert small.by_kernels
+    together = small.predict_draws(KEY, x, 7)
+    np.testing.assert_array_equal(together[:, :2], small.predict_draws(KEY, x[:2], 7))
+    np.testing.assert_allclose(small.predict(x, KEY, 7), together.mean(0).reshape(small.predict(x).shape), rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: False)
+    assert Engines(small, None).at_mean("auto", 1) is None
+    assert not net("dense", density=0.1)[0].by_kernels
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    small, x = net("dense")
+    with pytest.raises(ValueError, match="unknown engine 'tpu'"):
+        small.predict(x, engine="tpu")
+    with pytest.raises(ValueError, match="unknown engine 'tpu'"):
+        small.predict_draws(KEY, x, 2, engine="tpu")
+
+
+def test_a_measurement_goes_through_a_file(tmp_path) -> None:
+    small, x = net("dense", density=0.5)
+    quick = replace(
+        small.measured((1, 4), kernels=("dense", "csr"), num_repeats=1),
+        certificate=Certificate(131071, 3, 1, 0, True, 0.0, 0.0),
+    )
+    quick.save(tmp_path / "net.bayesprune")
+    again = bp.load(tmp_path / "net.bayesprune")
+    assert again.choice == quick.choice
+    np.testing.assert_allclose(again.predict(x), small.predict(x, engine="jax"), rtol=1e-4, atol=1e-5)
+
+
+def test_a_measurement_that_names_no_kernel_of_ours_is_refused() -> None:
+    for table in ({"1": {"engine": "cloud"}}, {"1": {"engine": "jax", "0": "blas"}}, {"0": {"engine": "jax"}}):
+        with pytest.raises(ValueError, match="names no engine or kernel"):
+            bp.deploy.Choice.read({"table": table, "machine": "here"})
+
+
+# ---- evaluation while training
+@NUMBA
+def test_figures_by_kernels_are_those_of_the_posterior(monkeypatch) -> None:
+    """100 draws each: the mean log probability of 90 rows has a Monte Carlo error of about .01, a tenth of the tolerance."""
+    for module in ("engines.chosen", "held_out"):
+        monkeypatch.setattr(f"bayesprune.deploy.{module}.DENSE", 2.0)  # no matrix is dense
+    bnn, params, mask = fitted("flat")
+    ours, theirs = (f(KEY, bnn, params, DATA, mask=mask, num_samples=100) for f in (evaluate_by_kernels, bp.evaluate))
+    assert set(ours) == set(theirs)
+    assert ours != theirs  # other draws: it did go by kernels
+    assert abs(ours["nll"] - theirs["nll"]) < 0.1
+
+
+@pytest.mark.parametrize("why", ["no numba", "dense", "drawn"])
+def test_figures_are_those_of_evaluate_where_kernels_do_not_pay(why, monkeypatch) -> None:
+    if why == "no numba":
+        monkeypatch.setattr("bayesprune.deploy.held_out.has_numba", lambda: False)
+    bnn, params, data = regression()
+    if why == "drawn":
+        monkeypatch.setattr("bayesprune.deploy.held_out.factorised", lambda *_: False)
+    ours, theirs = (f(KEY, bnn, params, data, num_samples=5) for f in (evaluate_by_kernels, bp.evaluate))
+    assert ours == theirs
+
+
+def test_a_fit_is_evaluated_by_the_function_it_is_given() -> None:
+    bnn = fitted("flat")[0]
+    seen = lambda rng_key, program, params, data, *, mask, num_samples: {"rows": float(len(data.y) * num_samples)}  # noqa: E731
+    fit = bp.fit_svi(
+        jax.random.key(0), bnn, DATA, num_steps=2, batch_size=30, eval_data=DATA, eval_every=1, eval_samples=3, evaluator=seen
+    )
+    assert set(fit.history["eval/rows"]) == {3.0 * len(DATA.y)}
+    with pytest.raises(TypeError, match="evaluator must be a function"):
+        bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, eval_data=DATA, evaluator="kernels")

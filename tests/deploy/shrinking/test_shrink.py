@@ -1,0 +1,71 @@
+"""The smaller program of every kind of network: the same outputs, by JAX and by NumPy, and the same function over a field."""
+
+import numpy as np
+import pytest
+
+from bayesprune.deploy import reader
+from bayesprune.deploy.program.run import run
+from bayesprune.deploy.shrinking.certificate import certify
+from bayesprune.structure import reachable
+from tests.deploy.programs import NETS, plan_of, program, weights_of
+from tests.structure.nets import case
+
+COUPLED = ("chosen", "endless")  # what the first row says chooses a branch, or the turns of a loop, for all of them
+APART = [name for name in NETS if name not in COUPLED]
+UNFOLLOWED = ("recurrent", "stacked")
+
+
+def smaller_outputs(small, weights, x, numpy=False):
+    mine = {site: np.where(small.alive[site], weights[site][np.ix_(*small.places[site])], 0) for site in small.program.weights}
+    inner = small.program.single()
+    mine = {site: value.astype(np.float32) for site, value in mine.items()}
+    if not numpy:
+        return np.asarray(run(inner, mine, x))
+    values = {**inner.constants, inner.rows: np.asarray(x), **{inner.weights[site]: value for site, value in mine.items()}}
+    return reader.run(inner.ops, values, len(x))[inner.output]
+
+
+@pytest.mark.parametrize("keep", ["posterior", "mean"])
+@pytest.mark.parametrize("name", APART)
+@pytest.mark.fast_cases(7)
+def test_the_smaller_network_gives_the_outputs_of_the_masked_one(name, keep) -> None:
+    """Unstructured and by units: equal in float32, over the field in every bit; every net's outputs vary with the rows."""
+    varied = False
+    for seed, (density, units) in enumerate([(1.0, 0.2), (0.7, 0.3), (0.4, 0.2)]):
+        weights = weights_of(name, seed, density, units)
+        plan, small = plan_of(name, weights, keep)
+        x = case(name).drawn(0)[1]
+        outputs = case(name).outputs(weights, 0)
+        np.testing.assert_allclose(smaller_outputs(small, weights, x), outputs, rtol=2e-4, atol=2e-5)
+        if not small.program.one_by_one:
+            np.testing.assert_allclose(smaller_outputs(small, weights, x, numpy=True), outputs, rtol=2e-4, atol=2e-5)
+        certificate = certify(plan, small)
+        assert certificate.holds, certificate
+        varied = varied or bool(np.std(outputs, axis=0).max() > 1e-6)
+    assert varied or name == "narrow mlp"  # whose one unit is dead for these rows
+
+
+@pytest.mark.parametrize("name", [*UNFOLLOWED, *APART])
+@pytest.mark.fast_cases(3)
+def test_what_is_not_followed_is_named(name) -> None:
+    assert bool(program(name).opaque) == (name in UNFOLLOWED)
+    assert program(name).one_by_one == (name in UNFOLLOWED)
+
+
+@pytest.mark.parametrize("name", COUPLED)
+def test_rows_that_are_not_treated_alike_are_refused(name) -> None:
+    with pytest.raises(ValueError, match="row"):
+        program(name)
+
+
+@pytest.mark.parametrize("name", [name for name in APART if name not in UNFOLLOWED])
+@pytest.mark.fast_cases(3)
+def test_what_is_needed_is_what_is_connected(name) -> None:
+    """The weights that outputs depend on are those that `structure.reachable` finds, which reads nets in another way."""
+    for seed, (density, units) in enumerate([(1.0, 0.2), (0.7, 0.3), (0.4, 0.2)]):
+        weights = weights_of(name, seed, density, units)
+        plan, _ = plan_of(name, weights, "posterior")
+        connected = reachable(case(name).graph, {site: value != 0 for site, value in weights.items()})
+        for site, number in plan.program.weights.items():
+            needed = plan.known.unknown[number] & plan.needed[number]
+            np.testing.assert_array_equal(needed, connected[site], err_msg=site)
