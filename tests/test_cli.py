@@ -184,6 +184,7 @@ def test_sigterm_before_training_ends_the_command_too(
     assert "terminated" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_second_command_in_a_folder_learns_of_the_first(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = f"process {os.getpid()} on {platform.node()} is at work in {done}"
     with alone_in(done):

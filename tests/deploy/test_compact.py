@@ -57,6 +57,7 @@ def test_a_scale_of_a_layer_is_shared_by_its_weights() -> None:
     assert ratios["Dense_0.kernel"] == ratios["Dense_0.bias"] != ratios["Dense_1.kernel"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["posterior", "mean"])
 def test_the_network_at_the_mean(keep) -> None:
     """Against the net itself at loc * unit, which shares no code with the smaller one."""
@@ -239,7 +240,7 @@ class Whole(linen.Module):
 
 
 @pytest.mark.parametrize("kind", ["and", "not", "div", "one hot"])
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 def test_whole_numbers_mean_what_they_mean_to_jax(kind) -> None:
     bnn = bp.BNN(Whole(kind), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
     params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
@@ -406,6 +407,7 @@ def test_rows_of_any_numbers() -> None:
     np.testing.assert_array_equal(small.predict(rows.astype(np.uint8)), small.predict(rows.astype(np.float64)))
 
 
+@pytest.mark.slow
 def test_an_exact_gelu_is_followed() -> None:
     class Exact(linen.Module):
         @linen.compact

@@ -84,6 +84,7 @@ def test_scales_of_a_prior_start_at_their_means_too(prior) -> None:
     assert np.isfinite(bp.fit_sgmcmc(KEY, bnn, DATA, num_steps=2, init=trained, **SETTINGS).losses).all()
 
 
+@pytest.mark.slow
 def test_a_run_in_two_parts_is_the_whole_to_the_bit() -> None:
     whole, first = (bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=n, **SETTINGS) for n in (9, 4))
     rest = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=5, init=first, **SETTINGS)
@@ -140,6 +141,7 @@ def test_what_is_no_start_is_refused(fit) -> None:
         bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=2, init=fit, chain_method="vectorized", **SETTINGS)
 
 
+@pytest.mark.slow
 def test_the_same_sites_under_another_unit_are_refused() -> None:
     fits = bp.fit_svi(KEY, programs.small_bnn(prior=bp.priors.Gaussian(0.5)), DATA, num_steps=1, progress=False)
     with pytest.raises(ValueError, match=r"in units of 0\.5, this program in units of 2"):

@@ -41,6 +41,7 @@ def by_hand(params, x, weight=0.7, mask=None) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_a_posterior_without_width_predicts_what_its_net_does(rng_key) -> None:
     bnn = tiny()
     params = start(bnn, scale=0.0)

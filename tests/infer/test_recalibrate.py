@@ -113,6 +113,7 @@ def test_weights_are_drawn_anew_for_every_minibatch(rng_key) -> None:
     assert np.any(np.abs(mean - (inputs @ kernel + bias)) > 1e-3 * deviation / np.sqrt(count))
 
 
+@pytest.mark.slow
 def test_one_compilation_serves_all_minibatches_and_masks(rng_key, caplog) -> None:
     bnn, fit, layer = fitted("linen")
     masks = [{f"{layer}.kernel": np.full((3, 4), alive)} for alive in (True, False)]

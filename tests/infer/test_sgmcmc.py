@@ -164,7 +164,8 @@ def test_a_killed_run_gives_the_same_bits(rng_key, tmp_path) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, checkpoint=tmp_path / "run", **settings)
 
 
-@pytest.mark.parametrize("num_chains", [1, 2])
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("num_chains", [2, 1])
 def test_chains_side_by_side_are_those_one_after_another(rng_key, num_chains) -> None:
     """To rounding, the more of it the longer they run: ten steps."""
     data, bnn = programs.classes(), programs.small_bnn()

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import pytest
 
 import bayesprune as bp
 from tests.infer import programs
@@ -17,6 +18,7 @@ def work(number: int) -> tuple:
     return fit.params, bp.predict(jax.random.key(1), bnn, fit.params, DATA.x[: 10 + number], num_samples=2)
 
 
+@pytest.mark.slow
 def test_threads_give_what_one_after_another_gives() -> None:
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(work, range(2)))

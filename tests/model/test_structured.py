@@ -72,6 +72,7 @@ def test_the_elbo_is_that_of_sampled_densities() -> None:
     assert ours.std() < sampled.std()
 
 
+@pytest.mark.slow
 def test_reading_cutting_and_writing_keep_the_correlations() -> None:
     bnn, params = started(StructuredFamily(), rho=0.6)
     nodes = bnn.read(params)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import bayesprune as bp
 from bayesprune.core.types import Gradient, Needs
@@ -31,6 +32,7 @@ class Sensitivity:
         return take_step(state, keep_density(worth, density, "layer", state.mask), evidence.posterior)
 
 
+@pytest.mark.slow
 def test_it_goes_through_the_public_doors() -> None:
     bnn, data = programs.small_bnn(prior=bp.priors.Gaussian(0.5)), programs.classes(rows=40)
     fit = bp.fit_svi(

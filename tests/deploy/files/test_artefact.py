@@ -36,6 +36,7 @@ def plan_of(path) -> dict:
         return json.loads(file.metadata()["plan"])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", KEEPS)
 def test_the_same_network_comes_back(kind, tmp_path) -> None:
     small = compacted(kind)
@@ -231,6 +232,7 @@ def test_what_no_file_can_hold_is_refused(tmp_path) -> None:
     assert not (tmp_path / "net").exists()
 
 
+@pytest.mark.slow
 def test_a_posterior_is_read_too(tmp_path) -> None:
     bnn, params, _ = regression()
     bp.report.save_posterior(tmp_path / "p.safetensors", bnn.posterior(params), {}, {"seed": 1})

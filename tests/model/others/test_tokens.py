@@ -58,6 +58,7 @@ def bnn_of(name: str, posterior: str = "mean_field") -> bp.BNN:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_it_is_trained_and_predicts(rng_key) -> None:
     bnn = bnn_of("nnx")
     fit = bp.fit_svi(rng_key, bnn, bp.Dataset(X, Y), num_steps=2, progress=False)
