@@ -97,8 +97,8 @@ def test_labels_take_a_classifier_and_a_fold_need_not_show_them_all():
         bp.BayesianSparseClassifier(**LINEAR), rule="cv", fractions=(0.5, 1.0), cv=2, random_state=0
     ).fit(x, labels)
     assert np.isfinite(chooser.fraction_choice_.losses).all()
-    assert isinstance(bp.BayesianFeatureSelector()._suited(labels), bp.BayesianSparseClassifier)
-    assert isinstance(bp.BayesianFeatureSelector()._suited(y), bp.BayesianSparseRegressor)
+    for targets, kind in ((labels, bp.BayesianSparseClassifier), (y, bp.BayesianSparseRegressor)):
+        assert {type(one) for one in bp.BayesianFeatureSelector()._candidates(targets)} == {kind}
 
 
 @pytest.mark.slow
