@@ -148,5 +148,23 @@ def test_the_same_sites_under_another_unit_are_refused() -> None:
         started(programs.small_bnn(prior=bp.priors.Gaussian(2.0)), fits)
 
 
+@pytest.mark.slow
+def test_a_network_that_was_changed_since_is_the_one_to_start_at() -> None:
+    run = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=4, **SETTINGS)
+    changed = {name: 3.0 * jnp.ones_like(value) for name, value in run.params.items() if name == f"{SITE}$draws"}
+    with pytest.warns(UserWarning, match="init's last network is not where its chain stands"):
+        ((values, _),) = started(BNN, run._replace(params=run.params | changed))
+    np.testing.assert_allclose(values[SITE], changed[f"{SITE}$draws"][0, -1], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_single_chain_that_ran_vectorized_goes_on_from_its_network() -> None:
+    plain = programs.small_bnn(prior=bp.priors.Gaussian())
+    run = bp.fit_sgmcmc(KEY, plain, DATA, num_steps=2, chain_method="vectorized", num_chains=1, **SETTINGS)
+    ((values, _),) = started(plain, run)
+    for name, draws in draws_of(run.params).items():
+        np.testing.assert_allclose(values[name], draws[0, -1], rtol=1e-5)
+
+
 def _sites():
     return {str(spec.path): spec for spec in BNN.layout}

@@ -65,3 +65,19 @@ def test_without_an_estimator_a_linear_model_and_the_network_are_tried_on_all_th
     fitted = bp.BayesianFeatureSelector(rule=rule, level=0.4, random_state=0).fit(x, y)
     assert tried == [([(), (50,)], columns)]
     assert fitted.get_support().tolist() == [True] * 3 + [False] * 3
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_labels_in_a_column_are_those_in_a_row(monkeypatch) -> None:
+    from bayesprune.sklearn import BayesianFeatureSelector, selector
+
+    seen = []
+
+    def rule(rng_key, candidates, x, y, settings):
+        seen.append(y)
+        return rules.Selection(np.ones(2, bool), candidates[0], {})
+
+    monkeypatch.setitem(selector.RULES, "median", rule)
+    y = np.repeat([0, 1], 6)
+    BayesianFeatureSelector(random_state=0).fit(np.eye(12)[:, :2], y[:, None])
+    assert seen[0].tolist() == y.tolist()

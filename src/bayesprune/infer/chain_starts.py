@@ -1,6 +1,7 @@
 """Where the chains of a sampler start: anew, at parameters, at a trained fit, or where the chains of a run before ended."""
 
 import functools
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,10 +91,26 @@ def _after_chains(moving: BNN, sites: Sites, init: Any, num_chains: int) -> list
 def _whole(origin: Origin, sites: Sites, kept: Kept, init: Any) -> Origin:
     """The end of a single chain with the kernel's state, its parameters as they stood after the last step."""
     params = {name: kept.params.get(f"[{name!r}]") for name in sites.params}
-    if any(value is None for value in params.values()):
+    # Chains that ran side by side leave a state with an axis of chains, also where there was one.
+    if any(value is None or np.shape(value) != np.shape(sites.params[name]) for name, value in params.items()):
+        return origin
+    stands = sites.constrain(params)
+    if not getattr(init, "interrupted", False) and not _same(origin, stands):
+        warnings.warn(
+            "init's last network is not where its chain stands: it was changed since, or the chain ended some steps after it. "
+            "The new chain starts at that network, with the kernel anew.",
+            UserWarning,
+            stacklevel=4,  # the caller of `fit_sgmcmc`
+        )
         return origin
     mutable = getattr(init.state, "mutable_state", None) or {}
-    return Origin(sites.constrain(params) | mutable, origin.mask, kept, whole=True, law=law_of(init))
+    return Origin(stands | mutable, origin.mask, kept, whole=True, law=law_of(init))
+
+
+def _same(origin: Origin, stands: Mapping[str, Any]) -> bool:
+    """Whether parameters are those of the origin, but for rounding and for what is dead."""
+    pairs = ((name, jnp.isclose(origin.params[name], value, rtol=1e-4, atol=1e-5)) for name, value in stands.items())
+    return all(bool(jnp.all(close | origin.dead(name))) for name, close in pairs if name in origin.params)
 
 
 def _at(moving: BNN, values: dict[str, Any], mask: Any) -> Origin:

@@ -90,7 +90,8 @@ def fit_sgmcmc(
         init: a fit to start from, or a pruned one, of the same network and prior, with its mask: its mean, or for each of
             several chains a draw of its own (with ``posterior="map"`` it has one point). Samples: every chain goes on from its
             last network; a single one, as it was returned, with momentum, batches and noise too, so that with the same key and
-            settings, and no pruning, 10 steps and 10 more are the 20 of one run, bit by bit.
+            settings, and no pruning, 10 steps and 10 more are the 20 of one run, bit by bit. The others begin a kernel anew:
+            give them another key, or their noise and minibatches are those of the first run.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
         callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie

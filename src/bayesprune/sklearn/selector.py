@@ -5,11 +5,11 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Bool
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.sklearn.base import SparseNetwork
@@ -90,6 +90,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             raise unknown_name("rule", str(self.rule), RULES)
         x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=2)
         candidates = self._candidates(y)
+        if is_classifier(candidates[0]):
+            y = column_or_1d(y, warn=True)
         source = candidates[0].random_state if self.random_state is None else self.random_state
         seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
         settings = Settings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
