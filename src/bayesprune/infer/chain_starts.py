@@ -19,7 +19,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.samples import params_at
 from bayesprune.posteriors.samples import count, draws_of
-from bayesprune.train.going_on import Origin
+from bayesprune.train.going_on import Origin, own_names
 from bayesprune.train.kept import Kept, keep
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.start import Given
@@ -42,7 +42,7 @@ def chain_starts(
     check_origin(init, init_params)
     sites, origin = sites_of(moving, example), Origin(init.params, init.mask, None, whole=False)
     drawn = bool(draws_of(init.params))
-    points = not drawn and _names(init.params) == _names(sites.params)
+    points = not drawn and own_names(init.params) == own_names(sites.params)
     owner = moving if points else bnn
     if not drawn:
         origin.check_names(set(sites_of(owner, example).params))
@@ -55,7 +55,7 @@ def chain_starts(
     else:
         network = jax.jit(by_one_thread(functools.partial(_network, bnn, num_chains == 1)))
         keys = [jax.random.fold_in(key_of(rng_key, chain, num_chains), _STARTING) for chain in range(num_chains)]
-        own = {name: value for name, value in init.params.items() if "$" not in name}
+        own = {name: init.params[name] for name in own_names(init.params)}
         origins = [_at(moving, network(key, own, alive) | _others(init.params, sites), init.mask) for key in keys]
     return [Given(None, mask, "masked", start) for start in origins]
 
@@ -115,10 +115,6 @@ def _same(origin: Origin, stands: Mapping[str, Any]) -> bool:
 
 def _at(moving: BNN, values: dict[str, Any], mask: Any) -> Origin:
     return Origin(params_at(moving, values), mask, None, whole=False)
-
-
-def _names(params: Mapping[str, Any]) -> set[str]:
-    return {name for name in params if "$" not in name}
 
 
 def _others(params: Mapping[str, Any], sites: Sites) -> dict[str, Any]:

@@ -63,9 +63,8 @@ def to_arviz(
         raise ValueError("params are of points, all of whose draws are one network: fit with posterior='mean_field'.")
     predicted = draws_of_targets(rng_key, bnn, params, data.x, mask, number)["y"]
     sites, coords, dims = _alive(_sites(rng_key, bnn, params, mask, number), mask)
-    by_chain = {name: {key: value.reshape(chains, draws, *value.shape[1:]) for key, value in group.items()} for name, group in {
-        "posterior": sites, "log_likelihood": {"obs": nats}, "posterior_predictive": {"obs": predicted},
-    }.items()}  # fmt: skip
+    of_draws = {"posterior": sites, "log_likelihood": {"obs": nats}, "posterior_predictive": {"obs": predicted}}
+    by_chain = jax.tree.map(lambda value: value.reshape(chains, draws, *value.shape[1:]), of_draws)
     return inference_data(by_chain | {"observed_data": {"obs": y}}, coords=coords, dims=dims)
 
 

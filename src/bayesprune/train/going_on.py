@@ -1,7 +1,7 @@
 """A fit that goes on from another one: what must fit together, and the state that it takes over."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -39,8 +39,7 @@ class Origin(NamedTuple):
 
     def check_names(self, names: set[str]) -> None:
         """Refuse parameters of other names than the program's."""
-        own = {name for name in self.params if "$" not in name}
-        names = {name for name in names if "$" not in name}
+        own, names = own_names(self.params), own_names(names)
         if own != names:
             told = [
                 f"only {who} has {_some(extra)}" for who, extra in (("init", own - names), ("this one", names - own)) if extra
@@ -73,6 +72,15 @@ class Origin(NamedTuple):
                 "reactivates it. Give init_params=fit.params and mask= without init, and the optimizer starts anew."
             )
         return self.mask | dict(mask)
+
+
+def own_names(names: Iterable[str]) -> set[str]:
+    """Those of parameters, without what is told beside them: units, priors, a network's state.
+
+    >>> own_names(["w_auto_loc", "w$unit", "net$state"])
+    {'w_auto_loc'}
+    """
+    return {name for name in names if "$" not in name}
 
 
 def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str) -> Carry:

@@ -19,7 +19,7 @@ from bayesprune.train.batches import Rows
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
 
-LOOKED_AT = 64  # rows by which data on disk are told from others
+_LOOKED_AT = 64
 
 
 class Mapped:
@@ -91,8 +91,7 @@ class ByRow:
             yield Read(like(self.check(*self.table.rows(rows(each)[self.here])), self.first), None)
 
     def described(self) -> str:
-        numbers = np.unique(np.linspace(0, len(self.table) - 1, LOOKED_AT).astype(int))
-        found = self.check(*self.table.rows(numbers))
+        found = self.check(*self.table.rows(looked_at(len(self.table))))
         digests = tuple(map(array_digest, jax.tree.leaves(found)))
         return f"{self.example.leaves}, some rows [{digest(digests)[:16]}]"
 
@@ -125,3 +124,8 @@ def _stacked(values: Sequence[Any]) -> np.ndarray:
     if len(shapes) > 1:
         raise ValueError(f"data has rows of several shapes, {' and '.join(map(str, sorted(shapes)[:2]))}: pad them to one.")
     return np.stack(arrays)
+
+
+def looked_at(rows: int) -> np.ndarray:
+    """The numbers of the rows by which so many on disk are told from others: some of all, the first and the last among them."""
+    return np.unique(np.linspace(0, rows - 1, _LOOKED_AT).astype(int))

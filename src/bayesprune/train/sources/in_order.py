@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import Dataset
-from bayesprune.train.sources.by_row import LOOKED_AT, Examples, Mapped
+from bayesprune.train.sources.by_row import Examples, Mapped, looked_at
 from bayesprune.train.sources.cut import joined, part_of
 from bayesprune.train.sources.source import Check, as_pair, like
 
@@ -53,7 +53,7 @@ def by_number(table: Mapped | Examples, check: Check) -> Dataset:
         return check(*table.rows(np.arange(first, last)))
 
     rows = len(table)
-    some = check(*table.rows(np.unique(np.linspace(0, rows - 1, LOOKED_AT).astype(int))))
+    some = check(*table.rows(looked_at(rows)))
     return _of(read, (read(n, min(n + _AT_ONCE, rows)) for n in range(0, rows, _AT_ONCE)), some)
 
 
