@@ -87,8 +87,8 @@ ON_THE_WAY = ("bmrs_n", "bmrs_n_released", "bmrs_u4", "snr")
 CELLS = (
     *(Cell(method) for method in ("gnj", "ghs", "sbp")),
     *(Cell(method, epochs=50, weight="paper") for method in ON_THE_WAY),
-    *(Cell(method, epochs=50) for method in ON_THE_WAY),
-    *(Cell(method, "fashion_mnist", epochs=50, weight="paper") for method in ON_THE_WAY),
+    *(Cell(method) for method in ON_THE_WAY),
+    *(Cell(method, "fashion_mnist", weight="paper") for method in ON_THE_WAY),
 )
 
 
