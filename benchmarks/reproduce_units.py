@@ -77,9 +77,7 @@ RULES = {
     "bmrs_n_released": Rule(
         bp.methods.BMRS(two_pi=False), {"mnist": "86.9 % cut, 4.41 %", "fashion_mnist": "88.0 % cut, 22.10 %"}
     ),
-    "bmrs_u4": Rule(
-        bp.methods.BMRS("uniform", p1=4), {"mnist": "87.6 % cut, 3.34 %", "fashion_mnist": "88.7 % cut, 18.90 %"}
-    ),
+    "bmrs_u4": Rule(bp.methods.BMRS("uniform", p1=4), {"mnist": "87.6 % cut, 3.34 %", "fashion_mnist": "88.7 % cut, 18.90 %"}),
     "snr": Rule(bp.methods.SBP(), {"mnist": "92.7 % cut, 37.3 %", "fashion_mnist": "98.5 % cut, 83.0 %"}),
 }
 PRIORS = {"gnj": bp.priors.GroupNormalJeffreys, "ghs": bp.priors.GroupHorseshoe}

@@ -19,7 +19,7 @@ from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.report.connected import connected
 from bayesprune.reproduce.bmr_cells import CELLS, EPOCH, FIRST_LAYER, RATES, Cell
-from bayesprune.reproduce.bmr_published import PUBLISHED
+from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
 QUANTILES = 101  # of the weights of each array, for the paper's figure 3
@@ -104,16 +104,15 @@ def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
     """Mean and spread over seeds, beside the published figures; the pruned share of every seed."""
     head = ["data", "net", "method", "seeds", "accuracy", "ece_quantile", "NLL", "pruned of prunable, by seed"]
     rows = []
-    for (dataset, net, method), published in PUBLISHED.items():
+    for dataset, net, method in PUBLISHED:
         planned = [c for c in wanted if (c.dataset, c.net, c.method) == (dataset, net, method)]
         have = [found[cell] for cell in planned if cell in found]
         if not planned:
             continue
         values = lambda name, of=have: cells.mean_and_spread([record[name] for record in of])  # noqa: E731
         figures = [values(name) for name in ("accuracy", "ece_quantile", "nll")]
-        beside = " / ".join("-" if value is None else f"{value:g}" for value in published)
         share = ", ".join(f"{record['pruned']:.3f}" for record in have) if method == "bmr" and have else "-"
-        rows.append([dataset, net, method, cells.count(have, planned), *figures, share, beside])
+        rows.append([dataset, net, method, cells.count(have, planned), *figures, share, published(dataset, net, method)])
     return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrlllll")
 
 

@@ -35,3 +35,8 @@ PUBLISHED: dict[tuple[str, str, str], tuple[float | None, ...]] = {
     ("cifar10", "mixer", "tiered"): (0.454, 0.023, 1.51, None),
     ("cifar10", "mixer", "bmr"): (0.566, 0.015, 1.18, 0.994),
 }
+
+
+def published(dataset: str, net: str, method: str) -> str:
+    """The figures in a line: accuracy / ECE / NLL / pruned share."""
+    return " / ".join("-" if value is None else f"{value:g}" for value in PUBLISHED[dataset, net, method])
