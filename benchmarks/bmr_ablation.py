@@ -24,10 +24,9 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.reproduce import bmr
-from bayesprune.reproduce.bmr_cells import RATES
+from bayesprune.reproduce.bmr_cells import EPOCH, RATES
 from bayesprune.reproduce.bmr_published import published
 
-EPOCH = bmr.EPOCH
 CHANGES = ("nothing", "last_gamma", "sampled", "local", "he")
 ESTIMATORS: dict[str, Any] = {"sampled": Trace_ELBO(), "local": "local"}
 

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parent
 PAGES = (FOLDER, FOLDER.parent / "docs")
 MODULES = (
     "attempts",
+    "bmr_ablation",
     "calibrated_inclusion",
     "reproduce_bmr",
     "reproduce_mnist",

@@ -14,6 +14,7 @@ FOLDER = Path(tables.__file__).parent
 NAMES = (
     "attempts",
     "bmr",
+    "bmr_ablation",
     "inclusion",
     "mnist",
     "sbnn",

@@ -1,5 +1,6 @@
 """Every study runs: one cell each, of a few steps, on made-up images where real ones would be read from disk."""
 
+import bmr_ablation
 import numpy as np
 import pytest
 import reproduce_ssvi
@@ -9,13 +10,17 @@ import units_that_pay
 
 import bayesprune as bp
 from bayesprune import cells
-from bayesprune.reproduce import bmr
 
 pytestmark = pytest.mark.slow
 
 TINY = {
     "attempts": (["part=arguments", "attempt=early_stop"], ["steps=2"], "calls"),
-    "bmr": (["net=lenet5", "method=bmr", "seed=0"], ["epochs=2"], "history/prune/density"),
+    "bmr": (
+        ["net=lenet5", "method=bmr", "seed=0", "dataset=fashion_mnist"],
+        ["epochs=2", "steps_per_epoch=2"],
+        "history/prune/density",
+    ),
+    "bmr_ablation": (["method=flat", "change=sampled"], ["epochs=2"], "accuracy"),
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),
@@ -56,7 +61,7 @@ def small(posterior, dtype):
 def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bp.data, "load", images)
-    monkeypatch.setattr(bmr, "EPOCH", 2)
+    monkeypatch.setattr(bmr_ablation, "EPOCH", 2)
     monkeypatch.setattr(reproduce_ssvi, "EVERY", 2)
     monkeypatch.setattr(ssvi_memory, "build", small)
     monkeypatch.setattr(units_that_pay, "EVERY", 1)

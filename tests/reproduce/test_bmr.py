@@ -47,6 +47,7 @@ def test_unknown_names(chosen, complaint) -> None:
 def test_the_table_gives_every_seed_and_what_is_missing() -> None:
     table = bmr.comparison(FOUND, PLANNED).splitlines()
     rows = {tuple(cell.strip() for cell in line.split("|")[2:4]): line for line in table[2:]}
+    assert all("| 25000 |" in line for line in rows.values())
     assert len(rows) == 8
     assert "0.900, 0.900" in rows["mlp", "bmr"] and "0.8750 ± 0.0071" in rows["mlp", "bmr"] and "0.99" in rows["mlp", "bmr"]
     assert "| 1 of 2 |" in rows["lenet5", "bmr"]
@@ -83,11 +84,12 @@ def test_a_tiny_grid_by_the_command_line(tmp_path, monkeypatch, capsys) -> None:
     rng = np.random.default_rng(0)
     data = [bp.Dataset(rng.normal(size=(n, 28, 28, 1)).astype(np.float32), rng.integers(0, 10, n)) for n in (300, 40)]
     monkeypatch.setattr(bp.data, "load", lambda name, **settings: data)
-    monkeypatch.setattr(bmr, "EPOCH", 2)
-    words = ["reproduce", "bmr", "--nets", "mlp", "--methods", "tiered", "bmr", "--epochs", "2", "--evals", "1", "--out"]
+    length = ["--epochs", "2", "--steps-per-epoch", "2", "--evals", "1", "--final-draws", "3"]
+    words = ["reproduce", "bmr", "--nets", "mlp", "--methods", "tiered", "bmr", *length, "--out"]
     for said in (" s\n", "there already"):
         assert main([*words, str(tmp_path)]) == 0, capsys.readouterr().err
         assert said in capsys.readouterr().out
     records = cells.read(tmp_path / "bmr.jsonl")
     assert len(records) == 2 and all(0 <= one["accuracy"] <= 1 for one in records.values())
+    assert all(one["history/eval/step"] == [2, 4] for one in records.values())
     assert (tmp_path / "bmr" / "fashion_mnist_1_curves.png").exists()

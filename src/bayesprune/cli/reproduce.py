@@ -21,6 +21,8 @@ def reproduce(
     epochs: int = 50,
     evals: int = 5,
     draws: int = 10,
+    steps_per_epoch: int = 500,
+    final_draws: int = 100,
     out: Path = Path("runs"),
 ) -> None:
     """Run a comparison of a paper; goes on where it was stopped. Ends with the table and the paper's figures.
@@ -31,16 +33,26 @@ def reproduce(
         nets: Of mlp, lenet5, vit, mixer.
         methods: Of map, flat, tiered, bmr.
         seeds: A fit for each.
-        epochs: Of 500 steps each; the paper has 50.
+        epochs: The paper has 50.
         evals: Epochs between two evaluations on the way.
         draws: Posterior draws of each evaluation on the way; the paper has 100, every epoch.
+        steps_per_epoch: The paper has 500; its largest nets take seconds for one on a processor without an accelerator.
+        final_draws: Posterior draws of the last evaluation; the paper has 100.
         out: Folder of bmr.jsonl, with a line for each finished fit, and of bmr/, with checkpoints and figures.
     """
     if study not in STUDIES:
         raise unknown_name("study", study, STUDIES)
     module = importlib.import_module(f"bayesprune.reproduce.{study}")
     planned = importlib.import_module(f"{module.__name__}_cells").grid(
-        nets, methods, seeds, dataset=dataset, epochs=epochs, evals=evals, draws=draws
+        nets,
+        methods,
+        seeds,
+        dataset=dataset,
+        epochs=epochs,
+        evals=evals,
+        draws=draws,
+        steps_per_epoch=steps_per_epoch,
+        final_draws=final_draws,
     )
     with alone_in(out):
         cells.finish_all(module.STUDY, planned, out, out)

@@ -18,7 +18,7 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.report.connected import connected
-from bayesprune.reproduce.bmr_cells import CELLS, EPOCH, FIRST_LAYER, RATES, Cell
+from bayesprune.reproduce.bmr_cells import CELLS, FIRST_LAYER, FULL, RATES, SHORT, Cell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
@@ -51,7 +51,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     train, test = bp.data.load(cell.dataset, pad=pad)
     bnn = build(cell, train.x.shape[1:])
     fit = _fit(cell, bnn, train, test, folder)
-    draws = 1 if cell.method == "map" else 100
+    draws = 1 if cell.method == "map" else cell.final_draws
     figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, mask=fit.mask, num_samples=draws)
     return {**figures, **_sparsity(bnn, fit), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
 
@@ -61,16 +61,16 @@ def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
         jax.random.key(cell.seed),
         bnn,
         train,
-        num_steps=cell.epochs * EPOCH,
+        num_steps=cell.epochs * cell.steps_per_epoch,
         batch_size=BATCH,
         optimizer=optax.adabelief(RATES[cell.method]),
         eval_data=test,
-        eval_every=cell.evals * EPOCH,
+        eval_every=cell.evals * cell.steps_per_epoch,
         eval_samples=1 if cell.method == "map" else cell.draws,
         checkpoint=str(folder / "checkpoints"),
-        checkpoint_every=EPOCH,
+        checkpoint_every=cell.steps_per_epoch,
         on_interrupt="raise",
-        **({"sparsifier": bp.methods.BMR(), "every": EPOCH} if cell.method == "bmr" else {}),
+        **({"sparsifier": bp.methods.BMR(), "every": cell.steps_per_epoch} if cell.method == "bmr" else {}),
     )
 
 
@@ -102,7 +102,7 @@ def _weights(bnn: bp.BNN, fit: Any, folder: Path) -> cells.Record:
 
 def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
     """Mean and spread over seeds, beside the published figures; the pruned share of every seed."""
-    head = ["data", "net", "method", "seeds", "accuracy", "ece_quantile", "NLL", "pruned of prunable, by seed"]
+    head = ["data", "net", "method", "steps", "seeds", "accuracy", "ece_quantile", "NLL", "pruned of prunable, by seed"]
     rows = []
     for dataset, net, method in PUBLISHED:
         planned = [c for c in wanted if (c.dataset, c.net, c.method) == (dataset, net, method)]
@@ -112,8 +112,9 @@ def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
         values = lambda name, of=have: cells.mean_and_spread([record[name] for record in of])  # noqa: E731
         figures = [values(name) for name in ("accuracy", "ece_quantile", "nll")]
         share = ", ".join(f"{record['pruned']:.3f}" for record in have) if method == "bmr" and have else "-"
-        rows.append([dataset, net, method, cells.count(have, planned), *figures, share, published(dataset, net, method)])
-    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrlllll")
+        steps = ", ".join(dict.fromkeys(str(cell.epochs * cell.steps_per_epoch) for cell in planned))
+        rows.append([dataset, net, method, steps, cells.count(have, planned), *figures, share, published(dataset, net, method)])
+    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrrlllll")
 
 
 def draw(found: cells.Found, folder: Path) -> None:
@@ -123,4 +124,10 @@ def draw(found: cells.Found, folder: Path) -> None:
     draw_all(found, folder)
 
 
-STUDY = cells.Study("bmr", CELLS, run, {"fashion_mnist": comparison}, draw)
+STUDY = cells.Study(
+    "bmr",
+    CELLS,
+    run,
+    {"fashion_mnist": lambda found: comparison(found, FULL), "short": lambda found: comparison(found, SHORT)},
+    draw,
+)

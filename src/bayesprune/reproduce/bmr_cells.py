@@ -16,7 +16,8 @@ FIRST_LAYER = "first_layer.npy"
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit. ``evals``: epochs between two evaluations on the way; ``draws``: posterior draws of each."""
+    """One fit. ``evals``: epochs between two evaluations on the way, of ``draws`` posterior draws each; ``final_draws`` of the
+    last one."""
 
     net: str
     method: str
@@ -25,13 +26,21 @@ class Cell:
     dataset: str = "fashion_mnist"
     evals: int = 5
     draws: int = 10
+    steps_per_epoch: int = EPOCH
+    final_draws: int = 100
 
 
 KEPT = ("map", "flat", "tiered", "bmr")
-CELLS = (
+FULL = (
     *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
     *(Cell("mlp", method, 0) for method in KEPT),
 )
+# What two cores can do of the rest: the first tenth of CIFAR-10, and that transformers and mixers train at all.
+SHORT = (
+    *(Cell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT),
+    *(Cell(net, "bmr", 0, epochs=5, draws=1, steps_per_epoch=20, final_draws=2) for net in ("vit", "mixer")),
+)
+CELLS = FULL + SHORT
 
 
 def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:

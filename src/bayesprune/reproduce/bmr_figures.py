@@ -77,13 +77,18 @@ def _of(found: cells.Found, net: str, method: str) -> list[cells.Record]:
     return [record for cell, record in found.items() if (cell.net, cell.method) == (net, method)]
 
 
+def _epochs(record: cells.Record, of: str) -> np.ndarray:
+    """Where on the way each row of that history is. Records from before epochs had a length have the paper's."""
+    return np.asarray(record[f"history/{of}/step"]) / record.get("steps_per_epoch", EPOCH)
+
+
 def _course(record: cells.Record, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Epochs and values of a measure."""
-    return np.asarray(record["history/eval/step"]) / EPOCH, np.asarray(record[f"history/{name}"])
+    return _epochs(record, "eval"), np.asarray(record[f"history/{name}"])
 
 
 def _pruned(record: cells.Record) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(record["history/prune/step"]) / EPOCH, 1 - np.asarray(record["history/prune/density"])
+    return _epochs(record, "prune"), 1 - np.asarray(record["history/prune/density"])
 
 
 def _cdf(record: cells.Record) -> dict[str, np.ndarray]:
