@@ -10,6 +10,8 @@
 
 # %%
 import os
+import statistics
+import time
 from pathlib import Path
 
 import flax.linen as nn
@@ -171,6 +173,34 @@ for name, (bnn, params, mask) in rows.items():
     scores = bp.evaluate(jax.random.key(SEED + 1), bnn, params, test, mask=mask, num_samples=100)
     told = "  ".join(f"{scores[key]:.3f}" for key in ("accuracy", "nll", "ece"))
     print(f"{name:22}     {told}  {in_use(bnn, mask)[0]:7,}  {in_use(bnn, mask)[1]:5}  {in_use(bnn, mask)[2]:6}")
+
+# %% [markdown]
+# ## What it buys
+#
+# Compaction takes out what nothing reads. Of the network at the posterior mean: the file, the FLOPs of a row, and the time
+# of 1,000 rows by JAX, the median of 50 calls. Nothing was cut of "horseshoe, dense": it is what the others stand beside.
+
+
+# %%
+def microseconds(small: bp.Compact, images: jax.Array) -> float:
+    apply, arrays = small.net()
+    function = jax.jit(apply)
+    function(arrays, images).block_until_ready()
+    taken = []
+    for _ in range(50):
+        begin = time.perf_counter()
+        function(arrays, images).block_until_ready()
+        taken.append(time.perf_counter() - begin)
+    return 1e6 * statistics.median(taken)
+
+
+thousand = jnp.asarray(np.resize(test.x, (1000, *test.x.shape[1:])))
+print(f"\n{'':22}  numbers  file, kB    FLOPs   us")
+for name, (bnn, params, mask) in rows.items():
+    small = bp.compact(bnn, params, mask, keep="mean")
+    small.save(file := OUT / f"{name.replace(', ', '_').replace(' ', '_')}.bayesprune")
+    size = file.stat().st_size / 1e3
+    print(f"{name:22}  {small.cost.alive:7,}  {size:8.1f}  {small.cost.executed:7,}  {microseconds(small, thousand):4.0f}")
 
 # %% [markdown]
 # Figures: the shrinkage of the twenty inputs, and the sorted scales of the first layer's units.
