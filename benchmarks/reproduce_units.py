@@ -1,18 +1,18 @@
-"""Whole units by the scales of Bayesian compression and by the noise of SBP and BMRS: LeNet-5 on MNIST.
+"""Whole units by the scales of Bayesian compression and by the noise of SBP and BMRS: LeNet-5 on MNIST and Fashion-MNIST.
 
     python benchmarks/reproduce_units.py run                      # what is not in runs/units.jsonl yet
     python benchmarks/reproduce_units.py run --only method=gnj    # one method
     python benchmarks/reproduce_units.py table                    # from the results kept here
 
-BC-GNJ (and BC-GHS, of which no record is kept; Adam 1e-3, the whole divergence from the first step) are trained, cut once
-at the widest gap of each array and not trained again; of GNJ, cuts at one log alpha stand beside it. SBP starts from a MAP
-fit of 5 epochs; Adam 1e-3 with beta1 .95, falling to 0 over the second half; cut once at SNR < 1. The net of these three is
-LeNet-5-Caffe, and what describes scales has ten times that rate: at the weights' own it would need as many times the
-epochs. BMRS, and SNR < 1 in its place, train LeNet-5 with ReLU and max pooling from scratch, cut after every epoch, and
-then train for a quarter as many epochs on what is left; Adam, 1.4e-3 at batches of 128. Their loss weighs a unit's
-divergence by n/(layers * units), here by one number, n over all units. Settings are the papers' but for the epochs, which
-the table names. Weights are sampled ("weight"), 30 draws predict, all training images are used, and the test set decides
-nothing.
+BC-GNJ and BC-GHS (Adam 1e-3, the whole divergence from the first step) are trained, cut once at the widest gap of each
+array and not trained again; of GNJ, cuts at one log alpha stand beside it. SBP starts from a MAP fit of 5 epochs; Adam 1e-3
+with beta1 .95, falling to 0 over the second half; cut once at SNR < 1. The net of these three is LeNet-5-Caffe, and what
+describes scales has ten times that rate: at the weights' own it would need as many times the epochs. BMRS, and SNR < 1 in
+its place, train LeNet-5 with ReLU and max pooling from scratch, cut after every epoch, and then train for a quarter as many
+epochs on what is left; Adam, 1.4e-3 at batches of 128, Fashion-MNIST's of 32. Their loss weighs a unit's divergence by
+n/(layers * units), here by one number, n over all units; with weight 1 ("bayes") beside it. Settings are the papers' but
+for the epochs, which the table names. Weights are sampled ("weight"), 30 draws predict, all training images are used, and
+the test set decides nothing.
 """
 
 import math
