@@ -34,16 +34,19 @@ def read_elementwise(recorder: Recorder, name: str, params: dict[str, Any], oper
 
 def _of_weights(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Value:
     """Weights and constants: still weights, those of the largest array; others that enter are given up on."""
-    weights = sorted((value for value in operands if isinstance(value, Weights)), key=lambda value: -math.prod(value.shape))
-    main, *rest = weights
-    for other in rest:
-        recorder.pin(other, f"{name} with other weights before any data")
+    weights = {i: value for i, value in enumerate(operands) if isinstance(value, Weights)}
+    main = min(weights.values(), key=lambda value: (-math.prod(value.shape), value.solid))
+    same = {i for i, value in weights.items() if value.shows_what(main)}
+    for i in weights.keys() - same:
+        recorder.pin(weights[i], f"{name} with other weights before any data")
     shape = np.broadcast_shapes(*(value.shape for value in operands))
     if shape != main.shape:
         main = main.showing(np.broadcast_to(main.entries, shape))
-    constants = {i for i, value in enumerate(operands) if isinstance(value, Signals) and not value.zero}
-    solid = main.solid or bool(rest) or any(set(product) <= constants for product in products)
-    return replace(main, solid=solid, form="")
+    left = [product for product in products if not _vanishes(product, operands)]
+    if any(same.isdisjoint(product) for product in left) and main.listed is not None and (main.entries == NOTHING).any():
+        return recorder.pin(main, f"{name} where zeros had been put beside them")
+    zeroing = {i for i in same if not weights[i].solid}
+    return replace(main, solid=any(zeroing.isdisjoint(product) for product in left), form="")
 
 
 def _of_signals(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Signals:

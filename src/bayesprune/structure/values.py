@@ -91,6 +91,10 @@ class Weights:
     def upstream(self) -> int:
         return sum(1 << site for site in self.sites)
 
+    def shows_what(self, other: "Weights") -> bool:
+        """Whether both show the same entries at the same places."""
+        return self.sites == other.sites and self.whole == other.whole and self.listed is other.listed
+
     def showing(self, entries: Labels, axes: tuple[int, ...] | None = None) -> "Weights":
         """Other entries of the same arrays."""
         return replace(self, listed=entries, whole=None, axes=self.axes if axes is None else axes)
