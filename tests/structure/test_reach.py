@@ -99,6 +99,7 @@ MADE_OF_WEIGHTS = {  # (w, (3, 2), v, (3, 3)) -> a kernel of three inputs
     "an activation, then zeros": lambda w, v: 2.0 * padded(jnp.exp(w)),
     "shrunk": lambda w, v: jnp.sign(w) * jnp.maximum(jnp.abs(w) - 0.3, 0.0),
     "scaled by others": lambda w, v: w * v[:, :2],
+    "stacked, tiled and taken apart": lambda w, v: jnp.tile(jnp.stack(jnp.unstack(w, axis=1)[::-1], axis=1), (1, 2))[:, 1:],
     "a product with itself": lambda w, v: v @ v,
 }
 
@@ -114,6 +115,7 @@ def test_kernels_that_are_computed_from_weights(name) -> None:
     shapes = {"h": (3, 2), "v": (3, 3), "w": (3, 2)}
     graph = read(jax.make_jaxpr(net)(*map(jnp.zeros, shapes.values()), jnp.zeros((1, 3))), shapes)
     assert ("w" in graph.unfollowed) == name.startswith("zeros")
+    assert set(graph.unfollowed) <= {"w", "v"}
     rng = np.random.default_rng(4)
     for _ in range(10):
         mask = {site: rng.random(shape) < 0.6 for site, shape in shapes.items()}

@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from bayesprune.structure import movement
 from bayesprune.structure.elementwise import read_elementwise
 from bayesprune.structure.graph import Graph
-from bayesprune.structure.jaxprs import CALLS, called
+from bayesprune.structure.jaxprs import called
 from bayesprune.structure.loops import read_roles, read_scan
 from bayesprune.structure.monomials import ELEMENTWISE
 from bayesprune.structure.movement import NOTHING
@@ -86,8 +86,8 @@ class _Walk:
 
     def step(self, equation: Any, inputs: list[Value]) -> list[Value]:
         name, params = equation.primitive.name, equation.params
-        if name in CALLS:
-            return self.closed(called(params), inputs)
+        if (program := called(equation)) is not None:
+            return self.closed(program, inputs)
         if name in ELEMENTWISE:
             return [read_elementwise(self.recorder, name, params, inputs)]
         shapes = [tuple(atom.aval.shape) for atom in equation.invars]

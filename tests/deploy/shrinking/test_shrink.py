@@ -75,14 +75,23 @@ def test_what_is_needed_is_what_is_connected(name) -> None:
             np.testing.assert_array_equal(needed, connected[site], err_msg=site)
 
 
-def test_a_product_of_an_array_with_itself() -> None:
-    """Each of its entries is needed as a part of the first factor or of the second."""
+TRANSFORMED = {
+    "multiplied with itself": lambda w: w @ w,  # each entry is needed as a part of the first factor or of the second
+    "tiled": lambda w: jnp.tile(w, (1, 2))[:, 2:6],
+    "stacked": lambda w: jnp.stack([w[:, :2], w[:, 2:]], axis=-1).reshape(4, 4),
+    "taken apart": lambda w: sum(jnp.unstack(w, axis=1)[1:])[:, None] * w,
+}
 
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_kernels_that_are_computed_from_weights(name) -> None:
     def net(w, x):
-        return jnp.tanh(x @ (w["square"] @ w["square"])) @ w["head"]
+        return jnp.tanh(x @ TRANSFORMED[name](w["inner"])) @ w["head"]
 
-    shapes = {"square": (4, 4), "head": (4, 2)}
+    shapes = {"inner": (4, 4), "head": (4, 2)}
     program = program_of(net, shapes, (4,))
+    assert not program.opaque
     for seed in range(4):
         rng = np.random.default_rng(seed)
         weights = {site: rng.normal(size=shape) * (rng.random(shape) < 0.35) for site, shape in shapes.items()}
