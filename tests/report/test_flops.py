@@ -262,6 +262,47 @@ def test_a_loop_of_fixed_length_uses_each_slice_once(reverse) -> None:
     assert report["theoretical"] == 2 * int(counts.sum() + 5 * counts[1] + counts[0])
 
 
+def layers(w, x):
+    x, _ = jax.lax.scan(lambda x, layer: (jnp.tanh(layer.T @ x), None), x, w)
+    return jax.lax.fori_loop(0, 5, lambda _, x: w[1] @ x, x)
+
+
+def test_a_long_loop_is_counted_as_a_short_one(monkeypatch) -> None:
+    mask = random_mask(around(layers, (3, 4, 4)))
+    counts = mask["weight"].sum(axis=(1, 2))
+    for _ in range(2):
+        report = bp.metrics.flops(around(layers, (3, 4, 4)), mask)
+        assert report["executed"] == 2 * 16 * (3 + 5)
+        assert report["theoretical"] == 2 * int(counts.sum() + 5 * counts[1])
+        monkeypatch.setattr("bayesprune.structure.loops.MOST_EQUATIONS", 1)
+    irregular = lambda w, x: jax.lax.scan(lambda x, layer: (layer @ x, None), x, jnp.stack([w[0], w[2], w[1]]))[0]  # noqa: E731
+    made_anew = lambda w, x: jax.lax.fori_loop(0, 3, lambda _, c: (2.0 * c[0], c[0] @ c[1]), (w[0], x))[1]  # noqa: E731
+    nested = lambda w, x: jax.lax.fori_loop(0, 3, lambda _, x: layers(w, x), x)  # noqa: E731
+    for net in (irregular, made_anew, nested):
+        with pytest.raises(ValueError, match="inside 'scan', and how many of them are executed, or of which weights"):
+            bp.metrics.flops(around(net, (3, 4, 4)))
+
+
+TRIANGLE = np.tril(np.ones((4, 4), np.float32))
+MASKED_BY_THE_NET = {
+    "a product": lambda w, x: (w * TRIANGLE) @ x,
+    "a choice": lambda w, x: jnp.tril(w) @ x,
+    "a choice of zeros": lambda w, x: jnp.where(np.bool_(TRIANGLE), 2.0 * w, 0.0) @ x,
+}
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("case", MASKED_BY_THE_NET)
+def test_zeros_that_the_net_itself_puts_among_its_weights(case) -> None:
+    """As those of an autoregressive net: never multiplied by a sparse kernel, and never in use."""
+    bnn = around(MASKED_BY_THE_NET[case])
+    mask = random_mask(bnn, density=0.6)
+    alive = mask["weight"] & (TRIANGLE == 1)
+    report = bp.metrics.flops(bnn, mask)
+    assert (report["executed"], report["theoretical"]) == (2 * 16, 2 * int(alive.sum()))
+    np.testing.assert_array_equal(bp.connected(bnn, mask)["weight"], alive)
+
+
 def test_where_two_weights_meet_alive_pairs_count() -> None:
     bnn = around(lambda w, x: (w[:, :3] @ w[:3]) @ x)
     mask = random_mask(bnn, density=0.5)

@@ -1,10 +1,12 @@
 """Weights in use, against the network's own outputs and against gradients: two oracles that know nothing of the graph."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.structure.nets import LARGE, NETS, Case, case
 
-from bayesprune.structure import reachable, units
+from bayesprune.structure import reachable, read, units
 
 SMALL = [name for name in NETS if name not in LARGE]
 SLOW = {name: pytest.param(name, marks=pytest.mark.slow) for name in LARGE}
@@ -84,6 +86,43 @@ def test_where_tokens_are_too_many_to_be_told_apart_nothing_in_use_is_lost(monke
         assert all((fewer[site] <= more[site]).all() for site in mask)
     for site, numbers in units(coarse).producers.items():
         np.testing.assert_array_equal(numbers, wanted[site])
+
+
+def padded(w):
+    return jnp.pad(w, ((0, 0), (1, 0)))
+
+
+MADE_OF_WEIGHTS = {  # (w, (3, 2), v, (3, 3)) -> a kernel of three inputs
+    "zeros, then a shift": lambda w, v: padded(w) + 1.0,
+    "zeros, then an activation": lambda w, v: jnp.exp(padded(w)),
+    "zeros, then other weights": lambda w, v: padded(w) + v,
+    "an activation, then zeros": lambda w, v: 2.0 * padded(jnp.exp(w)),
+    "shrunk": lambda w, v: jnp.sign(w) * jnp.maximum(jnp.abs(w) - 0.3, 0.0),
+    "scaled by others": lambda w, v: w * v[:, :2],
+    "stacked, tiled and taken apart": lambda w, v: jnp.tile(jnp.stack(jnp.unstack(w, axis=1)[::-1], axis=1), (1, 2))[:, 1:],
+    "a product with itself": lambda w, v: v @ v,
+}
+
+
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize("name", MADE_OF_WEIGHTS)
+def test_kernels_that_are_computed_from_weights(name) -> None:
+    """Without what is not in use the outputs stay; only what zeros stand beside, and is then shifted, is given up on."""
+
+    def net(h, v, w, x):
+        return jnp.tanh(x @ MADE_OF_WEIGHTS[name](w, v)) @ h[: MADE_OF_WEIGHTS[name](w, v).shape[1]]
+
+    shapes = {"h": (3, 2), "v": (3, 3), "w": (3, 2)}
+    graph = read(jax.make_jaxpr(net)(*map(jnp.zeros, shapes.values()), jnp.zeros((1, 3))), shapes)
+    assert ("w" in graph.unfollowed) == name.startswith("zeros")
+    assert set(graph.unfollowed) <= {"w", "v"}
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        mask = {site: rng.random(shape) < 0.6 for site, shape in shapes.items()}
+        weights = {site: rng.normal(size=shape).astype(np.float32) for site, shape in shapes.items()}
+        used, x = reachable(graph, mask), rng.normal(size=(5, 3))
+        whole, less = (net(*applied(m, weights).values(), x) for m in (mask, used))
+        np.testing.assert_allclose(less, whole, atol=1e-6)
 
 
 def test_a_loop_that_is_too_long_to_be_written_out_is_kept_whole(monkeypatch) -> None:

@@ -4,12 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-
 from bayesprune.core.checks import check_integer, check_mask
 from bayesprune.report.inputs import ArrayLike
-from bayesprune.report.products import Known, products
+from bayesprune.structure import Graph, multiply_adds
 
 Report = dict[str, Any]
 
@@ -23,7 +20,8 @@ def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
         executed = 2 sum_j uses_j,   theoretical = 2 sum_j alive_j uses_j,
 
     where weight j takes part in ``uses_j`` multiply-adds. A dense layer has 2 inputs outputs of the first kind, a convolution
-    2 (output pixels) (kernel positions) (channels of a group) (features), padding counted as if it were data.
+    2 (output pixels) (kernel positions) (channels of a group) (features), padding counted as if it were data. Read is
+    ``bnn.graph``: an array that it does not follow (``bnn.graph.unfollowed``) counts as whole where others are made of it.
 
     A masked dense tensor executes all of them: dead weights are multiplied as zeros, and nothing is faster. The theoretical
     ones are saved only by a smaller network or by a sparse kernel; so the two are never added up or taken for one another.
@@ -41,10 +39,10 @@ def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
     Raises:
         TypeError: ``bnn`` is no `bayesprune.BNN`; of any other program it is not known which tensors are a network's weights.
         ValueError: ``mask`` has unknown sites, other shapes, or is not boolean; or the net has products in a loop or a
-            branch that is settled only when it runs.
+            branch that is settled only when it runs, or in a long loop over weights that each turn makes anew.
 
     Example:
-        >>> import bayesprune as bp
+        >>> import bayesprune as bp, numpy as np
         >>> bnn = bp.BNN(bp.nets.MLP(hidden=(8,), num_outputs=3), prior=bp.priors.Flat(),
         ...              likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
         >>> report = flops(bnn, {"Dense_0.kernel": np.arange(32).reshape(4, 8) < 8})
@@ -53,21 +51,19 @@ def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
         >>> report["per_site"]["Dense_0.kernel"]
         {'executed': 64, 'theoretical': 16}
     """
-    if not (hasattr(bnn, "layout") and hasattr(bnn, "jaxpr")):
+    graph = getattr(bnn, "graph", None)
+    if not isinstance(graph, Graph):
         raise TypeError(f"bnn must be a bp.BNN, got {type(bnn).__name__}: wrap the network in one to count its FLOPs.")
+    if graph.unsettled:
+        raise ValueError(
+            f"net has products inside {graph.unsettled!r}, and how many of them are executed, or of which weights, is not known"
+            " before it runs: count the net with a loop of fixed length (jax.lax.scan) over its weights, or without the branch."
+        )
     shapes = {str(spec.path): spec.shape for spec in bnn.layout}
-    alive = check_mask({} if mask is None else mask, shapes)
-    # Numbers in general position, so that a zero further on in the program is a dead weight's.
-    rng = np.random.default_rng(0)
-    weights = []
-    for spec in bnn.layout:
-        drawn = rng.uniform(0.5, 1.5, spec.shape) * np.asarray(alive.get(str(spec.path), True))
-        weights.append(Known(jnp.asarray(drawn, spec.dtype), str(spec.path), drawn.size))
     counts = {site: _both(0, 0) for site in ("", *shapes)}
-    traced = bnn.jaxpr()
-    for product in products(traced, [*weights, *[None] * (len(traced.in_avals) - len(weights))]):
-        counts[product.site]["executed"] += 2 * product.executed
-        counts[product.site]["theoretical"] += 2 * product.alive
+    for site, executed, alive in multiply_adds(graph, check_mask({} if mask is None else mask, shapes)):
+        counts[site]["executed"] += 2 * executed
+        counts[site]["theoretical"] += 2 * alive
     whole = _both(*(sum(count[key] for count in counts.values()) for key in ("executed", "theoretical")))
     ratio = whole["theoretical"] / whole["executed"] if whole["executed"] else math.nan
     other = counts.pop("")

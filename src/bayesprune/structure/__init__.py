@@ -1,8 +1,9 @@
 """The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
 
+from bayesprune.structure.costs import multiply_adds
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.reach import reachable
 from bayesprune.structure.units import Units, units
 from bayesprune.structure.walk import read
 
-__all__ = ["Graph", "Role", "Terms", "Units", "reachable", "read", "units"]
+__all__ = ["Graph", "Role", "Terms", "Units", "multiply_adds", "reachable", "read", "units"]

@@ -1,5 +1,6 @@
 """Operations entry by entry: activations, biases, scales, residual sums, gates."""
 
+import functools
 import math
 from dataclasses import replace
 from typing import Any
@@ -34,16 +35,30 @@ def read_elementwise(recorder: Recorder, name: str, params: dict[str, Any], oper
 
 def _of_weights(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Value:
     """Weights and constants: still weights, those of the largest array; others that enter are given up on."""
-    weights = sorted((value for value in operands if isinstance(value, Weights)), key=lambda value: -math.prod(value.shape))
-    main, *rest = weights
-    for other in rest:
-        recorder.pin(other, f"{name} with other weights before any data")
+    weights = {i: value for i, value in enumerate(operands) if isinstance(value, Weights)}
+    main = min(weights.values(), key=lambda value: (-math.prod(value.shape), value.solid))
+    same = {i for i, value in weights.items() if value.shows_what(main)}
+    for i in weights.keys() - same:
+        recorder.pin(weights[i], f"{name} with other weights before any data")
     shape = np.broadcast_shapes(*(value.shape for value in operands))
     if shape != main.shape:
         main = main.showing(np.broadcast_to(main.entries, shape))
-    constants = {i for i, value in enumerate(operands) if isinstance(value, Signals) and not value.zero}
-    solid = main.solid or bool(rest) or any(set(product) <= constants for product in products)
-    return replace(main, solid=solid, form="")
+    left = [product for product in products if not _vanishes(product, operands)]
+    if any(same.isdisjoint(product) for product in left) and main.listed is not None and (main.entries == NOTHING).any():
+        return recorder.pin(main, f"{name} where zeros had been put beside them")
+    zeros = functools.reduce(np.logical_and, (_zeros(name, product, operands) for product in left), np.True_)
+    if zeros.any():
+        main = main.showing(np.where(zeros, NOTHING, main.entries))
+    zeroing = {i for i in same if not weights[i].solid}
+    return replace(main, solid=any(zeroing.isdisjoint(product) for product in left), form="")
+
+
+def _zeros(name: str, product: tuple[int, ...], operands: list[Value]) -> Any:
+    """Where a product is zero for a constant of it is, such as a mask; or where another case is chosen by one."""
+    known = [(i, value.array) for i, value in enumerate(operands) if isinstance(value, Signals) and value.array is not None]
+    if name == "select_n":
+        return functools.reduce(np.logical_or, (array != product[0] - 1 for i, array in known if i == 0 and product), np.False_)
+    return functools.reduce(np.logical_or, (array == 0 for i, array in known if i in product), np.False_)
 
 
 def _of_signals(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Signals:
@@ -77,7 +92,7 @@ def _of_rank(value: Value, rank: int) -> Value:
         return value
     wide = (1,) * missing + value.shape
     if isinstance(value, Signals):
-        return replace(value, labels=value.labels.reshape(wide))
+        return value.labelled(value.labels.reshape(wide))
     return value.showing(value.entries.reshape(wide), (0,) * missing + value.axes)
 
 

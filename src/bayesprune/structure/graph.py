@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from bayesprune.structure.movement import Labels
+from bayesprune.structure.values import Value
 
 
 class Terms(NamedTuple):
@@ -24,6 +25,17 @@ class Terms(NamedTuple):
     other: Labels | None = None
     site: str = ""
     solid: bool = False
+
+
+class Product(NamedTuple):
+    """A matrix product or a convolution: the primitive's name and parameters, the shapes of both factors and of the result,
+    what is known of the factors, and how often it is done."""
+
+    name: str
+    params: Mapping[str, Any]
+    shapes: tuple[tuple[int, ...], ...]
+    factors: tuple[Value, Value]
+    turns: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,9 @@ class Graph:
     ``roles``: by site, in the order of first use, unused ones first. ``terms``: in the order of the program. ``outputs``:
     the signals that the network gives out. ``ties``: (pairs, 2), signals that live and die together: the same unit before and
     after an activation, the terms of a residual sum. ``blend``: signals that mix several units, as the mean over channels does.
-    ``unfollowed``: {site or operation: why}: those sites are kept whole by `connected`, and have no units.
+    ``unfollowed``: {site or operation: why}: those sites are kept whole by `connected`, and have no units. ``products``: in the
+    order of the program; of factors that are views of weights, entries count through the arrays of ``sites``. ``unsettled``: an
+    operation that decides only when it runs how often products in it are done, "" for none.
     """
 
     roles: Mapping[str, Role]
@@ -77,6 +91,9 @@ class Graph:
     loose: Int[np.ndarray, "more 2"]
     blend: np.ndarray
     unfollowed: Mapping[str, str]
+    products: tuple[Product, ...] = ()
+    sites: tuple[str, ...] = ()
+    unsettled: str = ""
 
     @property
     def num_signals(self) -> int:

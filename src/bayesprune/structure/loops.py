@@ -42,28 +42,44 @@ def read_scan(params: dict[str, Any], inputs: list[Value], enter: Enter, join: J
 
 def read_roles(name: str, params: dict[str, Any], inputs: list[Value], enter: Enter) -> None:
     """One turn of a loop that is not followed, for the roles of its weights alone: all else is taken for always there."""
-    veiled = [value if isinstance(value, Weights) else replace(value, labels=_there(value)) for value in inputs]
+    veiled = [value if isinstance(value, Weights) else value.labelled(_there(value)) for value in inputs]
     if name == "scan":
         consts, carry, slices = scan_parts(params, veiled)
-        enter(params["jaxpr"], [*consts, *carry, *(_slice(value, 0) for value in slices)])
+        enter(params["jaxpr"], [*consts, *map(_any_turn, carry), *map(_first, slices)])
     if name == "while":
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        enter(params["body_jaxpr"], [*veiled[first:last], *veiled[last:]])
+        enter(params["body_jaxpr"], [*veiled[first:last], *map(_any_turn, veiled[last:])])
 
 
 def _there(value: Signals) -> np.ndarray:
     return np.full((1,) * value.labels.ndim, CONSTANT)
 
 
+def _any_turn(value: Value) -> Value:
+    """What is carried, at any turn: at each it is another number, or made otherwise of the weights."""
+    return replace(value, stride=None) if isinstance(value, Weights) else replace(value, literal=None)
+
+
+def _first(value: Value) -> Value:
+    """The slice of the first turn, which says where those of the others are, if they are equally far apart."""
+    made = _slice(value, 0)
+    if isinstance(made, Signals) or value.shape[0] == 1 or not math.prod(made.shape):
+        return made
+    assert isinstance(value, Weights)
+    entries = value.entries
+    stride = int((entries[1] - entries[0]).flat[0])
+    regular = all((later == entries[0] + turn * stride).all() for turn, later in enumerate(entries))
+    return replace(made, stride=stride if regular else None)
+
+
 def _slice(value: Value, turn: int) -> Value:
     if isinstance(value, Weights):
         return value.showing(value.entries[turn if value.shape[0] > 1 else 0], value.axes[1:])
-    return replace(value, labels=value.labels[turn if value.shape[0] > 1 else 0])
+    return value.labelled(value.labels[turn if value.shape[0] > 1 else 0])
 
 
 def _lifted(value: Value) -> Value:
     if isinstance(value, Weights):
         return value.showing(value.entries[None], (0, *value.axes))
-    return replace(
-        value, labels=movement.broadcast_in_dim(value.labels, value.labels.ndim + 1, range(1, value.labels.ndim + 1))
-    )
+    ndim = value.labels.ndim
+    return value.labelled(movement.broadcast_in_dim(value.labels, ndim + 1, range(1, ndim + 1)))

@@ -28,19 +28,18 @@ def reachable(graph: Graph, mask: Mapping[str, Any]) -> dict[str, Alive]:
     """
     given = check_mask(mask, {site: role.shape for site, role in graph.roles.items()})
     alive = {site: np.asarray(values) for site, values in given.items()}
-    carried = _carried(graph, alive)
-    used = _used(graph, alive, carried)
+    used = _used(graph, alive, carried(graph, alive))
     kept = {site for site in graph.unfollowed if site in alive}
     return {site: alive[site] if site in kept else used[site] for site in given}
 
 
-def _carried(graph: Graph, alive: Mapping[str, Alive]) -> Flags:
+def carried(graph: Graph, alive: Mapping[str, Alive]) -> Flags:
     """Which signals may differ from zero, going with the data."""
-    carried = np.zeros(graph.num_signals + 1, bool)  # the last, which -1 shows, stands for exact zeros
-    carried[CONSTANT] = True
+    flags = np.zeros(graph.num_signals + 1, bool)  # the last, which -1 shows, stands for exact zeros
+    flags[CONSTANT] = True
     for terms in graph.terms:
-        _mark(carried, terms.target, _factor(terms, alive) & _met(terms, carried))
-    return carried
+        _mark(flags, terms.target, _factor(terms, alive) & _met(terms, flags))
+    return flags
 
 
 def _used(graph: Graph, alive: Mapping[str, Alive], carried: Flags) -> dict[str, Alive]:

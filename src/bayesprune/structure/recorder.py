@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.structure.graph import Terms
+from bayesprune.structure.graph import Product, Terms
 from bayesprune.structure.movement import NOTHING, Labels, compress
 from bayesprune.structure.values import CONSTANT, Signals, Weights, Whole
 
@@ -21,6 +21,9 @@ class Recorder:
         sizes = [math.prod(shape) for shape in self.shapes]
         self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.terms: list[Terms] = []
+        self.products: list[Product] = []
+        self.turns: tuple[int, ...] = ()  # of the loops around, as far as they are read but once
+        self.unsettled = ""
         self.ties: list[np.ndarray] = []
         self.loose: list[np.ndarray] = []
         self.order: dict[int, None] = {}

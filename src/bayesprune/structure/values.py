@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ class Signals:
 
     A signal is what stands or falls together: a unit's value, a channel's map, in one array of the net. ``of_rows``: whether
     the data enter. ``upstream``: bits of all weights that enter. ``heads``: bits of the kernels whose products reach this
-    array with no other kernel between. ``literal``: the number, of a number written in the program. ``form`` and ``scaled_by``:
-    how far the array has come in a normalisation, see `structure.norms`.
+    array with no other kernel between. ``literal``: the number, of a number written in the program; ``array``: the numbers, of
+    an array of them. ``form`` and ``scaled_by``: how far the array has come in a normalisation, see `structure.norms`.
     """
 
     labels: Labels
@@ -26,6 +26,7 @@ class Signals:
     upstream: int = 0
     heads: int = 0
     literal: float | None = None
+    array: np.ndarray | None = None
     form: str = ""
     scaled_by: int = 0
 
@@ -39,9 +40,23 @@ class Signals:
         return not (self.of_rows or self.upstream)
 
     @property
+    def of_weights(self) -> bool:
+        """Whether it is made of weights, and not of data."""
+        return bool(self.upstream) and not self.of_rows
+
+    @property
     def steady(self) -> bool:
         """Whether it is the same for all that is known: a constant, or made of weights that are kept whole."""
         return not self.of_rows and bool(((self.labels == CONSTANT) | (self.labels == NOTHING)).all())
+
+    def labelled(self, labels: Labels) -> "Signals":
+        """The same, at other places or of them all."""
+        return replace(self, labels=labels, array=None)
+
+    def numbers(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
+        """The numbers themselves, written out in this shape; None: they are not known."""
+        known = self.array if self.array is not None else self.literal
+        return None if known is None else np.broadcast_to(np.asarray(known, dtype), shape)
 
     @property
     def zero(self) -> bool:
@@ -62,7 +77,9 @@ class Weights:
 
     ``axes``: for each axis the bits of the site's axes that run along it. ``whole``: where the view is one whole array, or one
     transposed, its number of the first entry and shape, and the array's axes in the order of the view; its entries are then
-    written out only when they are asked for. ``solid``: an entry that is zero does not make the view zero.
+    written out only when they are asked for. ``solid``: an entry that is zero does not make the view zero. ``stride``: the view
+    is what a loop that is read but once cuts out in its first turn; from turn to turn the entries grow by so much, None: it is
+    not known.
     """
 
     sites: tuple[int, ...]
@@ -71,6 +88,8 @@ class Weights:
     listed: Labels | None = None
     solid: bool = False
     form: str = ""
+    stride: int | None = 0
+    of_weights = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,6 +109,10 @@ class Weights:
     @property
     def upstream(self) -> int:
         return sum(1 << site for site in self.sites)
+
+    def shows_what(self, other: "Weights") -> bool:
+        """Whether both show the same entries at the same places."""
+        return self.sites == other.sites and self.whole == other.whole and self.listed is other.listed
 
     def showing(self, entries: Labels, axes: tuple[int, ...] | None = None) -> "Weights":
         """Other entries of the same arrays."""

@@ -1,22 +1,23 @@
 """Reading a network: one walk through its jaxpr, in which every array is known by its signals or its weights alone."""
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
 from bayesprune.structure import movement
+from bayesprune.structure.constants import computed, known
+from bayesprune.structure.costs import PRIMITIVES
 from bayesprune.structure.elementwise import read_elementwise
-from bayesprune.structure.graph import Graph
-from bayesprune.structure.jaxprs import CALLS, called
+from bayesprune.structure.graph import Graph, Product
+from bayesprune.structure.jaxprs import called
 from bayesprune.structure.loops import read_roles, read_scan
 from bayesprune.structure.monomials import ELEMENTWISE
-from bayesprune.structure.movement import NOTHING
 from bayesprune.structure.places import with_places
 from bayesprune.structure.products import depending_on, opaque, read_convolution, read_gather, read_product
 from bayesprune.structure.recorder import Recorder
@@ -54,6 +55,9 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
         loose=np.concatenate([np.zeros((0, 2), np.int64), *recorder.loose]),
         blend=recorder.all_blends,
         unfollowed=dict(recorder.unfollowed),
+        products=tuple(recorder.products),
+        sites=tuple(recorder.names),
+        unsettled=recorder.unsettled,
     )
     return with_places(graph)
 
@@ -70,14 +74,14 @@ class _Walk:
 
     def closed(self, inner: Any, inputs: Sequence[Value]) -> list[Value]:
         closed = isinstance(inner, ClosedJaxpr)
-        consts = [_known(const) for const in inner.consts] if closed else []
+        consts = [known(const) for const in inner.consts] if closed else []
         return self.program(inner.jaxpr if closed else inner, consts, inputs)
 
     def program(self, jaxpr: Any, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         values: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
         def value(atom: Any) -> Value:
-            return _known(atom.val) if isinstance(atom, Literal) else values[atom]
+            return known(atom.val) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
             outputs = self.step(equation, [value(atom) for atom in equation.invars])
@@ -86,8 +90,10 @@ class _Walk:
 
     def step(self, equation: Any, inputs: list[Value]) -> list[Value]:
         name, params = equation.primitive.name, equation.params
-        if name in CALLS:
-            return self.closed(called(params), inputs)
+        if (program := called(equation)) is not None:
+            return self.closed(program, inputs)
+        if (found := computed(equation, inputs)) is not None:
+            return found
         if name in ELEMENTWISE:
             return [read_elementwise(self.recorder, name, params, inputs)]
         shapes = [tuple(atom.aval.shape) for atom in equation.invars]
@@ -96,6 +102,10 @@ class _Walk:
             move = movement.of_one(name, params, shapes[0], new)
             if move is not None:
                 return [_moved(inputs[0], move, movement.sources(name, params, shapes[0], new), params.get("permutation"))]
+        if name in PRIMITIVES:
+            self.product(equation, inputs)
+        elif name != "scan" and not _settled(name, inputs) and any(map(_has_products, jaxprs_in_params(params))):
+            self.recorder.unsettled = name
         found = self.rest(name, params, inputs, shapes)
         if found is None:
             return opaque(self.recorder, name, inputs, [len(variable.aval.shape) for variable in equation.outvars])
@@ -132,8 +142,21 @@ class _Walk:
             return self.branches(params["branches"], inputs)
         turns = read_scan(params, inputs, self.closed, self.concatenated) if name == "scan" else None
         if turns is None:
+            before, recorder.turns = recorder.turns, (*recorder.turns, params.get("length", 1))
             read_roles(name, params, inputs, self.closed)
+            recorder.turns = before
         return turns
+
+    def product(self, equation: Any, inputs: list[Value]) -> None:
+        """Note what a product costs. In a loop that is read but once it must be plain what later turns multiply."""
+        recorder = self.recorder
+        strides = (0, *(value.stride for value in inputs if isinstance(value, Weights)))
+        made_anew = any(isinstance(value, Signals) and value.of_weights and not value.steady for value in inputs)
+        if recorder.turns and (made_anew or None in strides or (any(strides) and len(recorder.turns) > 1)):
+            recorder.unsettled = "scan"
+        shapes = tuple(tuple(atom.aval.shape) for atom in (*equation.invars, *equation.outvars))
+        factors = (inputs[0], inputs[1])
+        recorder.products.append(Product(equation.primitive.name, equation.params, shapes, factors, math.prod(recorder.turns)))
 
     def signals(self, value: Value, reason: str) -> Signals:
         return self.recorder.as_signals(value, reason) if isinstance(value, Weights) else value
@@ -143,7 +166,8 @@ class _Walk:
         if isinstance(value, Weights):
             value = self.recorder.pin(value, f"{name} of weights")
         labels = self.recorder.merge(value.labels, axes, tie=False)
-        return replace(value, labels=labels.squeeze(axes) if drop else labels, literal=None, form="", scaled_by=0)
+        value = value.labelled(labels.squeeze(axes) if drop else labels)
+        return replace(value, literal=None, form="", scaled_by=0)
 
     def concatenated(self, inputs: list[Value], shapes: list[tuple[int, ...]], axis: int) -> Value:
         if all(isinstance(value, Weights) for value in inputs):
@@ -187,11 +211,13 @@ class _Walk:
             return None
         labels = self.recorder.merge(value.labels, axes, tie=False)
         moving = [start for start in choosers if not start.constant]
-        return [replace(value, labels=depending_on(self.recorder, labels, moving) if moving else labels)]
+        return [value.labelled(depending_on(self.recorder, labels, moving) if moving else labels)]
 
     def branches(self, branches: Sequence[Any], inputs: list[Value]) -> list[Value]:
         """A choice between programs: its results are those of any of them."""
         chooser, *rest = inputs
+        if isinstance(chooser, Signals) and chooser.literal is not None:
+            return self.closed(branches[min(max(int(chooser.literal), 0), len(branches) - 1)], rest)
         made = [self.closed(branch, rest) for branch in branches]
         chooser = self.signals(chooser, "chooses a branch")
         if all(len({id(value) for value in column}) == 1 for column in zip(*made, strict=True)) or len(branches) == 1:
@@ -206,21 +232,21 @@ class _Walk:
         ]
 
 
-def _known(value: Any) -> Signals:
-    """A constant of the program: zero, or taken for nonzero everywhere."""
-    if jax.dtypes.issubdtype(getattr(value, "dtype", np.asarray(0).dtype), jax.dtypes.extended):
-        return Signals(np.full((1,) * value.ndim, CONSTANT))
-    array = np.asarray(value)
-    label = CONSTANT if array.any() else NOTHING
-    literal = float(array) if array.ndim == 0 and array.dtype.kind in "biuf" else None
-    return Signals(np.full((1,) * array.ndim, label), literal=literal)
+def _settled(name: str, inputs: Sequence[Value]) -> bool:
+    """Whether it is known which branch is taken."""
+    return name == "cond" and isinstance(inputs[0], Signals) and inputs[0].literal is not None
+
+
+def _has_products(jaxpr: Any) -> bool:
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    return any(e.primitive.name in PRIMITIVES or any(map(_has_products, jaxprs_in_params(e.params))) for e in inner.eqns)
 
 
 def _moved(
     value: Value, move: Callable[[np.ndarray], np.ndarray], sources: Sequence[tuple[int, ...]], permutation: Any = None
 ) -> Value:
     if isinstance(value, Signals):
-        return replace(value, labels=move(value.labels))
+        return value.labelled(move(value.labels))
     axes = tuple(_bits(value.axes[axis] for axis in of_one) for of_one in sources)
     if value.whole is not None and permutation is not None:
         order = tuple(value.whole.order[axis] for axis in permutation)
@@ -237,7 +263,7 @@ def _bits(sets: Iterable[int]) -> int:
 
 def _split(value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     if isinstance(value, Signals):
-        return [replace(value, labels=part) for part in movement.split(value.labels, sizes, axis)]
+        return [value.labelled(part) for part in movement.split(value.labels, sizes, axis)]
     return [value.showing(part) for part in movement.split(value.entries, sizes, axis)]
 
 
@@ -245,4 +271,6 @@ def _joined_weights(inputs: list[Weights], shapes: list[tuple[int, ...]], axis: 
     entries = movement.concatenate([value.entries for value in inputs], shapes, axis)
     sites = tuple(dict.fromkeys(site for value in inputs for site in value.sites))
     axes = tuple(_bits(column) for column in zip(*(value.axes for value in inputs), strict=True))
-    return Weights(sites, axes, listed=entries, solid=any(value.solid for value in inputs))
+    strides = {value.stride for value in inputs}
+    stride = strides.pop() if len(strides) == 1 else None
+    return Weights(sites, axes, listed=entries, solid=any(value.solid for value in inputs), stride=stride)

@@ -1,12 +1,16 @@
 """The smaller program of every kind of network: the same outputs, by JAX and by NumPy, and the same function over a field."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.shrinking.certificate import certify
+from bayesprune.deploy.shrinking.plan import make_plan
+from bayesprune.deploy.shrinking.shrink import build
 from bayesprune.structure import reachable
+from tests.deploy.functions import program_of
 from tests.deploy.programs import NETS, plan_of, program, weights_of
 from tests.structure.nets import case
 
@@ -69,3 +73,29 @@ def test_what_is_needed_is_what_is_connected(name) -> None:
         for site, number in plan.program.weights.items():
             needed = plan.known.unknown[number] & plan.needed[number]
             np.testing.assert_array_equal(needed, connected[site], err_msg=site)
+
+
+TRANSFORMED = {
+    "multiplied with itself": lambda w: w @ w,  # each entry is needed as a part of the first factor or of the second
+    "tiled": lambda w: jnp.tile(w, (1, 2))[:, 2:6],
+    "stacked": lambda w: jnp.stack([w[:, :2], w[:, 2:]], axis=-1).reshape(4, 4),
+    "taken apart": lambda w: sum(jnp.unstack(w, axis=1)[1:])[:, None] * w,
+}
+
+
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_kernels_that_are_computed_from_weights(name) -> None:
+    def net(w, x):
+        return jnp.tanh(x @ TRANSFORMED[name](w["inner"])) @ w["head"]
+
+    shapes = {"inner": (4, 4), "head": (4, 2)}
+    program = program_of(net, shapes, (4,))
+    assert not program.opaque
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        weights = {site: rng.normal(size=shape) * (rng.random(shape) < 0.35) for site, shape in shapes.items()}
+        plan = make_plan(program, {site: value != 0 for site, value in weights.items()}, {})
+        small, x = build(plan, plan.known.values), rng.normal(size=(5, 4))
+        np.testing.assert_allclose(smaller_outputs(small, weights, x, numpy=True), net(weights, x), rtol=1e-4, atol=1e-5)
+        assert certify(plan, small).holds

@@ -16,7 +16,7 @@ from bayesprune.deploy.program.trace import trace
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.alone import sites_of_mean
 from bayesprune.model.shapes import is_shape
-from bayesprune.structure.jaxprs import CALLS, called
+from bayesprune.structure.jaxprs import called
 
 
 def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
@@ -66,8 +66,7 @@ def _dtypes(jaxpr: Any) -> set[str]:
     found = set[str]()
     for equation in jaxpr.eqns:
         found |= {str(getattr(atom.aval, "dtype", "")) for atom in (*equation.invars, *equation.outvars)}
-        if equation.primitive.name in CALLS:
-            inner = called(equation.params)
+        if (inner := called(equation)) is not None:
             found |= _dtypes(getattr(inner, "jaxpr", inner))
     return found
 

@@ -8,7 +8,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.reader import BINARY, UNARY
-from bayesprune.structure.jaxprs import CALLS, called
+from bayesprune.structure.jaxprs import called
 
 SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
 DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
@@ -123,8 +123,8 @@ class _Writer:
 
     def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         name = one.primitive.name
-        if name in CALLS:
-            return self.closed(called(one.params), called(other.params), inputs)
+        if (program := called(one)) is not None:
+            return self.closed(program, called(other), inputs)
         if name in SAME or (name == "convert_element_type" and _stays(one)):
             return inputs
         if name == "split":

@@ -99,12 +99,11 @@ def _transposed(op: Op, program: Program, known: Known, after: jax.Array) -> lis
         if known.unknown[number].any():
             found.append((number, np.asarray(_back(function, program.shapes[number], after) & known.unknown[number])))
     if op.name in PRODUCTS:
-        first, second = op.inputs
-        for number, other in ((first, second), (second, first)):
+        for position, (number, other) in enumerate((op.inputs, op.inputs[::-1])):
             constant = ~known.unknown[number] & (known.values[number] != 0)
             factor = known.nonzero(other) if pads(op) else known.unknown[other]
             if constant.any() and factor.any():
-                function = _factor(op, program, number, other, factor)
+                function = _factor(op, program, position, factor)
                 found.append((number, np.asarray(_back(function, program.shapes[number], after) & constant)))
     return found
 
@@ -117,20 +116,17 @@ def _back(function: Callable[[Any], Any], shape: tuple[int, ...], after: jax.Arr
 def _standins(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:
     """For each operand: a linear function of its indicators."""
     if op.name in PRODUCTS:
-        first, second = op.inputs
-        return [
-            (_factor(op, program, number, other, known.nonzero(other)), number)
-            for number, other in ((first, second), (second, first))
-        ]
+        sides = enumerate((op.inputs, op.inputs[::-1]))
+        return [(_factor(op, program, position, known.nonzero(other)), number) for position, (number, other) in sides]
     return [(_operand(op, program, position), number) for position, number in enumerate(op.inputs)]
 
 
-def _factor(op: Op, program: Program, number: int, other: int, pattern: np.ndarray) -> Callable[[Any], Any]:
-    """A product as a function of one factor, the other being an indicator."""
+def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Callable[[Any], Any]:
+    """A product as a function of the factor at ``position``, the other being an indicator; both may be one array."""
     fixed, shape = _indicator(pattern), program.shapes[op.outputs[0]]
     if op.name == "mul":
         return lambda u: jnp.broadcast_to(u * fixed, shape)
-    if number == op.inputs[0]:
+    if position == 0:
         return lambda u: step(op, 1, [u, fixed])[0]
     return lambda u: step(op, 1, [fixed, u])[0]
 

@@ -1,6 +1,6 @@
 """Slices of arrays that must leave together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
 from bayesprune.deploy.shrinking.depend import Indicators, Known
+from bayesprune.structure.movement import regrouped
 
 
 class Ties:
@@ -105,7 +106,7 @@ def tie(op: Op, ties: Ties, known: Known) -> None:
             if shapes[a][axis] == shapes[out][of_out]:
                 ties.tie_axes(a, axis, out, of_out)
     elif name == "reshape":
-        for before, after in factors(shapes[a], shapes[out]):
+        for before, after in regrouped(shapes[a], shapes[out]):
             _reshape(ties, a, before, out, after)
     elif name == "concatenate":
         start = 0
@@ -169,27 +170,6 @@ def _conv(op: Op, ties: Ties, known: Known) -> None:
         inputs, outputs = (ties.slices(*place).reshape(groups, -1) for place in ((a, data[1]), (out, result[1])))
         for members in (inputs, outputs):
             ties.tie(np.broadcast_to(inputs[:, :1], members.shape), members)
-
-
-def factors(one: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """A reshape as runs of axes of equal size, the shortest possible; axes of one are left out.
-
-    >>> factors((1, 7, 7, 16), (1, 784)), factors((49, 32), (49, 4, 8))
-    ([([1, 2, 3], [1])], [([0], [0]), ([1], [1, 2])])
-    """
-    runs: list[tuple[list[int], list[int]]] = []
-    left = [axis for axis, size in enumerate(one) if size > 1]
-    right = [axis for axis, size in enumerate(other) if size > 1]
-    while left and right:
-        run: tuple[list[int], list[int]] = ([left.pop(0)], [right.pop(0)])
-        sizes = [one[run[0][0]], other[run[1][0]]]
-        while sizes[0] != sizes[1]:
-            side, rest, shape = (0, left, one) if sizes[0] < sizes[1] else (1, right, other)
-            axis = rest.pop(0)
-            run[side].append(axis)
-            sizes[side] *= shape[axis]
-        runs.append(run)
-    return runs
 
 
 def _reshape(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
