@@ -81,13 +81,6 @@ def test_replicates_take_bytes() -> None:
     np.testing.assert_array_equal(fits.losses, wanted.losses)
 
 
-def test_a_smaller_program_is_made_of_the_network_without_scaling(fit) -> None:
-    with pytest.raises(ValueError, match=r"build the BNN without scaling=.*scaling\.apply\(x\)"):
-        bp.compact(OF_BYTES, fit.params, fit.mask, keep="mean")
-    small = bp.compact(OF_FLOATS, fit.params, fit.mask, keep="mean")
-    assert small.predict(PIXELS.apply(RAW.x)).shape == (60, 3)
-
-
 def test_tokens_that_are_bytes_stay_bytes_on_their_way() -> None:
     class Tokens(linen.Module):
         @linen.compact

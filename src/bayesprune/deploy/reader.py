@@ -132,6 +132,8 @@ def mean_weights(plan, arrays):
 
 def predict(plan, arrays, x):
     """E[y | x] of the network at the posterior mean, for rows x; of drawn networks, averaged over them."""
+    if plan.get("takes") == "uint8" and np.asarray(x).dtype != np.uint8:
+        raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     x, law = np.asarray(x, np.float32), plan["law"]
     if list(x.shape[1:]) != plan["input_shape"]:
         raise ValueError(f"rows must have the shape {plan['input_shape']}, got {list(x.shape[1:])}.")

@@ -48,6 +48,10 @@ class ByteScaling:
         values = jnp.asarray(table.astype(np.float32))
         return values[x, jnp.arange(values.shape[1])] if values.shape[1] > 1 else values[:, 0][x]
 
+    def by_arithmetic(self, x: Any) -> jax.Array:
+        """The same of bytes kept as real numbers, to within rounding: for what has sums and quotients, and no look-up."""
+        return (x - jnp.asarray(self.loc, jnp.float32)) / jnp.asarray(self.scale, jnp.float32)
+
     def taken(self, x: Any) -> jax.Array:
         """The rows as the network gets them; real numbers are rows that were scaled before."""
         array = jnp.asarray(x)

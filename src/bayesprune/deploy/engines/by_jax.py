@@ -39,8 +39,8 @@ class ByJax:
         """The network at the posterior mean, for any number of rows."""
         network, weights = self.network, self.network.law.mean()
         rows = jax.export.symbolic_shape("rows")
-        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), jnp.float32)
-        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x)))
+        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), getattr(network, "takes", "float32"))
+        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x.astype(jnp.float32))))
         return jax.export.export(mean, platforms=platforms)(x)
 
     # ---- inside

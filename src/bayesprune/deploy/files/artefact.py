@@ -42,6 +42,7 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
         "head": _program(compact.head),
         "input_shape": list(compact.input_shape),
         "output_shape": list(compact.output_shape),
+        "takes": compact.takes,
         "law": _law(compact.law),
         "cost": asdict(compact.cost),
         "task": compact.task,
@@ -83,6 +84,7 @@ def read(path: str) -> dict[str, Any]:
             "head": head,
             "input_shape": inputs,
             "output_shape": outputs,
+            "takes": _read_takes(plan.get("takes", "float32")),
             "cost": Cost(**{name: int(value) for name, value in plan["cost"].items()}),
             "task": str(plan["task"]),
             "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
@@ -90,6 +92,12 @@ def read(path: str) -> dict[str, Any]:
             "choice": Choice.read(plan["choice"]) if plan.get("choice") else None,
             "metadata": json.loads(header["metadata"]),
         }
+
+
+def _read_takes(dtype: Any) -> str:
+    if dtype not in ("float32", "uint8"):
+        raise ValueError(f"rows of the type {dtype!r} are unknown")
+    return str(dtype)
 
 
 def _weights(coder: Coder, law: Law, values: str) -> float:

@@ -23,10 +23,11 @@ Array = str | np.ndarray  # by its name in the graph, or known now
 def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None, num_draws: int | None = None) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
-    Its input "x" is float32 of shape (rows, *input_shape) for any number of rows, its output "mean" is E[y | x] as
-    `Compact.predict` gives it: class probabilities (rows, classes), or means of y. Without a key it is that of the network at
-    the posterior mean, or the average over stored draws; with one, the average over networks that are drawn now. Each of them
-    has nodes and weights of its own, so that the file grows with their number; what no weight reaches is shared.
+    Its input "x" is float32 of shape (rows, *input_shape) for any number of rows, uint8 where the network scales bytes; its
+    output "mean" is E[y | x] as `Compact.predict` gives it: class probabilities (rows, classes), or means of y. Without a key
+    it is that of the network at the posterior mean, or the average over stored draws; with one, the average over networks that
+    are drawn now. Each of them has nodes and weights of its own, so that the file grows with their number; what no weight
+    reaches is shared.
 
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`.
@@ -56,7 +57,7 @@ def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None,
         raise ImportError('ONNX models need onnx: pip install "bayesprune[export]".') from error
     if opaque := ", ".join([*compact.program.opaque, *compact.head.opaque]):
         raise ValueError(f"ONNX cannot hold {opaque}: keep the network in JAX, or write it by sums, products and functions.")
-    graph, head = _Graph(onnx), compact.head
+    graph, head = _Graph(onnx, compact.takes), compact.head
     outputs = _outputs(graph, compact.program, _networks(compact.law, rng_key, num_draws))
     means = [graph.cast(_run(graph, head, head.ops, {head.rows: made})[head.output], np.float32) for made in outputs]
     graph.add("Mean" if len(means) > 1 else "Identity", *means, output="mean")
@@ -71,7 +72,7 @@ def _outputs(graph: "_Graph", program: Program, networks: Iterable[Mapping[str, 
         reached = not random.isdisjoint(op.inputs)
         random.update(op.outputs if reached else ())
         (rest if reached else first).append(op)
-    shared = _run(graph, program, first, {program.rows: "x"})
+    shared = _run(graph, program, first, {program.rows: graph.cast("x", np.float32)})
     for weights in networks:
         own = {number: np.asarray(weights[site]) for site, number in program.weights.items()}
         yield _run(graph, program, rest, {**shared, **own})[program.output]
@@ -102,9 +103,9 @@ def _run(graph: "_Graph", program: Program, ops: Iterable[Op], values: Mapping[i
 class _Graph:
     """Nodes in order, and the arrays that they read, each once."""
 
-    def __init__(self, onnx: Any) -> None:
+    def __init__(self, onnx: Any, takes: str) -> None:
         self.onnx, self.nodes, self.arrays = onnx, list[Any](), dict[Any, Any]()
-        self.types = {"x": np.dtype(np.float32)}
+        self.types = {"x": np.dtype(takes)}
 
     def add(self, kind: str, *inputs: Array | float | int, dtype: Any = None, output: str = "", **attributes: Any) -> str:
         """A node; its result is of ``dtype``, or of the type of its inputs, which plain numbers among them take too."""
@@ -270,8 +271,8 @@ def _model(graph: _Graph, rows: Sequence[int], output: Sequence[int]) -> Any:
     if sum(len(array.raw_data) for array in graph.arrays.values()) > LARGEST:
         raise ValueError("an ONNX file holds two gigabytes at most: average over fewer networks, or use `Compact.save`.")
     x, mean = (
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows" if n < 0 else n for n in sizes])
-        for name, sizes in (("x", rows), ("mean", output))
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), ["rows" if n < 0 else n for n in sizes])
+        for name, dtype, sizes in (("x", graph.types["x"], rows), ("mean", np.dtype(np.float32), output))
     )
     made = helper.make_graph(graph.nodes, "network", [x], [mean], list(graph.arrays.values()))
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="bayesprune")

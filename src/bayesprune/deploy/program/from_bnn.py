@@ -35,11 +35,6 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
             "the network takes integers or several inputs, or gives several outputs, and a smaller program goes from one array "
             "of real numbers to one: predict with the BNN, bp.predict(..., mask=mask)."
         )
-    if bnn.inputs.scaling is not None:
-        raise ValueError(
-            "the network scales bytes (scaling=), and a smaller program goes from real numbers: build the BNN without "
-            "scaling=, whose parameters and masks are the same, and give the smaller one scaling.apply(x)."
-        )
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
@@ -48,8 +43,14 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
         return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
 
+    def asked(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+        return net(weights, state, bnn.inputs.as_rows(x))
+
+    def of_numbers(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+        return net(weights, state, x if bnn.inputs.scaling is None else bnn.inputs.scaling.by_arithmetic(x))
+
     def jaxpr(rows: int) -> Any:
-        return jax.make_jaxpr(net)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
+        return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
 
     if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
         raise ValueError(
@@ -57,8 +58,13 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
             "dtype=float32; its parameters are the same."
         )
     program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
-    _check_rows(program, net, [array.shape for array in arrays], leaves)
+    _check_rows(program, asked, [array.shape for array in arrays], leaves, takes(bnn))
     return program
+
+
+def takes(bnn: BNN) -> str:
+    """The type of the rows that the network is given: "uint8" where it scales bytes itself."""
+    return "float32" if bnn.inputs.scaling is None else "uint8"
 
 
 def _dtypes(jaxpr: Any) -> set[str]:
@@ -71,22 +77,23 @@ def _dtypes(jaxpr: Any) -> set[str]:
     return found
 
 
-def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any]) -> None:
+def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any], dtype: str) -> None:
     """Compare the network on three rows with itself on each, and with its operations; weights at random."""
     rng = np.random.default_rng(0)
     scales = [1 / math.sqrt(max(1, math.prod(shape[:-1]))) for shape in shapes]
     draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
     weights = dict(zip(program.weights, draws, strict=True))
-    x = rng.standard_normal((3, *program.shapes[program.rows][1:])).astype(np.float32)
+    size = (3, *program.shapes[program.rows][1:])
+    x: Any = rng.integers(0, 256, size, np.uint8) if dtype == "uint8" else rng.standard_normal(size).astype(np.float32)
     with jax.default_matmul_precision("float32"):
         outputs = jax.jit(net)
         together = np.asarray(outputs(draws, state, x))
         apart = np.concatenate([np.asarray(outputs(draws, state, x[i : i + 1])) for i in range(3)])
         if program.one_by_one:
-            ours = np.asarray(run(program, weights, x))
+            ours = np.asarray(run(program, weights, x.astype(np.float32)))
         else:
             given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
-            ours = reader.run(program.ops, {**given, program.rows: x}, 3)[program.output]
+            ours = reader.run(program.ops, {**given, program.rows: x.astype(np.float32)}, 3)[program.output]
     if not _close(together, apart):
         raise ValueError(
             "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
