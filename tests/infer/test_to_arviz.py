@@ -1,5 +1,8 @@
 """A fit for ArviZ: against NumPy on the very draws it holds, and leave-one-out against the exact one."""
 
+import importlib
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -95,3 +98,11 @@ def test_what_has_no_draws_or_no_rows_is_refused(rng_key) -> None:
         bp.to_arviz(rng_key, BNN, fitted(), X)
     with pytest.raises(ValueError, match=r"which bp\.to_arviz draws from"):
         bp.report.to_arviz(fitted())
+
+
+def test_a_second_call_finds_what_the_first_compiled(rng_key) -> None:
+    module = importlib.import_module("bayesprune.infer.to_arviz")
+    module._all.cache_clear()
+    found = [bp.to_arviz(key, BNN, fitted(), DATA, num_samples=7) for key in (rng_key, jax.random.key(9))]
+    assert module._all(BNN)._cache_size() == 1 and module._all.cache_info().misses == 1
+    assert not np.array_equal(*(np.asarray(one.posterior["kernel"]) for one in found))

@@ -1,5 +1,7 @@
 """A fit as ArviZ reads it: its alive weights, what they predict, and how probable they make every row."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -71,10 +73,16 @@ def to_arviz(
 def _sites(rng_key: jax.Array, bnn: BNN, params: Any, mask: dict[str, Any], number: int) -> dict[str, np.ndarray]:
     """Site -> draws, (number, *shape)."""
     params, _ = networks(params, number)
-    found = jax.jit(lambda p, m: jax.lax.map(lambda index: draw_sites(bnn, rng_key, index, p, m), jnp.arange(number)))(
-        params, mask
-    )
+    found = _all(bnn)(rng_key, params, mask, num_samples=number)
     return {site: np.asarray(value) for site, value in found.items() if not isinstance(value, dict)}
+
+
+@functools.lru_cache(maxsize=32)
+def _all(bnn: BNN) -> Callable[..., dict[str, Any]]:
+    def draws(rng_key: jax.Array, params: Any, mask: Any, num_samples: int) -> dict[str, Any]:
+        return jax.lax.map(lambda index: draw_sites(bnn, rng_key, index, params, mask), jnp.arange(num_samples))
+
+    return jax.jit(draws, static_argnames="num_samples")
 
 
 def _alive(
