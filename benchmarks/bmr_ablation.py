@@ -80,17 +80,14 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         checkpoint_every=2 * EPOCH,
         progress=False,
         on_interrupt="raise",
-        **({"sparsifier": bp.methods.BMR(), "every": EPOCH} if cell.method == "bmr" else {}),
     )
     draws = 1 if cell.method == "map" else 100
-    figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, mask=fit.mask, num_samples=draws)
-    alive, total = (sum(of(m) for m in fit.mask.values()) for of in (lambda m: int(m.sum()), lambda m: m.size))
-    return {**figures, "pruned": 1 - alive / total if total else 0.0}
+    return bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, num_samples=draws)
 
 
 def effects(found: cells.Found) -> str:
     """The figures of each change beside those of none."""
-    names = {"accuracy": "accuracy", "ece_quantile": "ece_quantile", "nll": "NLL", "pruned": "pruned of prunable"}
+    names = {"accuracy": "accuracy", "ece_quantile": "ece_quantile", "nll": "NLL"}
     rows = []
     for cell in CELLS:
         record = found.get(cell)
@@ -99,7 +96,7 @@ def effects(found: cells.Found) -> str:
             [cell.net, cell.method, cell.change, str(cell.epochs), *values, published("fashion_mnist", cell.net, cell.method)]
         )
     head = ["net", "method", "change", "epochs", *names.values(), "published, 50 epochs"]
-    return cells.table(head, rows, "lllrrrrrl")
+    return cells.table(head, rows, "lllrrrrl")
 
 
 STUDY = cells.Study("bmr_ablation", CELLS, run, {"effects": effects})
