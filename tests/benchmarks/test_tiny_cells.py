@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 TINY = {
     "attempts": (["part=arguments", "attempt=early_stop"], ["steps=2"], "calls"),
     "bmr": (
-        ["net=lenet5", "method=bmr", "seed=0", "dataset=fashion_mnist"],
+        ["net=mlp", "method=bmr", "dataset=fashion_mnist"],
         ["epochs=2", "steps_per_epoch=2"],
         "history/prune/density",
     ),
-    "bmr_ablation": (["method=flat", "change=sampled"], ["epochs=2"], "accuracy"),
+    "bmr_ablation": (["net=mlp", "change=he"], ["epochs=2"], "accuracy"),
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),
