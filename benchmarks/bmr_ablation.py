@@ -23,7 +23,7 @@ from numpyro.infer import Trace_ELBO
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.reproduce import bmr
+from bayesprune.reproduce import bmr, bmr_cells
 from bayesprune.reproduce.bmr_cells import EPOCH, RATES
 from bayesprune.reproduce.bmr_published import published
 
@@ -50,18 +50,12 @@ CELLS = (
 
 def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
     """The comparison's network, prior and guide, or one of them changed."""
-    point = cell.method == "map"
-    net = bp.nets.LeNet5(num_outputs=10) if cell.net == "lenet5" else bp.nets.MLP((400,) * 5, 10, dropout=0.2)
-    prior = bp.priors.Flat()
+    prior, posterior = bp.priors.Flat(), None
     if cell.change == "last_gamma":
         prior = dataclasses.replace(prior, last_gamma=prior.gamma0)
-    family = (MapFamily if point else MeanFieldFamily)(**_start(cell, prior))
-    return bp.BNN(net, prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=input_shape, posterior=family)
-
-
-def _start(cell: Cell, prior: Any) -> dict[str, Any]:
-    """Of the guide. The unit is that of all layers but the last: where c = 1, a weight is gamma0 times its loc."""
-    return {"init_loc": "he", "unit": prior.gamma0} if cell.change == "he" else {}
+    if cell.change == "he":  # in the unit of all layers but the last: where c = 1, a weight is gamma0 times its loc
+        posterior = (MapFamily if cell.method == "map" else MeanFieldFamily)(init_loc="he", unit=prior.gamma0)
+    return bmr.build(bmr_cells.Cell(cell.net, cell.method, cell.seed), input_shape, prior, posterior)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

@@ -25,8 +25,8 @@ BATCH = 128
 QUANTILES = 101  # of the weights of each array, for the paper's figure 3
 
 
-def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
-    """The network and its prior, as the paper has them; in transformers and mixers norms and places are Bayesian too."""
+def build(cell: Cell, input_shape: tuple[int, ...], prior: Any = None, posterior: Any = None) -> bp.BNN:
+    """The network and its prior, the paper's unless given; in transformers and mixers norms and places are Bayesian."""
     dropout = 0.2 if cell.method == "map" else 0.0
     wide = {"features": (18, 48, 360), "units": 256} if cell.dataset == "cifar10" else {}
     nets = {
@@ -37,10 +37,10 @@ def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
     }
     return bp.BNN(
         nets[cell.net](),
-        prior=bp.priors.Horseshoe() if cell.method == "tiered" else bp.priors.Flat(),
+        prior=prior or (bp.priors.Horseshoe() if cell.method == "tiered" else bp.priors.Flat()),
         likelihood=bp.likelihoods.Categorical(),
         input_shape=input_shape,
-        posterior="map" if cell.method == "map" else "mean_field",
+        posterior=posterior or ("map" if cell.method == "map" else "mean_field"),
         **({"bayesian": bp.select.everything} if cell.net in ("vit", "mixer") else {}),
     )
 
