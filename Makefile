@@ -40,16 +40,16 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 	@for figure in $(OUT)/*.png; do echo "Figure:  $$figure"; done
 
 # A process a core: threads of NumPy's beside them would only wait for one another. Tests of a file share what they compile, so
-# they stay together. What a fast test compiles runs for an instant: most of XLA's optimisation would cost more than it saves
-# there, and so would its fusion emitters, without which it compiles in half the time.
+# they stay together, or nearly so among the slow ones, of which a few files take minutes. What a test compiles runs briefly:
+# most of XLA's optimisation would cost more than it saves, and so would its fusion emitters; slow tests take .4 of the time.
 test test-slow: export OPENBLAS_NUM_THREADS ?= 1
-test: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
-test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+test test-slow: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
+test test-slow: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 test: $(VENV)/.ready  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -n auto -m slow
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
 
 bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
 	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)

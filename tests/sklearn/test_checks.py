@@ -1,8 +1,5 @@
 """scikit-learn's own checks of an estimator: a few that tell the most at once, all of them among the slow tests."""
 
-from collections.abc import Iterator
-
-import jax
 import pytest
 from sklearn.utils import estimator_checks
 
@@ -27,14 +24,6 @@ CHEAP = (
 )
 
 
-@pytest.fixture
-def quick_compiler() -> Iterator[None]:
-    """The checks fit dozens of shapes, each for an instant: to compile them takes the time, not to run them."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("check", CHEAP)
@@ -44,7 +33,7 @@ def test_a_check_that_fits_little(name, check):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_check_of_scikit_learn(name, quick_compiler):
+def test_every_check_of_scikit_learn(name):
     results = estimator_checks.check_estimator(ESTIMATORS[name], on_skip=None, on_fail=None)
     assert [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"] == []
     assert sum(r["status"] == "passed" for r in results) > 30
