@@ -19,8 +19,9 @@ from bayesprune.deploy.files import artefact
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network, takes
 from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.rows import check_taken
 from bayesprune.deploy.program.run import run
-from bayesprune.deploy.program.weights import Draws, Law, Points, check_bytes, checked
+from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost
 from bayesprune.deploy.shrinking.plan import Plan, make_plan
@@ -117,7 +118,7 @@ class Compact:
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
-    ``takes``: the type of rows, "uint8" where it scales bytes itself.
+    ``takes``: the type of rows, "uint8" where it scales bytes itself, "int32" where it takes tokens, "bool".
     `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
@@ -139,7 +140,7 @@ class Compact:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
         Args:
-            x: (rows, *input_shape); bytes, where the `BNN` had ``scaling=``.
+            x: (rows, *input_shape); bytes, where the `BNN` had ``scaling=``; integers, where it takes them.
             rng_key: a JAX random key. Stored draws need none: all are averaged, or with one, which then decides nothing,
                 ``num_samples`` of them.
             num_samples: how many networks.
@@ -152,10 +153,10 @@ class Compact:
             network: it is surer than the posterior.
 
         Raises:
-            TypeError: rows that are no bytes, where bytes are taken.
+            TypeError: rows that are no bytes, integers or booleans, where these are taken.
             ValueError: rows of another shape, none, or NaN; an unknown engine; "kernels" for operations that JAX alone can run.
         """
-        check_bytes(self, x)
+        check_taken(self, x)
         if rng_key is None and not isinstance(self.law, Draws):
             at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
             return self._by_jax(x) if at_mean is None else at_mean(x)
@@ -172,7 +173,7 @@ class Compact:
 
         Of stored draws there may be fewer. ``engine``, errors: as `predict`.
         """
-        check_bytes(self, x)
+        check_taken(self, x)
         key, number = checked(rng_key, num_samples)
         if (kernels := self._engines.of_draws(engine)) is not None:
             return kernels.predict_draws(key, x, number)

@@ -32,9 +32,9 @@ REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
 MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"]
-REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", *MOVE]
+REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", "lookup", *MOVE]
 NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
-TAKES = dict.fromkeys([*BINARY, "dot", "conv", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
+TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 FORMAT, VERSION = "bayesprune network", "1.0"
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
 ROWS = 128  # at a time: what is between the operations stays in the cache
@@ -132,8 +132,7 @@ def mean_weights(plan, arrays):
 
 def predict(plan, arrays, x):
     """E[y | x] of the network at the posterior mean, for rows x; of drawn networks, averaged over them."""
-    if plan.get("takes") == "uint8" and np.asarray(x).dtype != np.uint8:
-        raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
+    check_type(plan.get("takes", "float32"), np.asarray(x).dtype)
     x, law = np.asarray(x, np.float32), plan["law"]
     if list(x.shape[1:]) != plan["input_shape"]:
         raise ValueError(f"rows must have the shape {plan['input_shape']}, got {list(x.shape[1:])}.")
@@ -143,6 +142,14 @@ def predict(plan, arrays, x):
     numbers = list(plan["weights"].values())
     networks = [dict(zip(numbers, weights, strict=True)) for weights in zip(*draws, strict=True)]
     return np.mean([outputs(plan, arrays, weights, x) for weights in networks], 0)
+
+
+def check_type(takes, dtype):
+    """Refuse rows of another type than the network takes."""
+    if takes == "uint8" and dtype != np.uint8:
+        raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
+    if (takes == "int32" and dtype.kind not in "iu") or (takes == "bool" and dtype.kind != "b"):
+        raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {dtype}.")
 
 
 def outputs(plan, arrays, weights, x):
@@ -187,6 +194,8 @@ def step(name, attributes, rows, *arrays):
         return dot(*arrays, **attributes)
     if name == "conv":
         return convolve(*arrays, **attributes)
+    if name == "lookup":
+        return lookup(*arrays, **attributes)
     if name == "reshape":
         return a.reshape([size(n) for n in attributes["sizes"]])
     if name == "transpose":
@@ -222,6 +231,16 @@ def dot(a, b, contract, batch):
     free = [n for n in left if n not in right] + [n for n in right if n not in left]
     result = [left[i] for i in batch[0]] + free
     return np.einsum(f"{''.join(left)},{''.join(right)}->{''.join(result)}", a, b, optimize=True)
+
+
+def lookup(table, index, fill):
+    """Rows of a table by their numbers, (..., 1): beyond its ends NaN where ``fill``, else its first or last row."""
+    index = index[..., 0].astype(np.int64)
+    inside = np.clip(index, 0, len(table) - 1)
+    made = table[inside]
+    if fill and (inside != index).any():
+        made[inside != index] = np.nan
+    return made
 
 
 def convolve(a, kernel, data, weights, result, strides, sides, dilation, groups):

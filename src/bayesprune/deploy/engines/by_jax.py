@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers
+from bayesprune.deploy.program.rows import takes
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.infer.predict import blocks_of, check_rows, rows_of
@@ -39,7 +40,7 @@ class ByJax:
         """The network at the posterior mean, for any number of rows."""
         network, weights = self.network, self.network.law.mean()
         rows = jax.export.symbolic_shape("rows")
-        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), getattr(network, "takes", "float32"))
+        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), takes(network))
         mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x.astype(jnp.float32))))
         return jax.export.export(mean, platforms=platforms)(x)
 

@@ -15,7 +15,8 @@ from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.ops import Op, alive
-from bayesprune.deploy.program.weights import Gaussian, Weighted, check_bytes
+from bayesprune.deploy.program.rows import check_taken
+from bayesprune.deploy.program.weights import Gaussian, Weighted
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.sparse.segments import joined
 from bayesprune.deploy.sparse.steps import Step, linked, never
@@ -129,7 +130,7 @@ class DrawsEngine:
 
     def _parts(self, x: Any, size: int, steps: Sequence[Step]) -> list[np.ndarray]:
         """Rows, checked, in parts of which all arrays of all networks have room."""
-        check_bytes(self.compact, x)
+        check_taken(self.compact, x)
         x = checked_rows(x, self.compact.input_shape)
         between = {i for s in steps for i in (*s.inputs, s.output) if i in self.drawn} - set(self.random)
         largest = max(int(np.prod(self.program.shapes[i], dtype=int)) for i in between | {self.program.output})

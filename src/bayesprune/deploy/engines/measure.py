@@ -14,6 +14,7 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.engine import Engine, one, source_of
+from bayesprune.deploy.program.rows import random_rows, takes
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
 from bayesprune.deploy.sparse.threads import processors
@@ -85,7 +86,7 @@ def measure(
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`; its network at the posterior mean is run.
         batch_sizes: numbers of rows.
-        x: rows to run on, repeated as needed; None: standard normal numbers.
+        x: rows to run on, repeated as needed; None: standard normal numbers, or random ones of the type that the network takes.
         kernels: those to try; None: all that are installed.
         num_repeats: how often.
 
@@ -118,8 +119,9 @@ def measure(
     engines = {name: Engine(compact.program, compact.head, weights, name) for name in dict.fromkeys(("dense", *tried))}
     contestants, table = _Contestants(compact, tried, engines, num_repeats), dict[str, Mapping[str, Any]]()
     for size in map(int, batch_sizes):
-        rows = np.random.default_rng(0).standard_normal((size, *compact.input_shape)) if x is None else x
-        table[str(size)] = contestants.line(np.asarray(np.resize(rows, (size, *compact.input_shape)), np.float32))
+        shape = (size, *compact.input_shape)
+        rows = random_rows(np.random.default_rng(0), takes(compact), compact.program.vocabulary, shape) if x is None else x
+        table[str(size)] = contestants.line(np.asarray(np.resize(rows, shape), np.float32))
     return Choice(table)
 
 

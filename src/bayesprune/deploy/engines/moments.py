@@ -14,7 +14,8 @@ from bayesprune.deploy.engines.moment_layers import Layer, Moments
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, Program
-from bayesprune.deploy.program.weights import Gaussian, Law, Weighted, check_bytes
+from bayesprune.deploy.program.rows import check_taken
+from bayesprune.deploy.program.weights import Gaussian, Law, Weighted
 from bayesprune.deploy.sparse.segments import check_data
 
 ROWS = 1024
@@ -71,7 +72,7 @@ class MomentEngine:
 
     def outputs(self, x: Any) -> Moments:
         """Of the network's outputs, before the likelihood's mean: (rows, *outputs) both."""
-        check_bytes(self.compact, x)
+        check_taken(self.compact, x)
         x = checked_rows(x, self.compact.input_shape)
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
         return Moments(*(np.concatenate(of) for of in zip(*parts, strict=True)))

@@ -95,7 +95,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _read_takes(dtype: Any) -> str:
-    if dtype not in ("float32", "uint8"):
+    if dtype not in ("float32", "uint8", "int32", "bool"):
         raise ValueError(f"rows of the type {dtype!r} are unknown")
     return str(dtype)
 

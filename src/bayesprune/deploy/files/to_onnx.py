@@ -23,7 +23,7 @@ Array = str | np.ndarray  # by its name in the graph, or known now
 def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None, num_draws: int | None = None) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
-    Its input "x" is float32 of shape (rows, *input_shape) for any number of rows, uint8 where the network scales bytes; its
+    Its input "x" is float32, or what ``compact.takes`` says, of shape (rows, *input_shape) for any number of rows; its
     output "mean" is E[y | x] as `Compact.predict` gives it: class probabilities (rows, classes), or means of y. Without a key
     it is that of the network at the posterior mean, or the average over stored draws; with one, the average over networks that
     are drawn now. Each of them has nodes and weights of its own, so that the file grows with their number; what no weight
@@ -186,6 +186,8 @@ def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]
             return graph.add("Where", graph.cast(a, bool), *graph.alike(arrays[:0:-1]))
         case "dot":
             return _dot(graph, op, sizes, *graph.alike(arrays))
+        case "lookup":
+            return _look_up(graph, a, arrays[1], before[0], len(before) - 1, at["fill"])
         case "reshape":
             return graph.reshape(a, at["sizes"])
         case "transpose":
@@ -251,6 +253,17 @@ def _broadcast(graph: _Graph, a: Array, before: Sequence[int], sizes: Sequence[i
     added = [axis for axis in range(len(sizes)) if axis not in known]
     a = graph.add("Unsqueeze", a, _integers(added)) if added else a
     return a if all(known.get(i, 1) == n for i, n in enumerate(sizes)) else graph.add("Expand", a, graph.shape(sizes))
+
+
+def _look_up(graph: _Graph, table: Array, index: Any, rows: int, rest: int, fill: bool) -> Array:
+    """ONNX refuses numbers beyond the table's ends: they are moved to its ends, and what is found there is replaced."""
+    index = graph.add("Squeeze", graph.cast(index, np.int64), _integers([-1]))
+    inside = graph.add("Min", graph.add("Max", index, 0), rows - 1)
+    made = graph.add("Gather", table, inside, axis=0)
+    if not fill:
+        return made
+    same = graph.add("Equal", inside, index, dtype=bool)
+    return graph.add("Where", graph.add("Unsqueeze", same, _integers(range(-rest, 0))) if rest else same, made, np.nan)
 
 
 def _slice(graph: _Graph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:

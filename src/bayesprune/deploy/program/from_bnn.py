@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.rows import random_rows
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.trace import trace
 from bayesprune.model.bnn import BNN
@@ -30,15 +31,16 @@ def _without_state(bnn: BNN) -> Program:
 
 
 def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
-    if not bnn.inputs.is_real or not is_shape(bnn.output_shape):
+    if not bnn.inputs.is_array or not is_shape(bnn.output_shape):
         raise ValueError(
-            "the network takes integers or several inputs, or gives several outputs, and a smaller program goes from one array "
-            "of real numbers to one: predict with the BNN, bp.predict(..., mask=mask)."
+            "the network takes several inputs, or gives several outputs, and a smaller program goes from one array to one: "
+            "predict with the BNN, bp.predict(..., mask=mask)."
         )
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
     leaves, tree = jax.tree.flatten(dict(state))
+    ((_, dtype),) = bnn.inputs.leaves
 
     def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
         return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
@@ -47,7 +49,8 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
         return net(weights, state, bnn.inputs.as_rows(x))
 
     def of_numbers(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
-        return net(weights, state, x if bnn.inputs.scaling is None else bnn.inputs.scaling.by_arithmetic(x))
+        # Operations get rows in float32, whatever is asked for: `check_taken` sees that it holds whole numbers exactly.
+        return net(weights, state, x.astype(dtype) if bnn.inputs.scaling is None else bnn.inputs.scaling.by_arithmetic(x))
 
     def jaxpr(rows: int) -> Any:
         return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
@@ -63,8 +66,8 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
 
 
 def takes(bnn: BNN) -> str:
-    """The type of the rows that the network is given: "uint8" where it scales bytes itself."""
-    return "float32" if bnn.inputs.scaling is None else "uint8"
+    """The type of the rows that the network is given: "uint8" where it scales bytes itself, "int32" of tokens, or "bool"."""
+    return bnn.inputs.leaves[0][1] if bnn.inputs.scaling is None else "uint8"
 
 
 def _dtypes(jaxpr: Any) -> set[str]:
@@ -84,7 +87,7 @@ def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[in
     draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
     weights = dict(zip(program.weights, draws, strict=True))
     size = (3, *program.shapes[program.rows][1:])
-    x: Any = rng.integers(0, 256, size, np.uint8) if dtype == "uint8" else rng.standard_normal(size).astype(np.float32)
+    x = random_rows(rng, dtype, program.vocabulary, size)
     with jax.default_matmul_precision("float32"):
         outputs = jax.jit(net)
         together = np.asarray(outputs(draws, state, x))

@@ -52,6 +52,11 @@ class Program:
         return {number: tuple(abs(n) for n in sizes) for number, sizes in self.sizes.items()}
 
     @property
+    def vocabulary(self) -> int | None:
+        """How many rows the smallest table has that is looked up; None where none is."""
+        return min((self.shapes[op.inputs[0]][0] for op in self.ops if op.name == "lookup"), default=None)
+
+    @property
     def opaque(self) -> list[str]:
         """The names of operations that are kept as they are, each once."""
         return list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))

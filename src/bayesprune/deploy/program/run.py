@@ -100,6 +100,8 @@ def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> 
             return lax.dot_general(a, arrays[1], ((a1, b1), (a2, b2)))
         case "conv":
             return _convolve(a, arrays[1], **attributes)
+        case "lookup":
+            return _look_up(a, arrays[1], attributes["fill"])
         case "reshape":
             return a.reshape([size(n) for n in attributes["sizes"]])
         case "transpose":
@@ -117,6 +119,14 @@ def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> 
         case "pad":
             return lax.pad(a, jnp.asarray(arrays[1], a.dtype), [(*sides, 0) for sides in attributes["sides"]])
     raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
+
+
+def _look_up(table: Any, index: Any, fill: bool) -> Any:
+    index = index[..., 0].astype(jnp.int32)
+    inside = jnp.clip(index, 0, len(table) - 1)
+    made = jnp.take(table, inside, axis=0)
+    outside = (inside != index).reshape(index.shape + (1,) * (table.ndim - 1))
+    return jnp.where(outside, jnp.asarray(jnp.nan, made.dtype), made) if fill else made
 
 
 def _convolve(a: Any, kernel: Any, data: Any, weights: Any, result: Any, strides: Any, sides: Any, dilation: Any, groups: int):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
+from jax.lax import GatherScatterMode
 
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.reader import BINARY, UNARY
@@ -129,8 +130,9 @@ class _Writer:
             return inputs
         if name == "split":
             return self.split(one, other, inputs)
-        if not inputs and one.params == other.params:  # numbers that are counted out, as by iota
-            return [self.constant(one.primitive.bind(**one.params))]
+        if self.counted(one, inputs) and one.params == other.params:  # numbers that are counted out, as by iota
+            made = one.primitive.bind(*(self.constants[number] for number in inputs), **one.params)
+            return [self.constant(value) for value in (made if one.primitive.multiple_results else [made])]
         outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
@@ -140,6 +142,11 @@ class _Writer:
             op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
         self.ops.append(Op(op, tuple(inputs), outputs, attributes))
         return list(outputs)
+
+    def counted(self, equation: Any, inputs: list[int]) -> bool:
+        """Whether it is of whole numbers and booleans that are known now; real ones are folded in float64 later."""
+        known = all(number in self.constants and self.constants[number].dtype.kind in "iub" for number in inputs)
+        return known and all(str(getattr(variable.aval, "dtype", "")) in DTYPES for variable in equation.outvars)
 
     def split(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         axis, start, made = one.params["axis"], 0, []
@@ -183,6 +190,8 @@ class _Writer:
                 return "dot", {"contract": [_integers(a) for a in contract], "batch": [_integers(a) for a in batch]}
             case "conv_general_dilated":
                 return "conv", _convolution(params)
+            case "gather" if min(self.sizes(shapes[0], other.invars[0].aval.shape), default=0) >= 0:
+                return "lookup", _lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
             case "reshape" if params.get("dimensions") is None:
                 return name, {"sizes": sizes("new_sizes")}
             case "squeeze" | "expand_dims":
@@ -231,6 +240,17 @@ def _convolution(params: Mapping[str, Any]) -> dict[str, Any]:
         "dilation": _integers(params["rhs_dilation"]),
         "groups": int(params["feature_group_count"]),
     }
+
+
+def _lookup(params: Mapping[str, Any], shapes: Sequence[Sequence[int]], floats: bool) -> dict[str, Any]:
+    """Of whole rows of a table by their numbers, as an embedding's."""
+    dims, leading, rest = params["dimension_numbers"], len(shapes[1]) - 1, shapes[0][1:]
+    by_row = dims.collapsed_slice_dims == dims.start_index_map == (0,) and not dims.operand_batching_dims
+    whole = tuple(params["slice_sizes"]) == (1, *rest) and tuple(dims.offset_dims) == tuple(range(leading, leading + len(rest)))
+    fill, value = params["mode"] == GatherScatterMode.FILL_OR_DROP, params["fill_value"]
+    if not (by_row and whole) or (fill and not (floats and (value is None or np.isnan(value)))):
+        raise _NotAsData
+    return {"fill": fill}
 
 
 def _integers(values: Any) -> list[int]:

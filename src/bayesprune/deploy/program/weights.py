@@ -139,15 +139,6 @@ class Weighted(Protocol):
     def output_shape(self) -> tuple[int, ...]: ...
 
 
-def check_bytes(network: Weighted, x: Any) -> None:
-    """Refuse rows that are no bytes, where the network scales bytes: whether they were scaled already, nothing says."""
-    if getattr(network, "takes", "float32") == "uint8" and np.asarray(x).dtype != np.uint8:
-        raise TypeError(
-            f"x must be bytes, dtype uint8, for the network scales them itself, got {np.asarray(x).dtype}: give the rows "
-            "before they were scaled."
-        )
-
-
 def checked(rng_key: Any, num_samples: Any) -> tuple[jax.Array, int]:
     """The key and the number of draws, or an error."""
     check_integer(num_samples, "num_samples")

@@ -103,8 +103,11 @@ def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -
     """The largest difference on random rows and weights, relative to the largest output; infinite where nothing is finite."""
     worst = largest = 0.0
     compared = 0
-    # Some functions, as a logarithm, have no value for rows below zero.
-    for rows in (rng.standard_normal, rng.standard_normal, lambda shape: rng.uniform(0.1, 0.9, shape)):
+    # Some functions, as a logarithm, have no value for rows below zero, and tables none for numbers beyond their ends.
+    kinds: list[Any] = [rng.standard_normal, rng.standard_normal, lambda shape: rng.uniform(0.1, 0.9, shape)]
+    if (vocabulary := plan.program.vocabulary) is not None:
+        kinds += 2 * [lambda shape: rng.integers(0, vocabulary, shape)]
+    for rows in kinds:
         one, other = _outputs(plan, small, dtype, rng, np.asarray(rows(plan.program.shapes[plan.program.rows])))
         finite = np.isfinite(one)
         if not np.array_equal(finite, np.isfinite(other)):

@@ -63,8 +63,11 @@ def _results(op: Op, program: Program, known: Known) -> list[tuple[np.ndarray, n
         pattern |= np.asarray(function(_indicator(known.unknown[operand]))) > 0
     if pattern.all():
         return [(pattern, np.ones(shapes[0], np.float32))]
+    values = [known.values[i] for i in op.inputs]
+    if op.name == "lookup":  # a number that is in every table, in the place of unknown ones
+        values[1] = np.where(known.unknown[op.inputs[1]], 0, values[1])
     with np.errstate(all="ignore"):
-        return [(pattern, evaluate(op, [known.values[i] for i in op.inputs])[0])]
+        return [(pattern, evaluate(op, values)[0])]
 
 
 def backward(program: Program, known: Known) -> Indicators:
@@ -118,6 +121,8 @@ def _standins(op: Op, program: Program, known: Known) -> list[tuple[Callable[[An
     if op.name in PRODUCTS:
         sides = enumerate((op.inputs, op.inputs[::-1]))
         return [(_factor(op, program, position, known.nonzero(other)), number) for position, (number, other) in sides]
+    if op.name == "lookup":
+        return _lookup(op, program, known)
     return [(_operand(op, program, position), number) for position, number in enumerate(op.inputs)]
 
 
@@ -129,6 +134,16 @@ def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Cal
     if position == 0:
         return lambda u: step(op, 1, [u, fixed])[0]
     return lambda u: step(op, 1, [fixed, u])[0]
+
+
+def _lookup(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:
+    """Of an index that is known the rows that it names; of another one any row, and what a row may be other than zero in."""
+    (table, index), shape = op.inputs, program.shapes[op.outputs[0]]
+    if not known.unknown[index].any():
+        return [(lambda u: step(op._replace(attributes={"fill": False}), 1, [u, known.values[index]])[0], table)]
+    filled = _indicator(np.asarray(known.nonzero(table).any(axis=0)))
+    number = lambda u: jnp.broadcast_to(u.reshape(u.shape[:-1] + (1,) * filled.ndim) * filled, shape)  # noqa: E731
+    return [(lambda u: jnp.broadcast_to(u.sum(0), shape), table), (number, index)]
 
 
 def _operand(op: Op, program: Program, position: int) -> Callable[[Any], Any]:

@@ -38,6 +38,9 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
     exact = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
     if name in exact:
         return [exact[name](*arrays) % PRIME]
+    if name == "lookup":
+        table, index = arrays
+        return [table[index[..., 0].astype(np.int64) % len(table)]]
     if name == "neg":
         return [-arrays[0] % PRIME]
     if name == "convert":
@@ -71,7 +74,10 @@ def residues(rng: np.random.Generator, nonzero: np.ndarray) -> np.ndarray:
 
 
 def of_numbers(values: np.ndarray) -> np.ndarray:
-    """A residue for every number: the same for the same number, zero for zero."""
+    """A residue for every number: the same for the same number, zero for zero; of whole numbers themselves, by which tables
+    are looked up."""
+    if np.asarray(values).dtype.kind in "iub":
+        return np.asarray(np.asarray(values, np.float64) % PRIME)
     bits = np.asarray(values, np.float64).view(np.uint64)
     return np.where(np.asarray(values) == 0, 0.0, 1.0 + (_mixed(1, [bits]) % np.uint64(PRIME - 1)).astype(np.float64))
 

@@ -98,6 +98,8 @@ def tie(op: Op, ties: Ties, known: Known) -> None:
         _dot(op, ties, known)
     elif name == "conv":
         _conv(op, ties, known)
+    elif name == "lookup":
+        _lookup(op, ties)
     elif name == "transpose":
         for of_out, axis in enumerate(attributes["order"]):
             ties.tie_axes(a, axis, out, of_out)
@@ -170,6 +172,18 @@ def _conv(op: Op, ties: Ties, known: Known) -> None:
         inputs, outputs = (ties.slices(*place).reshape(groups, -1) for place in ((a, data[1]), (out, result[1])))
         for members in (inputs, outputs):
             ties.tie(np.broadcast_to(inputs[:, :1], members.shape), members)
+
+
+def _lookup(op: Op, ties: Ties) -> None:
+    """All rows of the table stay: which of them are asked for, the data say."""
+    (table, index), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
+    leading = len(shapes[index]) - 1
+    ties.pin(table, [0])
+    ties.pin(index, [leading])
+    for axis in range(leading):
+        ties.tie_axes(index, axis, out, axis)
+    for axis in range(1, len(shapes[table])):
+        ties.tie_axes(table, axis, out, leading + axis - 1)
 
 
 def _reshape(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
