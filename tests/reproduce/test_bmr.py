@@ -54,6 +54,18 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
 
 
 @pytest.mark.slow
+def test_a_deep_net_that_was_judged_once() -> None:
+    """Its legend names a few of its arrays, and its one point is seen."""
+    cell = bmr_cells.Cell("vit", "bmr", 0)
+    short = {name: values[:1] for name, values in record(cell).items() if name.startswith("history/eval")}
+    deep = record(cell) | short | {f"cdf/Block_{i}.kernel": np.linspace(0, 1, 101).tolist() for i in range(40)}
+    (panel,) = bmr_figures.distributions({cell: deep}).axes
+    named = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert len(panel.lines) == 43 and len(named) == 8 and (named[0], named[-1]) == ("Dense_0", "Block_39")
+    assert all(ax.lines[0].get_marker() == "o" for ax in bmr_figures.curves({cell: deep}).axes)
+
+
+@pytest.mark.slow
 def test_records_without_quantiles_have_no_panel() -> None:
     """The kept records of MAP, flat and BMR are older than the figure."""
     old = {

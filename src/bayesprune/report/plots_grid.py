@@ -9,6 +9,7 @@ from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_style import BLACK, PALETTE, Axes, Figure, figure, in_percent, style
 
 Course = tuple[ArrayLike, ArrayLike]  # steps or epochs, and a value for each
+NAMED = 8  # arrays in a legend
 
 
 def curves(panels: Mapping[tuple[str, str], Mapping[str, Sequence[Course]]], over: str) -> Figure:
@@ -52,7 +53,8 @@ def shares(pruned: Mapping[str, Sequence[Course]], unused: Mapping[str, Sequence
 def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> Figure:
     """Quantiles of |posterior mean| as distribution functions: (net, method) -> array -> values at even steps from 0 to 1.
 
-    Exact zeros show at the left edge. Source: after Markovic et al. 2024, figure 3.
+    Exact zeros show at the left edge; of many arrays the legend names a few from the first to the last. Source: after
+    Markovic et al. 2024, figure 3.
     """
     rows, columns = (list(dict.fromkeys(pair[axis] for pair in panels)) for axis in (0, 1))
     fig = figure(3.0 * len(columns) + 1.6, 2.4 * len(rows) + 0.3)
@@ -60,6 +62,9 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
     for ax in axes.flat:
         ax.set_axis_off()
     for (net, method), sites in panels.items():
+        beside, below = (
+            [pair[other] for pair in panels if pair[axis] == name] for axis, other, name in ((0, 1, net), (1, 0, method))
+        )
         ax = axes[rows.index(net), columns.index(method)]
         ax.set_axis_on()
         for colour, (site, values) in zip(_shades(len(sites)), sites.items(), strict=True):
@@ -67,11 +72,19 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
             ax.plot(x, np.linspace(0, 1, len(x)), color=colour, linewidth=1.3, label=site.removesuffix(".kernel"))
         ax.set_xscale("log")
         ax.set_xlim(1e-6, None)
-        low = net == rows[-1]
-        style(ax, "|posterior mean|" if low else "", f"{net}: share at or below" if method == columns[0] else "", method)
+        low, first, last = net == below[-1], method == beside[0], method == beside[-1]
+        style(ax, "|posterior mean|" if low else "", f"{net}: share at or below" if first else "", method)
+        ax.tick_params(labelbottom=low, labelleft=first)
         in_percent(ax.yaxis)
-        if method == columns[-1] and sites:
-            ax.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        if last and sites:
+            named = (
+                np.unique(np.linspace(0, len(sites) - 1, NAMED).round().astype(int))
+                if len(sites) > NAMED
+                else range(len(sites))
+            )
+            title = f"{len(named)} of {len(sites)} arrays" if len(sites) > NAMED else None
+            lines = [ax.lines[i] for i in named]
+            ax.legend(handles=lines, title=title, frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
@@ -90,14 +103,15 @@ def heat_maps(kernels: Mapping[str, ArrayLike]) -> Figure:
 
 
 def _with_mean(ax: Axes, courses: Sequence[Course], colour: str, label: str) -> None:
-    """Thin lines, and the mean of those that have as many points as the first."""
+    """Thin lines, and the mean of those that have as many points as the first; of one point a dot."""
     values = [(np.asarray(x, float), np.asarray(y, float)) for x, y in courses]
     if not values:
         return
     for x, y in values if len(values) > 1 else ():
         ax.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
     whole = [y for x, y in values if len(x) == len(values[0][0])]
-    ax.plot(values[0][0], np.mean(whole, axis=0), color=colour, linewidth=1.8, label=label)
+    marker = "o" if len(values[0][0]) == 1 else None
+    ax.plot(values[0][0], np.mean(whole, axis=0), color=colour, linewidth=1.8, label=label, marker=marker)
 
 
 def _colours(names) -> dict[str, str]:  # type: ignore[no-untyped-def]

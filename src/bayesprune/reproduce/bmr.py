@@ -18,7 +18,7 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.report.connected import connected
-from bayesprune.reproduce.bmr_cells import CELLS, FIRST_LAYER, FULL, RATES, SHORT, Cell
+from bayesprune.reproduce.bmr_cells import CELLS, FIRST_LAYER, FULL, GLANCE, RATES, SHORT, Cell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
@@ -128,6 +128,10 @@ STUDY = cells.Study(
     "bmr",
     CELLS,
     run,
-    {"fashion_mnist": lambda found: comparison(found, FULL), "short": lambda found: comparison(found, SHORT)},
+    {
+        "fashion_mnist": lambda found: comparison(found, FULL),
+        "short": lambda found: comparison(found, SHORT),
+        "glance": lambda found: comparison(found, GLANCE),
+    },
     draw,
 )
