@@ -117,6 +117,9 @@ def test_files_of_it_take_the_same_rows(name, tmp_path) -> None:
     np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), x), probs, atol=1e-6)
     with pytest.raises(ValueError, match=r"rows must be (integers|booleans), got float"):
         reader.predict(*reader.load(tmp_path / "net.bayesprune"), x + 0.5)
+    if small.takes == "int32":
+        with pytest.raises(ValueError, match="rows hold integers beyond 16,777,216"):
+            reader.predict(*reader.load(tmp_path / "net.bayesprune"), x + (1 << 25))
     stable = jax.export.deserialize(small.exported().serialize())
     np.testing.assert_allclose(stable.call(x.astype(small.takes)), probs, atol=1e-6)
 

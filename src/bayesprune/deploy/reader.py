@@ -132,7 +132,7 @@ def mean_weights(plan, arrays):
 
 def predict(plan, arrays, x):
     """E[y | x] of the network at the posterior mean, for rows x; of drawn networks, averaged over them."""
-    check_type(plan.get("takes", "float32"), np.asarray(x).dtype)
+    check_type(plan.get("takes", "float32"), np.asarray(x))
     x, law = np.asarray(x, np.float32), plan["law"]
     if list(x.shape[1:]) != plan["input_shape"]:
         raise ValueError(f"rows must have the shape {plan['input_shape']}, got {list(x.shape[1:])}.")
@@ -144,12 +144,14 @@ def predict(plan, arrays, x):
     return np.mean([outputs(plan, arrays, weights, x) for weights in networks], 0)
 
 
-def check_type(takes, dtype):
-    """Refuse rows of another type than the network takes."""
-    if takes == "uint8" and dtype != np.uint8:
+def check_type(takes, x):
+    """Refuse rows of another type than the network takes, and whole numbers that float32 does not hold."""
+    if takes == "uint8" and x.dtype != np.uint8:
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
-    if (takes == "int32" and dtype.kind not in "iu") or (takes == "bool" and dtype.kind != "b"):
-        raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {dtype}.")
+    if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
+        raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
+    if takes == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > 1 << 24:
+        raise ValueError(f"rows hold integers beyond {1 << 24:,}.")
 
 
 def outputs(plan, arrays, weights, x):
