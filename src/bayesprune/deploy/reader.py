@@ -37,6 +37,7 @@ NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
 TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 FORMAT, VERSION = "bayesprune network", "1.0"
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
+WHOLE = 1 << 24  # up to which float32, which operations get rows in, holds every whole number
 ROWS = 128  # at a time: what is between the operations stays in the cache
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
@@ -150,8 +151,8 @@ def check_type(takes, x):
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
         raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
-    if takes == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > 1 << 24:
-        raise ValueError(f"rows hold integers beyond {1 << 24:,}.")
+    if takes == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > WHOLE:
+        raise ValueError(f"rows hold integers beyond {WHOLE:,}.")
 
 
 def outputs(plan, arrays, weights, x):

@@ -62,9 +62,8 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
     for ax in axes.flat:
         ax.set_axis_off()
     for (net, method), sites in panels.items():
-        beside, below = (
-            [pair[other] for pair in panels if pair[axis] == name] for axis, other, name in ((0, 1, net), (1, 0, method))
-        )
+        beside = [other for name, other in panels if name == net]
+        below = [name for name, other in panels if other == method]
         ax = axes[rows.index(net), columns.index(method)]
         ax.set_axis_on()
         for colour, (site, values) in zip(_shades(len(sites)), sites.items(), strict=True):
@@ -77,13 +76,8 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
         ax.tick_params(labelbottom=low, labelleft=first)
         in_percent(ax.yaxis)
         if last and sites:
-            named = (
-                np.unique(np.linspace(0, len(sites) - 1, NAMED).round().astype(int))
-                if len(sites) > NAMED
-                else range(len(sites))
-            )
-            title = f"{len(named)} of {len(sites)} arrays" if len(sites) > NAMED else None
-            lines = [ax.lines[i] for i in named]
+            lines = [ax.lines[i] for i in np.unique(np.linspace(0, len(sites) - 1, NAMED).round().astype(int))]  # few: all
+            title = f"{NAMED} of {len(sites)} arrays" if len(sites) > NAMED else None
             ax.legend(handles=lines, title=title, frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 

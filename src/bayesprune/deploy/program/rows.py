@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.program.weights import Weighted
-
-WHOLE = 1 << 24  # up to which float32, which the operations pass rows in, holds every whole number
+from bayesprune.deploy.reader import WHOLE
 
 
 def takes(network: Weighted) -> str:
