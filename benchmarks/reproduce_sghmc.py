@@ -168,14 +168,14 @@ def _lenet(train: bp.Dataset, **settings: Any) -> bp.BNN:
     )
 
 
-def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+def chain(cell: Cell, folder: Path, train: bp.Dataset, **settings: Any) -> tuple[bp.BNN, Any]:
+    """The network and its fit; ``settings`` of the fit beside those of the cell."""
     bnn = _lenet(
         train,
         prior=bp.priors.Gaussian(1.0, centred=True),
         prunable=bp.select.hidden_kernels,
         posterior=MapFamily(init_loc="he"),
     )
-    begin = time.perf_counter()
     fit = bp.fit_sgmcmc(
         jax.random.key(cell.seed),
         bnn,
@@ -187,12 +187,17 @@ def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cel
         every=500,
         num_samples=20,
         burn_in=int(STEPS * cell.share) // 2,
-        eval_data=test,
-        eval_every=2500,
         checkpoint=folder / "checkpoints",
         checkpoint_every=2500,
         progress=False,
+        **settings,
     )
+    return bnn, fit
+
+
+def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+    begin = time.perf_counter()
+    bnn, fit = chain(cell, folder, train, eval_data=test, eval_every=2500)
     seconds = time.perf_counter() - begin
     figures = bp.evaluate(jax.random.key(1), bnn, fit.params, test)
     used = sum(int(np.sum(alive)) for alive in bp.connected(bnn, fit.mask).values())
@@ -206,9 +211,10 @@ def _chain(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cel
     }
 
 
-def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+def ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> np.ndarray:
+    """The members' mean probabilities of the test rows."""
     bnn = _lenet(train, prior=bp.priors.Gaussian(1.0), posterior=MapFamily(init_loc="he"))
-    probs, begin = np.zeros((len(test.y), 10)), time.perf_counter()
+    probs = np.zeros((len(test.y), 10))
     for member in range(MEMBERS):
         fit = bp.fit_svi(
             jax.random.fold_in(jax.random.key(cell.seed), member),
@@ -221,6 +227,12 @@ def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> 
             progress=False,
         )
         probs += bp.predict(jax.random.key(1), bnn, fit.params, test.x, num_samples=1) / MEMBERS
+    return probs
+
+
+def _ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> cells.Record:
+    begin = time.perf_counter()
+    probs = ensemble(cell, folder, train, test)
     seconds = time.perf_counter() - begin
     return {**bp.metrics.classification_summary(probs, np.asarray(test.y)), "pruned": 0.0, "training_seconds": seconds}
 

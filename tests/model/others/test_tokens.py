@@ -68,8 +68,6 @@ def test_it_is_trained_and_predicts(rng_key) -> None:
     np.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
     with pytest.raises(TypeError, match=r"x must hold integers.*got dtype float32"):
         bp.predict(rng_key, bnn, fit.params, X.astype(np.float32))
-    with pytest.raises(ValueError, match=r"takes integers.*predict with the BNN"):
-        bp.compact(bnn, fit.params)
 
 
 @pytest.mark.slow
