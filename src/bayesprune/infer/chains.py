@@ -1,24 +1,17 @@
-"""The chains of a sampler: one after another through one compiled program, or all at once in one."""
+"""The chains of a sampler, one after another through one compiled program."""
 
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.svi import SVIState
 
-from bayesprune.core.types import Dataset
 from bayesprune.train.course import Periods
 from bayesprune.train.feed import Stream, Whole
-from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.loop import Recipe
-from bayesprune.train.processes import check_same, of_mesh
-from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.processes import of_mesh
 from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
-from bayesprune.train.side_by_side import advance, side_by_side
-from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import Snapshots
 from bayesprune.train.start import Given
 from bayesprune.train.watch import Watch
@@ -67,29 +60,3 @@ def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
 def key_of(rng_key: jax.Array, chain: int, num_chains: int) -> jax.Array:
     """The key of a chain: a single one has the key itself."""
     return rng_key if num_chains == 1 else jax.random.fold_in(rng_key, chain)
-
-
-def vectorized(
-    recipe: Recipe, rng_key: jax.Array, data: Dataset, num_chains: int, periods: Periods, progress: bool | None
-) -> tuple[FitResult, list[Kept]]:
-    """All chains in one program: the last states as a fit, and what each chain has kept."""
-    processes, example, losses = of_mesh(recipe.mesh), Example.of(data), list[np.ndarray]()
-    if processes.count > 1:
-        check_same(processes, fingerprint(recipe, example, rng_key, {"chains": num_chains}) | {"periods": periods})
-    fits = side_by_side(recipe, example, shared=True)
-    carry = fits.init(jnp.stack([key_of(rng_key, chain, num_chains) for chain in range(num_chains)]), data)
-    kept, first = [], 0
-    with make_progress(periods.num_steps, progress if not processes.index else False, initial=0) as bar:
-        for last in sorted({*periods.stops, periods.num_steps}):
-            carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
-            losses.append(part)
-            first = last
-            if last in periods.stops:
-                kept.append(processes.own(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable)))
-    chains: list[Kept] = [
-        [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
-    ]
-    carry = processes.own(carry)
-    state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
-    all_losses = np.concatenate(losses, 1)
-    return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from numpyro.handlers import seed
 
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
-from bayesprune.core.types import Dataset, Pruned
+from bayesprune.core.types import Pruned
 from bayesprune.infer import door
 from bayesprune.infer.chain_starts import chain_starts
-from bayesprune.infer.chains import Kept, sequential, vectorized
+from bayesprune.infer.chains import Kept, sequential
+from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.sampling_plan import plan
@@ -22,7 +23,6 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.train.course import Periods
-from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
 from bayesprune.train.loop import as_it_is
@@ -32,7 +32,7 @@ from bayesprune.train.snapshots import stacked
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.watch import Watch
 
-METHODS = ("sequential", "vectorized")
+METHODS = ("sequential", "vectorized", PARALLEL)
 
 
 def fit_sgmcmc(
@@ -75,15 +75,16 @@ def fit_sgmcmc(
     Args:
         rng_key: a JAX random key.
         bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else.
-        data: whatever `fit_svi` takes: arrays, memory-mapped ones, rows by number, batches; "vectorized" chains take arrays.
+        data: whatever `fit_svi` takes: arrays, memory-mapped ones, rows by number, batches; chains all at once take arrays.
         num_steps: steps of each chain.
         kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
         num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
         burn_in: steps in which none is kept: cycles that end by then have none. With a sparsifier the first networks are dense.
         sample_every: steps between two of a cycle; None: an epoch, or less where the last halves of the cycles hold fewer.
         num_chains: chains, each from its own start.
-        chain_method: "sequential", one after another through one compiled program; or "vectorized", all at once in one, for
-            nets that leave a machine idle: without sparsifier, mask, evaluation, callbacks and checkpoints.
+        chain_method: "sequential", one after another through one compiled program; "vectorized", all at once in one, for
+            nets that leave a machine idle; or "parallel", all at once with as many on each device of ``mesh`` (None: on each
+            device). The last two are without sparsifier, mask, evaluation, callbacks and checkpoints.
         batch_size, num_rows: as of `fit_svi`: rows of a minibatch, None for all at every step; rows of data in batches.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
             None). It reads points: `SGHMCSPL`, `Magnitude`.
@@ -94,10 +95,11 @@ def fit_sgmcmc(
             give them another key, or their noise and minibatches are those of the first run.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
-        callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`. Samples lie
-            in the folder of the checkpoints, each in a file without its dead weights. A callback that returns True ends the
-            sampling: the chains that are whole are the result, or what the first one had kept by then.
-        on_interrupt: as of `fit_svi`; the result is as where a callback ends the sampling. Vectorized chains always raise.
+        callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`; over the
+            mesh's first axis are spread a minibatch's rows, or parallel chains. Samples lie in the folder of the checkpoints,
+            each in a file without its dead weights. A callback that returns True ends the sampling: the chains that are whole
+            are the result, or what the first one had kept by then.
+        on_interrupt: as of `fit_svi`; the result is as where a callback ends the sampling. Chains all at once always raise.
 
     Returns:
         A `FitResult`. ``params``: ``"<site>$draws"``, (chains, draws, ...), which `predict`, `evaluate`, `bmr_prune` (by the
@@ -129,10 +131,13 @@ def fit_sgmcmc(
     callbacks, returns = as_callbacks(callbacks), returns_when_interrupted(on_interrupt)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
-    if chain_method == "vectorized":
-        _check_plain(sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
+    if chain_method != "sequential":
+        check_plain(chain_method, sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())
-    feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh := door.automatic(mesh))
+    devices, mesh = None, door.automatic(mesh)
+    if chain_method == PARALLEL:
+        devices, mesh = devices_of_chains(mesh, num_chains), None
+    feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
     kernel = _told(kernel, feed.example.num_rows, num_steps)
     moving = _moving(bnn)
     epoch = -(-feed.example.num_rows // batch)
@@ -151,8 +156,8 @@ def fit_sgmcmc(
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    if chain_method == "vectorized":
-        return _result(bnn, moving, *vectorized(recipe, rng_key, _on_device(feed), num_chains, periods, progress))
+    if chain_method != "sequential":
+        return _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
     starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
@@ -162,24 +167,6 @@ def fit_sgmcmc(
 def _check_bnn(bnn: Any) -> None:
     if not isinstance(bnn, BNN):
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
-
-
-def _check_plain(sparsifier: Any, callbacks: Any, *given: Any) -> None:
-    """Refuse what chains side by side have no place for."""
-    if not isinstance(sparsifier, KeepAll) or callbacks or any(value is not None for value in given):
-        raise ValueError(
-            "chain_method='vectorized' has no sparsifier, mask, init, init_params, eval_data, callbacks or checkpoint: leave "
-            "them out, or take chain_method='sequential'."
-        )
-
-
-def _on_device(feed: Whole | Stream) -> Dataset:
-    if isinstance(feed, Stream):
-        raise ValueError(
-            "chain_method='vectorized' takes arrays, for each of its chains has an order of rows of its own: give arrays, or "
-            "take chain_method='sequential'."
-        )
-    return feed.data
 
 
 def _told(kernel: Any, num_rows: int, num_steps: int) -> Any:

@@ -38,7 +38,11 @@ FULL = (
 # What two cores can do of CIFAR-10: a tenth of the paper's steps.
 SHORT = tuple(Cell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT)
 # And of the nets that take seconds for a step: a hundred steps.
-GLANCE = tuple(Cell(net, "bmr", 0, epochs=5, draws=1, steps_per_epoch=20, final_draws=2) for net in ("mixer", "vit"))
+GLANCE = tuple(
+    Cell(net, "bmr", 0, epochs=5, dataset=dataset, draws=1, steps_per_epoch=20, final_draws=2)
+    for dataset in DATASETS
+    for net in ("mixer", "vit")
+)
 CELLS = FULL + SHORT + GLANCE
 
 

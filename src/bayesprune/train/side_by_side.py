@@ -1,4 +1,4 @@
-"""Many fits of one recipe as one vectorised program."""
+"""Many fits of one recipe as one vectorised program, on one device or spread over several."""
 
 import functools
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
@@ -32,8 +33,11 @@ class SideBySide(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def side_by_side(recipe: Recipe, example: Example, shared: bool) -> SideBySide:
-    """The functions; one compilation for any number of steps. ``shared``: whether all fits have the same data."""
+def side_by_side(recipe: Recipe, example: Example, shared: bool, mesh: Mesh | None = None) -> SideBySide:
+    """The functions; one compilation for any number of steps. ``shared``: whether all fits have the same data.
+
+    ``mesh``: of one axis, over whose devices the fits are spread; each computes its own, and none waits for another.
+    """
     loop, rows = Loop(recipe, sites_of(recipe.program, example), example.num_rows), None if shared else 0
     step = jax.vmap(loop.step, in_axes=(_CARRY, rows, 0), out_axes=(_CARRY, 0))
 
@@ -45,10 +49,42 @@ def side_by_side(recipe: Recipe, example: Example, shared: bool) -> SideBySide:
 
         return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, carry.rng_key.shape[0]))))
 
-    init = jax.vmap(loop.init, in_axes=(0, rows), out_axes=_CARRY)
+    init = _spread(jax.vmap(loop.init, in_axes=(0, rows), out_axes=_CARRY), mesh, (0, rows), _CARRY)
+    run = _spread(run, mesh, (_CARRY, rows, 0, None), (_CARRY, 1))
     return SideBySide(
         jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
     )
+
+
+def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, of_results: Any) -> Callable[..., Any]:
+    """The function on every device's own fits; where their axis is in arguments and results is said as `jax.vmap` has it."""
+    if mesh is None:
+        return function
+    specs = (_specs(axes, mesh) for axes in (of_arguments, of_results))
+    # What has no axis of fits, such as the step, is the same on every device, which JAX would ask to be proven.
+    return jax.shard_map(function, mesh=mesh, in_specs=next(specs), out_specs=next(specs), check_vma=False)
+
+
+def _specs(axes: Any, mesh: Mesh) -> Any:
+    (name,) = mesh.axis_names
+    spec = lambda axis: PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, name)  # noqa: E731
+    return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
+
+
+def over_devices(tree: Any, mesh: Mesh | None, axis: int | None = 0) -> Any:
+    """Arrays whose ``axis`` is that of the fits, each fit's on its own device; with None on all of them."""
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, _specs(axis, mesh)))
+
+
+def at_home(tree: Any, mesh: Mesh | None) -> Any:
+    """Arrays of fits on several devices, whole, on the default one, and free to go to others."""
+    return tree if mesh is None else jax.tree.map(_at_home, tree)
+
+
+def _at_home(leaf: Any) -> Any:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_at_home(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(np.asarray(leaf))
 
 
 def advance(
