@@ -25,7 +25,7 @@ def curves(panels: Mapping[tuple[str, str], Mapping[str, Sequence[Course]]], ove
         ax = axes[rows.index(measure), columns.index(net)]
         for method, courses in methods.items():
             _with_mean(ax, courses, colours[method], method)
-        ax.locator_params("x", integer=True)
+        ax.locator_params("x", integer=True, min_n_ticks=1)  # one evaluation has one tick
         first, last = rows.index(measure) == 0, rows.index(measure) == len(rows) - 1
         style(ax, over if last else "", measure if net == columns[0] else "", net if first else "")
     _legend(fig, axes)
