@@ -16,6 +16,7 @@ from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.recalibrate import recalibrate
+from bayesprune.infer.refit_noise import refit_noise
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
 from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.sgmcmc import fit_sgmcmc
@@ -96,6 +97,7 @@ __all__ = [
     "prune_to_tolerance",
     "recalibrate",
     "reduce_scales",
+    "refit_noise",
     "report",
     "sample_targets",
     "schedules",

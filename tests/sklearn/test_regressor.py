@@ -41,6 +41,12 @@ def test_predictions_are_those_of_the_toolkit_in_the_units_of_y(fitted):
     assert np.abs(model.predict(x) - (means * y.std() + y.mean())).max() < 0.2  # other draws, of a standard error of 0.02
 
 
+def test_the_noise_is_that_of_the_weights_that_are_left(fitted):
+    """A half, estimated from 120 rows to 6.5 %: three such deviations. As training left it, it is .7."""
+    model, x, _ = fitted
+    assert 0.4 < model.predict(x, return_std=True)[1].mean() < 0.6
+
+
 @pytest.mark.slow
 def test_the_spread_covers_new_rows_at_its_level():
     # The noise's scale is estimated from 300 rows to 4 %, which moves the coverage of 90 % by 1.4 %; its prior makes it 3 % too

@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.infer import refit_noise
 from bayesprune.infer.log_score import log_density
+from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
@@ -91,7 +93,17 @@ class SparseNetwork(BaseEstimator):
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
         self.used_features_ = inputs.used
+        if refit_noise.learns_noise(self.bnn_, self.params_):
+            self.params_ |= self._noise_of_what_is_left(x, y)
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
+
+    def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+        """In training the noise explained what the weights that were cut since have added."""
+        first, squared = 0, 0.0
+        for drawn, rows in self._streamed(predict_draws, x):
+            squared += refit_noise.squared_errors(drawn[:, :rows], y[first : first + rows])
+            first += rows
+        return jax.tree.map(np.asarray, refit_noise.noise_of(self.bnn_.likelihood, self.params_, squared, y.size))
 
     def _key(self) -> jax.Array:
         return jax.random.key(self._seed)

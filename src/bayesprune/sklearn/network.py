@@ -38,11 +38,13 @@ PRIORS: dict[str, Callable[[int, int], Any]] = {
     "flat": lambda rows, inputs: Flat(),
 }
 ROWS_OF_AN_INPUT = 10
+# Of mean 10 and shape 2: the (6, 6) of `Normal` keeps the noise of 200 rows above a quarter of the target's spread.
+LEARNED_NOISE = Normal(noise_shape=2.0, noise_rate=0.2)
 LIKELIHOODS: dict[str, Any] = {
-    "auto": Normal(),
+    "auto": LEARNED_NOISE,
     "beta": Beta(),
     "negative_binomial": NegativeBinomial(),
-    "normal": Normal(),
+    "normal": LEARNED_NOISE,
     "poisson": Poisson(),
     "predicted_noise": Normal("predicted"),
     "student_t": StudentT(),

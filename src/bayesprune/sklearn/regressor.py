@@ -37,7 +37,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         learning_rate: of the optimiser.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
-        likelihood: "normal", which "auto" is; "predicted_noise" (Gaussian, its scale the network's output for each row);
+        likelihood: "normal", which "auto" is, its noise refitted after the cut (`bayesprune.refit_noise`), of precision
+            Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
             standard deviation; of all others it is taken as it is.

@@ -1,0 +1,105 @@
+"""The learned noise of a pruned network: its posterior given the weights that are left, in closed form."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.infer import door
+from bayesprune.infer.predict import check_bnn, predict_draws
+from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods import Normal
+
+LOC, SCALE = "noise_precision_log_loc", "noise_precision_log_scale"
+ROWS = 8192  # whose draws are held at once
+
+
+def refit_noise(
+    rng_key: Any,
+    bnn: BNN | Any,
+    params: dict[str, Any] | Any,
+    data: Any,
+    *,
+    mask: dict[str, Any] | Any = None,
+    num_samples: int = 100,
+) -> dict[str, Any]:
+    """Give a network of learned Gaussian noise the noise of its weights as they are now, as after a cut.
+
+    In training the noise explains what weights that were cut since have added; then intervals are too wide. Its posterior given
+    that of the weights is the Gamma distribution of coordinate ascent, for N targets,
+
+      p(y | w, c) = N(f(w), 1/c),    q(c) = Gamma(A, B),    A = a + N/2,    B = b + sum_i E_w[(y_i - f_i(w))²] / 2
+
+    of which the guide's log-normal takes the maximum of the ELBO: variance 1/A, mean log(A/B) - 1/(2 A), of log c. The point of
+    ``posterior="map"`` is the mode, (A - 1)/B.
+
+    Args:
+        rng_key: a JAX random key, for the draws of the weights.
+        bnn: the network that was fitted, of `likelihoods.Normal()`, whose a and b are its noise_shape and noise_rate.
+        params: its parameters, as in ``fit.params`` or ``pruned.params``.
+        data: the training data, fields x and y.
+        mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
+        num_samples: networks drawn for the expectation.
+
+    Returns:
+        ``params`` with another noise; all else is shared.
+
+    Raises:
+        ValueError: the noise is given, predicted, or of another likelihood; ``params`` are samples, or not this network's.
+        TypeError: ``bnn`` is no `BNN`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("diabetes")
+        >>> bnn = bp.BNN(bp.nets.MLP((8,), 1), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Normal(), input_shape=(10,))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=20, batch_size=64)
+        >>> pruned = bp.bmr_prune(fit.params, program=bnn)
+        >>> params = bp.refit_noise(jax.random.key(1), bnn, pruned.params, train, mask=pruned.mask)
+        >>> [name for name in params if params[name] is not pruned.params[name]]
+        ['noise_precision_log_loc', 'noise_precision_log_scale']
+
+    Source: Bishop (2006), section 10.3.1, for the Gamma distribution.
+    """
+    rng_key = check_key(rng_key)
+    check_bnn(bnn)
+    check_integer(num_samples, "num_samples")
+    check_learned(bnn, params)
+    data = door.check_program_data(bnn, data, "data")
+    squared = 0.0
+    for first in range(0, len(data.y), ROWS):
+        x, y = jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y))
+        squared += squared_errors(predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), y)
+    return params | noise_of(bnn.likelihood, params, squared, data.y.size)
+
+
+def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
+    """Whether there is a Gaussian noise of one size that is learned, as a density or a point."""
+    return isinstance(bnn.likelihood, Normal) and bnn.likelihood.scale is None and LOC in params
+
+
+def check_learned(bnn: BNN, params: dict[str, Any]) -> None:
+    """Refuse what has no such noise."""
+    if not learns_noise(bnn, params):
+        raise ValueError(
+            f"params of a network of {bnn.likelihood!r} hold no {LOC!r}: only the noise of likelihoods.Normal(), where fit_svi "
+            "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
+        )
+
+
+def squared_errors(draws: Any, y: Any) -> float:
+    """sum_i E_w[(y_i - f_i(w))²], of means (num_samples, rows, ...) and targets of as many numbers."""
+    errors = np.asarray(draws, np.float64).reshape((len(draws), -1)) - np.asarray(y, np.float64).reshape(-1)
+    return float(np.sum(np.mean(errors**2, axis=0)))
+
+
+def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: float, count: int) -> dict[str, Any]:
+    """The parameters of the noise, given the expected squared errors of ``count`` targets."""
+    shape, rate = likelihood.noise_shape + 0.5 * count, likelihood.noise_rate + 0.5 * squared
+    if SCALE not in params:
+        found = {LOC: math.log((shape - 1) / rate)}
+    else:
+        found = {LOC: math.log(shape / rate) - 0.5 / shape, SCALE: shape**-0.5}
+    return {name: jnp.asarray(value, params[name].dtype) for name, value in found.items()}
