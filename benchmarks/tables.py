@@ -21,6 +21,7 @@ MODULES = (
     "attempts",
     "bmr_ablation",
     "calibrated_inclusion",
+    "equal_cost",
     "reproduce_bmr",
     "reproduce_mnist",
     "reproduce_sbnn",

@@ -15,6 +15,7 @@ NAMES = (
     "attempts",
     "bmr",
     "bmr_ablation",
+    "equal_cost",
     "inclusion",
     "mnist",
     "sbnn",
