@@ -60,9 +60,9 @@ def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, 
     """The function on every device's own fits; where their axis is in arguments and results is said as `jax.vmap` has it."""
     if mesh is None:
         return function
-    specs = (_specs(axes, mesh) for axes in (of_arguments, of_results))
+    arguments, results = _specs(of_arguments, mesh), _specs(of_results, mesh)
     # What has no axis of fits, such as the step, is the same on every device, which JAX would ask to be proven.
-    return jax.shard_map(function, mesh=mesh, in_specs=next(specs), out_specs=next(specs), check_vma=False)
+    return jax.shard_map(function, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
 
 
 def _specs(axes: Any, mesh: Mesh) -> Any:
