@@ -2,7 +2,7 @@
 # # The horseshoe: what does a prior switch off by itself?
 #
 # **Question.** A shrinkage prior lets a few scales be large and draws all others to nothing. In a regression whose truth
-# we know: does its variational posterior find the inputs that matter, as long runs of NUTS on the same model do? And in
+# we know: does its variational posterior find the inputs that matter, as NUTS on the same model does? And in
 # a network: which units does it switch off, beside pruning by evidence under the flat prior?
 #
 # Run it with `python examples/04_horseshoe.py`, or cell by cell; it takes two to three minutes of two cores. The figures
@@ -222,7 +222,7 @@ print(f"\nfigure: shrinkage.png in {os.path.relpath(OUT)}")
 #   weights, and costs no test image.
 # - Flat with BMR cuts single weights only and keeps every unit here. Units first, then evidence for the weights that are
 #   left: an eighth of the weights, 41 units, four images.
-# - No prior switches off inputs but the spike and slab: the horseshoe's scales are of a layer's outputs.
+# - Of these three the spike and slab alone switches off inputs: the horseshoe's scales are of a layer's outputs.
 # - Single weights buy bytes, units buy arithmetic too: flat with BMR is 7 % smaller as a file and computes what it did
 #   before; without the units that the horseshoe shrinks the file is a quarter and the FLOPs a fifth. What that is in time, on
 #   nets that are large enough for it to matter: `benchmarks/compaction.md`.
