@@ -100,7 +100,7 @@ def sample(data, **more) -> bp.FitResult:
 def test_a_chain_of_a_file_has_the_bits_of_one_in_memory(tmp_path) -> None:
     whole, read = sample(DATA), sample(mapped(tmp_path))
     assert programs.same_bits((whole.params, whole.losses), (read.params, read.losses))
-    with pytest.raises(ValueError, match="chain_method='vectorized' takes arrays"):
+    with pytest.raises(ValueError, match="chain_method='vectorized' and 'parallel' take arrays"):
         sample(mapped(tmp_path), chain_method="vectorized")
 
 
