@@ -1,25 +1,12 @@
 """Several hosts: two processes of two devices each train as one process does, from files, shares and checkpoints too."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 900  # seconds, after which a process that waits for another one is ended
-
-
-def start(devices: int, *words: str) -> subprocess.Popen:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    more = {"XLA_FLAGS": flags, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "JAX_PLATFORMS": "cpu"}
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "tests/infer/hosts.py"), *words], env=os.environ | more, stderr=subprocess.PIPE, text=True
-    )
+from tests.infer.processes import PATIENCE, start
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +16,8 @@ def found(tmp_path_factory) -> dict[str, dict]:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
-    running = [start(4, "1", "0", port, str(folder)), *(start(2, "2", str(index), port, str(folder)) for index in (0, 1))]
+    running = [start("hosts.py", 4, "1", "0", port, str(folder))]
+    running += [start("hosts.py", 2, "2", str(index), port, str(folder)) for index in (0, 1)]
     try:
         for process in running:
             told = process.communicate(timeout=PATIENCE)[1]

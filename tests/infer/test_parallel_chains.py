@@ -1,10 +1,6 @@
 """Chains over devices: those of one program, each on the device that it is given to."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import pytest
@@ -12,8 +8,7 @@ import pytest
 import bayesprune as bp
 from tests.infer import four_devices, programs
 from tests.infer.four_devices import sample
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.infer.processes import PATIENCE, start
 
 
 def test_on_one_device_they_are_those_of_one_program() -> None:
@@ -49,13 +44,13 @@ def test_meshes_processes_and_streams_that_cannot_be_spread_are_refused(monkeypa
 
 @pytest.mark.slow
 def test_four_devices_have_chains_of_their_own() -> None:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    more = {"XLA_FLAGS": flags, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "JAX_PLATFORMS": "cpu"}
-    ran = subprocess.run(
-        [sys.executable, four_devices.__file__], env=os.environ | more, capture_output=True, text=True, timeout=900
-    )
-    assert ran.returncode == 0, ran.stderr[-3_000:]
-    told = json.loads(ran.stdout)
+    process = start("four_devices.py", 4)
+    try:
+        output, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors[-3_000:]
+    told = json.loads(output)
     # Of eight chains each of four devices has two, each of two four; what all share is on all.
     assert told["four"] == [[4, 2]]
     assert told["two"] == [[2, 4]]

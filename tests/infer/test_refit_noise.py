@@ -92,7 +92,7 @@ def test_a_fit_that_has_converged_has_this_noise_already(posterior) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_a_pruned_network_narrow() -> None:
-    """A spike and slab with hundreds of inputs that are noise: what they add in training the noise has explained."""
+    """A spike and slab with 98 inputs of 100 that are noise: what they add in training the noise has explained."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 100)).astype(np.float32)
     y = (x[:, 0] - x[:, 1] + 0.1 * rng.normal(size=300)).astype(np.float32)

@@ -17,6 +17,7 @@ from bayesprune.train.loop import Recipe
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult, KeepAll
+from bayesprune.train.share import everywhere
 from bayesprune.train.side_by_side import advance, at_home, over_devices, side_by_side
 from bayesprune.train.sites import Example
 
@@ -73,7 +74,8 @@ def at_once(
     example = Example.of(data)
     if processes.count > 1:
         check_same(processes, fingerprint(recipe, example, rng_key, {"chains": num_chains}) | {"periods": periods})
-    fits, data = side_by_side(recipe, example, True, devices), over_devices(data, devices, None)
+    fits = side_by_side(recipe, example, shared=True, mesh=devices)
+    data = data if devices is None else everywhere(data, devices)
     own = lambda tree: at_home(processes.own(tree), devices)  # noqa: E731
     keys = jnp.stack([key_of(rng_key, chain, num_chains) for chain in range(num_chains)])
     carry = fits.init(over_devices(keys, devices), data)

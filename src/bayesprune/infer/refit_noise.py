@@ -66,7 +66,11 @@ def refit_noise(
     rng_key = check_key(rng_key)
     check_bnn(bnn)
     check_integer(num_samples, "num_samples")
-    check_learned(bnn, params)
+    if not learns_noise(bnn, params):
+        raise ValueError(
+            f"params of a network of {bnn.likelihood!r} hold no {LOC!r}: only the noise of likelihoods.Normal(), where fit_svi "
+            "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
+        )
     data = door.check_program_data(bnn, data, "data")
     squared = 0.0
     for first in range(0, len(data.y), ROWS):
@@ -78,15 +82,6 @@ def refit_noise(
 def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
     """Whether there is a Gaussian noise of one size that is learned, as a density or a point."""
     return isinstance(bnn.likelihood, Normal) and bnn.likelihood.scale is None and LOC in params
-
-
-def check_learned(bnn: BNN, params: dict[str, Any]) -> None:
-    """Refuse what has no such noise."""
-    if not learns_noise(bnn, params):
-        raise ValueError(
-            f"params of a network of {bnn.likelihood!r} hold no {LOC!r}: only the noise of likelihoods.Normal(), where fit_svi "
-            "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
-        )
 
 
 def squared_errors(draws: Any, y: Any) -> float:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.sklearn import network
 from bayesprune.sklearn.base import SparseNetwork
@@ -100,8 +101,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _noise_variance(self, x: Any) -> Any:
         """The mean variance of the noise, in the units that were trained on: one number, or (rows, outputs)."""
-        if "noise_precision_log_loc" in self.params_ and isinstance(self.bnn_.likelihood, Normal):
-            loc, scale = (float(self.params_[f"noise_precision_log_{name}"]) for name in ("loc", "scale"))
+        if learns_noise(self.bnn_, self.params_):
+            loc, scale = (float(self.params_[name]) for name in (LOC, SCALE))
             return float(np.exp(-loc + 0.5 * scale**2))  # E[scale²], the precision being log-normal
         means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
         return np.concatenate(means).reshape((len(x), -1))

@@ -71,9 +71,18 @@ class Together:
 def _own(leaf: Any) -> Any:
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
         return leaf
+    return with_numbers(_gathered, leaf)
+
+
+def _gathered(array: jax.Array) -> Any:
+    return np.asarray(array) if array.is_fully_replicated else multihost_utils.process_allgather(array, tiled=True)
+
+
+def with_numbers(read: Callable[[jax.Array], Any], leaf: jax.Array) -> jax.Array:
+    """What ``read`` gives of an array, or of a random key's numbers, as a new array or key."""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(_own(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(np.asarray(leaf) if leaf.is_fully_replicated else multihost_utils.process_allgather(leaf, tiled=True))
+        return jax.random.wrap_key_data(with_numbers(read, jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(read(leaf))
 
 
 ALONE = Alone()

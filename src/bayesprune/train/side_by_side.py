@@ -15,6 +15,7 @@ from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
+from bayesprune.train.processes import with_numbers
 from bayesprune.train.sites import Example, sites_of
 
 # All fits stand at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
@@ -71,20 +72,14 @@ def _specs(axes: Any, mesh: Mesh) -> Any:
     return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
-def over_devices(tree: Any, mesh: Mesh | None, axis: int | None = 0) -> Any:
-    """Arrays whose ``axis`` is that of the fits, each fit's on its own device; with None on all of them."""
-    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, _specs(axis, mesh)))
+def over_devices(tree: Any, mesh: Mesh | None) -> Any:
+    """Arrays whose first axis is that of the fits, each fit's on its own device."""
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, _specs(0, mesh)))
 
 
 def at_home(tree: Any, mesh: Mesh | None) -> Any:
     """Arrays of fits on several devices, whole, on the default one, and free to go to others."""
-    return tree if mesh is None else jax.tree.map(_at_home, tree)
-
-
-def _at_home(leaf: Any) -> Any:
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(_at_home(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(np.asarray(leaf))
+    return tree if mesh is None else jax.tree.map(lambda leaf: with_numbers(np.asarray, leaf), tree)
 
 
 def advance(
