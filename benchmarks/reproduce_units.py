@@ -5,12 +5,14 @@
     python benchmarks/reproduce_units.py table                    # from the results kept here
 
 BC-GNJ and BC-GHS (Adam 1e-3, the whole divergence from the first step) are trained, cut once at the widest gap of each
-array and not trained again; of GNJ, cuts at one log alpha stand beside it. SBP starts from a MAP fit of 5 epochs; Adam 1e-3
+array and not trained again; of GNJ, cuts at one log alpha stand beside it, of GHS those that leave each array the half and
+the quarter of its groups with the largest scales. SBP starts from a MAP fit of 5 epochs; Adam 1e-3
 with beta1 .95, falling to 0 over the second half; cut once at SNR < 1. The net of these three is LeNet-5-Caffe, and what
 describes scales has ten times that rate: at the weights' own it would need as many times the epochs. BMRS, and SNR < 1 in
 its place, train LeNet-5 with ReLU and max pooling from scratch, cut after every epoch, and then train for a quarter as many
 epochs on what is left; Adam, 1.4e-3 at batches of 128, Fashion-MNIST's of 32. Their loss weighs a unit's divergence by
-n/(layers * units), here by one number, n over all units; with weight 1 ("bayes") beside it. Settings are the papers' but
+n/(layers * units), here by one number, n over all units; with weight 1 ("bayes") beside it. "dense" is their net by MAP,
+without noise and uncut. Settings are the papers' but
 for the epochs, which the table names. Weights are sampled ("weight"), 30 draws predict, all training images are used, and
 the test set decides nothing.
 """
@@ -78,34 +80,37 @@ RULES = {
         bp.methods.BMRS(two_pi=False), {"mnist": "86.9 % cut, 4.41 %", "fashion_mnist": "88.0 % cut, 22.10 %"}
     ),
     "bmrs_u4": Rule(bp.methods.BMRS("uniform", p1=4), {"mnist": "87.6 % cut, 3.34 %", "fashion_mnist": "88.7 % cut, 18.90 %"}),
+    "dense": Rule(None, {"mnist": "0 % cut, 0.93 %", "fashion_mnist": "0 % cut, 10.84 %"}),
     "snr": Rule(bp.methods.SBP(), {"mnist": "92.7 % cut, 37.3 %", "fashion_mnist": "98.5 % cut, 83.0 %"}),
 }
 PRIORS = {"gnj": bp.priors.GroupNormalJeffreys, "ghs": bp.priors.GroupHorseshoe}
+ONCE = ("gnj", "ghs", "sbp")
 ON_THE_WAY = ("bmrs_n", "bmrs_n_released", "bmrs_u4", "snr")
 CELLS = (
-    *(Cell(method) for method in ("gnj", "ghs", "sbp")),
+    *(Cell(method) for method in ONCE),
     *(Cell(method, epochs=50, weight="paper") for method in ON_THE_WAY),
     *(Cell(method) for method in ON_THE_WAY),
     *(Cell(method, "fashion_mnist", epochs=10, weight="paper") for method in ON_THE_WAY),
+    *(Cell(method, "fashion_mnist", epochs=10) for method in ON_THE_WAY),
+    Cell("dense"),
+    Cell("dense", "fashion_mnist", epochs=10),
 )
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
     """Train one cell, or go on with it, and cut it."""
-    pad = 32 if cell.method in ON_THE_WAY else 0
-    train, test = bp.data.load(cell.dataset, pad=pad)
-    bnn = build(cell, train.x.shape[1:])
-    params, mask = (_cut_on_the_way if cell.method in ON_THE_WAY else _cut_once)(cell, bnn, train, folder)
-    before = {"uncut_error": _error(bnn, params, None, test)} if cell.method not in ON_THE_WAY else {}
-    beside = cells.flat({str(at): _cut_at(at, bnn, params, test) for at in THRESHOLDS}) if cell.method == "gnj" else {}
-    if cell.method not in ON_THE_WAY:
+    train, test = bp.data.load(cell.dataset, pad=0 if cell.method in ONCE else 32)
+    bnn = build(cell, train.x.shape[1:], "map" if cell.method == "dense" else "mean_field")
+    params, mask = TRAINED.get(cell.method, _cut_on_the_way)(cell, bnn, train, folder)
+    beside: cells.Record = {}
+    if cell.method in ONCE:
+        beside = {"uncut_error": _error(bnn, params, None, test), **_other_cuts(cell, bnn, params, test)}
         params, mask, _ = bp.prune_once(params, RULES[cell.method].method, program=bnn)
     figures = bp.evaluate(jax.random.key(1), bnn, params, test, mask=mask, num_samples=30)
     return {
         "error": 100 * (1 - figures["accuracy"]),
         "nll": figures["nll"],
         "ece": figures["ece"],
-        **before,
         **sizes(bnn, mask),
         **beside,
         **_bits(bnn, params, mask),
@@ -116,7 +121,7 @@ def build(cell: Cell, input_shape: tuple[int, ...], posterior: str = "mean_field
     """The network and its prior; ``posterior="map"`` is the net that SBP starts from."""
     prior = bp.priors.Gaussian(1.0) if posterior == "map" else PRIORS.get(cell.method, bp.priors.UnitNoise)()
     return bp.BNN(
-        MaxLeNet5() if cell.method in ON_THE_WAY else CaffeLeNet5(),
+        CaffeLeNet5() if cell.method in ONCE else MaxLeNet5(),
         prior=prior,
         likelihood=bp.likelihoods.Categorical(),
         input_shape=input_shape,
@@ -154,6 +159,17 @@ def _cut_on_the_way(cell: Cell, bnn: bp.BNN, train: bp.Dataset, folder: Path) ->
     return tuned.params, tuned.mask
 
 
+def _dense(cell: Cell, bnn: bp.BNN, train: bp.Dataset, folder: Path) -> tuple[Any, Any]:
+    """Parameters and mask of a fit without noise, with the batches, the rate and as many epochs as those that are cut."""
+    batch = 128 if cell.dataset == "mnist" else 32
+    steps = (cell.epochs + cell.epochs // 4) * _epoch(batch, train)
+    fit = _fit(cell, bnn, train, folder / "checkpoints", steps, optax.adam(1.4e-3), batch_size=batch)
+    return fit.params, jax.tree.map(np.ones_like, fit.mask)
+
+
+TRAINED = {"dense": _dense} | dict.fromkeys(ONCE, _cut_once)
+
+
 def _fit(cell: Cell, bnn: bp.BNN, train: bp.Dataset, checkpoint: Path, num_steps: int, optimizer: Any, **settings: Any) -> Any:
     def say(moment: Any) -> None:
         print(f"{cells.key(cell)} {checkpoint.name} step {moment.step} of {num_steps}, loss {moment.loss:.0f}", flush=True)
@@ -187,8 +203,25 @@ def _error(bnn: bp.BNN, params: Any, mask: Any, test: bp.Dataset) -> float:
     return 100 * (1 - figures["accuracy"])
 
 
-def _cut_at(threshold: float, bnn: bp.BNN, params: Any, test: bp.Dataset) -> cells.Record:
-    """Figures of a cut at one log alpha for all arrays."""
+def _other_cuts(cell: Cell, bnn: bp.BNN, params: Any, test: bp.Dataset) -> cells.Record:
+    """Where the widest gap of each array lies, and the figures of cuts beside it, by their names."""
+    if cell.method == "sbp":
+        return {}
+    posterior = bnn.read(params)
+    found = {site: round(float(limit), 3) for site, limit in bp.methods.WidestGap().thresholds(posterior).items()}
+    cuts: dict[str, Any] = {f"log alpha > {at:g}": at for at in THRESHOLDS}
+    if cell.method == "ghs":
+        redundancy = {site: node.law.redundancy() for site, node in posterior.items()}
+        cuts = {
+            name: {site: float(np.quantile(values, share)) for site, values in redundancy.items()}
+            for name, share in (("half left", 0.5), ("quarter left", 0.25))
+        }
+    figures = {name: _cut_at(threshold, bnn, params, test) for name, threshold in cuts.items()}
+    return cells.flat({"threshold": found, "at": figures})
+
+
+def _cut_at(threshold: Any, bnn: bp.BNN, params: Any, test: bp.Dataset) -> cells.Record:
+    """Figures of a cut at given thresholds: one for all arrays, or one for each."""
     cut = bp.prune_once(params, bp.methods.WidestGap(threshold=threshold), program=bnn)
     return {"error": _error(bnn, cut.params, cut.mask, test), **sizes(bnn, cut.mask)}
 
@@ -228,31 +261,37 @@ def _table(kind: Callable[[Cell], bool], columns: dict[str, Callable[[Any], str]
         for cell in filter(kind, CELLS):
             record = found.get(cell)
             values = ["missing" if record is None else of(record) for of in columns.values()]
-            about = [cell.method, cell.dataset, cell.weight, str(cell.epochs)]
+            about = [cell.method, cell.dataset, "-" if cell.method == "dense" else cell.weight, str(cell.epochs)]
             rows.append([*about, *values, RULES[cell.method].published[cell.dataset]])
-            rows += [
-                [f"{cell.method}, log alpha > {at:g}", *about[1:], *at_one, "-"] for at, at_one in _others(record, columns)
-            ]
+            rows += [[f"{cell.method}, {name}", *about[1:], *at_one, "-"] for name, at_one in _others(record or {}, columns)]
         head = ["method", "data", "KL weight", "epochs", *columns, "published"]
         return cells.table(head, rows, "lllr" + "r" * len(columns) + "l")
 
     return made
 
 
-def _others(record: Any, columns: dict[str, Callable[[Any], str]]) -> list[tuple[float, list[str]]]:
-    """Rows of the cuts at thresholds beside the gap's."""
-    chosen = []
-    for at in THRESHOLDS:
-        part = {name.removeprefix(f"{at}/"): value for name, value in (record or {}).items() if name.startswith(f"{at}/")}
-        if part:
-            chosen.append((at, [of(record | part) for of in columns.values()]))
-    return chosen
+def _others(record: Any, columns: dict[str, Callable[[Any], str]]) -> list[tuple[str, list[str]]]:
+    """Rows of the other cuts of a fit, by their names."""
+    chosen: dict[str, dict[str, Any]] = {}
+    for key, value in record.items():
+        if key.startswith("at/"):
+            _, name, column = key.split("/")
+            chosen.setdefault(name, {})[column] = value
+    own = {key: value for key, value in record.items() if not key.startswith("threshold/")}
+    return [(name, [of(own | part) for of in columns.values()]) for name, part in chosen.items()]
+
+
+def _gaps(record: Any) -> str:
+    found = [f"{value:.1f}" for key, value in record.items() if key.startswith("threshold/")]
+    return ", ".join(found) or "-"
 
 
 once = _table(
-    lambda cell: cell.method not in ON_THE_WAY,
+    lambda cell: cell.method in ONCE,
     {
         "groups": lambda r: r["groups"],
+        "outputs": lambda r: r["outputs"],
+        "thresholds": _gaps,
         "error %": lambda r: f"{r['error']:.2f}",
         "uncut error %": lambda r: f"{r['uncut_error']:.2f}",
         "weights cut %": lambda r: f"{100 * r['pruned']:.1f}",
@@ -261,7 +300,7 @@ once = _table(
     },
 )
 on_the_way = _table(
-    lambda cell: cell.method in ON_THE_WAY,
+    lambda cell: cell.method not in ONCE,
     {
         "outputs": lambda r: r["outputs"],
         "units cut %": lambda r: f"{100 * r['units_cut']:.1f}",

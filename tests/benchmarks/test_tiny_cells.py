@@ -4,6 +4,7 @@ import bmr_ablation
 import numpy as np
 import pytest
 import reproduce_ssvi
+import reproduce_units
 import ssvi_memory
 import tables
 import units_that_pay
@@ -83,3 +84,22 @@ def test_the_masks_of_scores_that_rank_alike_are_compared(tmp_path, monkeypatch)
     cells.main(study, ["run", "--only", *words, "--set", "epochs=1"])
     _, fourth = cells.read(tmp_path / "runs" / "ssvi.jsonl").values()
     assert 0 <= fourth["differs_from_snr_in"] < 20  # of 266,200: a near tie that rounding breaks
+
+
+@pytest.mark.parametrize("method", ["ghs", "dense"])
+def test_what_is_recorded_beside_a_cut_of_units_is_shown(method, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bp.data, "load", images)
+    study, cell = reproduce_units.STUDY, reproduce_units.Cell(method, epochs=1)
+    monkeypatch.setattr(reproduce_units, "CELLS", (cell,))
+    cells.main(study, ["run", "--only", f"method={method}", "dataset=mnist", "--set", "epochs=1"])
+    records = cells.read(tmp_path / "runs" / "units.jsonl")
+    (record,) = records.values()
+    if method == "dense":
+        assert (record["units_cut"], record["compression"]) == (0, 1)
+        return
+    assert sum(key.startswith("threshold/") for key in record) == 4
+    assert record["at/half left/outputs"].startswith("10-25")
+    assert 0.45 < record["at/half left/pruned"] < record["at/quarter left/pruned"] < 0.8
+    table = reproduce_units.once({cell: record})
+    assert [row.split("|")[1].strip() for row in table.splitlines()[2:]] == ["ghs", "ghs, half left", "ghs, quarter left"]
