@@ -126,21 +126,23 @@ def test_units_are_of_heads_of_the_feed_forward_net_and_of_the_stream() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["weight", "local"])
-def test_whole_units_fall_in_training(estimator) -> None:
-    found = BNN.units.producers
+@pytest.mark.parametrize(("estimator", "scope"), [("weight", "unit"), ("local", "unit"), ("weight", "head")])
+def test_whole_units_and_heads_fall_in_training(estimator, scope) -> None:
+    groups = BNN.groups(scope)
     fit = bp.fit_svi(
         jax.random.key(0), BNN, DATA, num_steps=2, batch_size=3, optimizer=optax.adam(1e-2), estimator=estimator,
-        sparsifier=bp.methods.Cut(score="snr", density=0.5, scope="unit"), every=1, progress=False,
+        sparsifier=bp.methods.Cut(score="snr", density=0.5, scope=scope), every=1, progress=False,
     )  # fmt: skip
     assert np.isfinite(fit.losses).all()
     mask = {site: np.asarray(alive) for site, alive in fit.mask.items()}
     fallen = 0
-    for unit in range(BNN.units.count):
-        members = np.concatenate([mask[site][found[site] == unit] for site in mask])
-        assert members.all() or not members.any()
-        fallen += not members.any()
-    assert 0 < fallen < BNN.units.count
+    for group in range(groups.count):
+        own = np.concatenate(
+            [alive[np.broadcast_to(groups.members[site] == group, alive.shape)] for site, alive in mask.items()]
+        )
+        assert own.all() or not own.any()
+        fallen += not own.any()
+    assert 0 < fallen < groups.count
     used = bp.connected(BNN, mask)
     assert sum(alive.sum() for alive in used.values()) < sum(alive.sum() for alive in mask.values())
     whole, less = (bp.predict(jax.random.key(1), BNN, fit.params, IMAGES, mask=m, num_samples=2) for m in (mask, used))

@@ -25,7 +25,7 @@ def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
     method = method or bp.methods.Cut(scope=scope, **settings)
     state = method.init(jax.random.key(0), posterior)
     state = state if mask is None else state._replace(mask=mask)
-    groups = {"unit": UNITS, "per_output": OUTPUTS}.get(scope)
+    groups = {"unit": UNITS, "head": UNITS, "per_output": OUTPUTS}.get(scope)
     state, _ = method.step(jax.random.key(0), Evidence(posterior, None, groups=groups), state)
     return {site: np.asarray(alive) for site, alive in state.mask.items()}
 
@@ -38,7 +38,7 @@ def test_every_score_goes_with_every_scope(score, scope) -> None:
     alive = cut(scope, posterior, score=score, density=0.5)
     assert 0 < sum(a.sum() for a in alive.values()) < sum(a.size for a in alive.values())
     none = cut(scope, posterior, score=score, threshold=np.inf)
-    assert sum(a.sum() for a in none.values()) == (12 if scope == "unit" else 0), "what is in no unit stays"
+    assert sum(a.sum() for a in none.values()) == (12 if scope in ("unit", "head") else 0), "what is in no group stays"
 
 
 @pytest.mark.slow

@@ -26,15 +26,17 @@ class Cut:
         threshold: in place of a density, the lowest score that stays: 0 nats of "evidence", say.
         scope: what competes with what. "global": all weights; "layer": those of each array; "per_output": those of each output
             of an array, so that every output has as many. "unit": whole units of the network (neurons, channels), each with
-            its bias and its entries of a norm; ``density`` is then a share of the units. The score of a unit is the sum of its
+            its bias and its entries of a norm. "head": whole heads of attention, each with what makes its queries, keys and
+            values; other weights stay. ``density`` is then a share of the units or heads. The score of one is the sum of its
             alive weights' scores where these are logarithms (evidence, inclusion, log_expected_exp, second_moment), else the
             root of the sum of their squares.
 
-    Every array, and in scope "unit" every array with units, keeps its best. The outputs of the network are no units. The dead
-    stay dead. "per_output" and "unit" ask the network, so they need `fit_svi` of a `BNN`, or ``prune_once(..., program=bnn)``.
+    With a density every array keeps its best weight, unit or head. The outputs of the network are no units. The dead stay dead.
+    "per_output", "unit" and "head" ask the network, so they need `fit_svi` of a `BNN`, or ``prune_once(..., program=bnn)``.
 
     Raises:
-        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold.
+        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; scope "head" of a
+            network without attention.
 
     Example:
         >>> import jax.numpy as jnp

@@ -24,7 +24,7 @@ class SBNN:
         density: the fraction of the prunable weights that stays alive (one minus the paper's drop rate), in (0, 1]; or a
             schedule, a function of the number of the pruning step (1, 2, ...). None cuts at ``probability``.
         probability: the cut without a density, in (0, 1); 1/2 is the median probability model.
-        scope: what competes, "global", "layer", "per_output" or "unit"; see `Cut`.
+        scope: what competes, any scope of `Cut`.
 
     Counts by density are exact, ties included. The dead stay dead. `prune_to_tolerance` finds the density that a held-out loss
     allows. p* depends on the prior, so that the network has to read it: `prune_once(fit.params, SBNN(), program=bnn)`; as a

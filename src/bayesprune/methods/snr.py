@@ -21,7 +21,7 @@ class SNR:
         density: fraction of the prunable weights that stays alive, in (0, 1]; or a schedule: a function of the number of the
             pruning step (1, 2, ...), such as `schedules.Cubic` or `schedules.Geometric`.
         scope: what competes: "global", all weights; "layer", those of each array; "per_output", those of each output of an
-            array; "unit", whole units of the network, of which the density is then a share. See `Cut`.
+            array; "unit" or "head", whole units or heads of attention, of which the density is then a share. See `Cut`.
 
     Counts are exact, ties included; every array keeps at least one weight; the dead stay dead.
 

@@ -21,7 +21,7 @@ class SVBNN:
         probability: the cut, in (0, 1).
         density: instead of the cut, the fraction of the prunable weights that stays alive, by largest phi: in (0, 1], or a
             schedule, a function of the number of the pruning step (1, 2, ...).
-        scope: what competes, "global", "layer", "per_output" or "unit"; see `Cut`.
+        scope: what competes, any scope of `Cut`.
 
     Counts by density are exact, ties included. The dead stay dead. Use it once after the fit, as `prune_once(fit.params,
     SVBNN())`, or on the way, as a sparsifier of `fit_svi`. What the fit itself calls its sparsity, the mean of phi, is

@@ -211,7 +211,7 @@ class BNN:
         return posterior_params.describe(self.posterior(params))
 
     def groups(self, name: str) -> Groups:
-        """Which prunable weights belong together: by "unit" of the network, or "per_output" of each array."""
+        """Which prunable weights belong together: by "unit" or "head" of the network, or "per_output" of each array."""
         return groups(self, name)
 
     def summary(self) -> Summary:

@@ -1,4 +1,4 @@
-"""Which prunable weights of a network belong together: its units, or the weights of each output or input of an array."""
+"""Which prunable weights of a network belong together: its units and heads, or those of each output or input of an array."""
 
 import functools
 import math
@@ -16,23 +16,41 @@ from bayesprune.model.layout import ParamSpec
 def groups(bnn: Any, name: str) -> Groups:
     """The groups of a name over the weights of ``bnn`` that may be pruned.
 
-    "unit": what makes a unit. "per_output": the outputs of each array, numbered from 0 in every one. "per_input": weights of an
-    array that read one input; "per_slice": of arrays with positions those from one input to one output, else as "per_input".
+    "unit": what makes a unit. "head": what makes the queries, keys and values of a head of attention. "per_output": the outputs
+    of each array, numbered from 0 in every one. "per_input": weights of an array that read one input; "per_slice": of arrays
+    with positions those from one input to one output, else as "per_input".
+
+    Raises `ValueError` for an unknown name, and for heads of a network that has none.
     """
-    known = {"unit": _units, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
+    known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
     if name not in known:
         raise unknown_name("group", name, known)
     return known[name](bnn)
 
 
 def _units(bnn: Any) -> Groups:
-    """Units that have a prunable weight, numbered without gaps."""
-    producers = {str(s.path): bnn.units.producers[str(s.path)] for s in bnn.layout if s.prunable}
-    present = np.unique(np.concatenate([ids.reshape(-1) for ids in producers.values()]))
+    return _made_by(bnn, np.arange(bnn.units.count))
+
+
+def _heads(bnn: Any) -> Groups:
+    found = _made_by(bnn, bnn.units.heads)
+    if not found.count:
+        raise ValueError(
+            "scope='head' cuts heads of attention, and in this network none with a prunable weight was found: take "
+            "scope='unit'. There a head of one feature is a unit, as are heads whose scores have a trained bias or are mixed."
+        )
+    return found
+
+
+def _made_by(bnn: Any, group_of: np.ndarray) -> Groups:
+    """The prunable weights that make each group of units, numbered without gaps; ``group_of``: of every unit, -1: of none."""
+    group_of = np.append(group_of, -1)  # the last, which -1 shows, for none
+    members = {str(s.path): group_of[bnn.units.producers[str(s.path)]] for s in bnn.layout if s.prunable}
+    present = np.unique(np.concatenate([ids.reshape(-1) for ids in members.values()]))
     present = present[present >= 0]
-    numbers = np.full(bnn.units.count + 1, -1, np.int32)  # the last, which -1 shows, for none
+    numbers = np.full(present.max(initial=-1) + 2, -1, np.int32)
     numbers[present] = np.arange(len(present))
-    return Groups({site: _thin(numbers[ids]) for site, ids in producers.items()}, len(present))
+    return Groups({site: _thin(numbers[ids]) for site, ids in members.items()}, len(present))
 
 
 def _outputs(bnn: Any) -> Groups:

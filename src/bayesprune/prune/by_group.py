@@ -1,4 +1,4 @@
-"""Cuts of whole groups: units of the network, or the same number of weights for every output of an array."""
+"""Cuts of whole groups: units or heads of the network, or the same number of weights for every output of an array."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_st
 def cut(
     score: str, worth: PyTree, density: Any, least: Any, scope: str, evidence: Evidence, mask: PyTree
 ) -> dict[str, Bool[Array, "..."]]:
-    """Masks by site: of ``scope`` "unit" whole units stay or fall; of "per_output" every output has as many weights.
+    """Masks by site: of ``scope`` "unit" or "head" wholes stay or fall; of "per_output" every output has as many weights.
 
-    ``worth``: site -> score of every weight. ``density``: share of the units, or of each output's weights, that stays;
+    ``worth``: site -> score of every weight. ``density``: share of the units or heads, or of each output's weights, that stays;
     ``least``: in its place, the lowest score that stays.
     """
     groups: Groups = evidence.groups

@@ -15,7 +15,7 @@ from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
 # Scores that compare a weight with its spread, and say nothing of points.
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
-GROUPED = ("per_output", "unit")
+GROUPED = ("per_output", "unit", "head")
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
 

@@ -10,6 +10,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayesprune.structure.graph import Graph
+from bayesprune.structure.heads import heads
 from bayesprune.structure.movement import NOTHING
 
 Numbers = Int[np.ndarray, "..."]
@@ -25,11 +26,15 @@ class Units:
     the last layer do, for the network's outputs are no units. ``consumers``: the unit that each entry reads; -1: it reads the
     data, a mixture of units, or nothing. Units that are summed (residual branches), multiplied (gates, queries with keys) or
     listed under one kernel's row (a class token among other tokens) are one: they can only be taken away together.
+
+    ``heads``: the head of attention that each unit belongs to, numbered in the order of the network's layers; -1: to none. Its
+    units are its features: products of a query's with a key's, and values.
     """
 
     producers: dict[str, Numbers]
     consumers: dict[str, Numbers]
     count: int
+    heads: Int[np.ndarray, " units"]
 
 
 def units(graph: Graph) -> Units:
@@ -49,7 +54,15 @@ def units(graph: Graph) -> Units:
     producers, consumers = (
         {site: np.broadcast_to(numbers[found[site]], shape) for site, shape in shapes.items()} for found in (own, read)
     )
-    return Units(producers, consumers, len(ordered))
+    return Units(producers, consumers, len(ordered), _heads(graph, classes[:-1], list(ordered)))
+
+
+def _heads(graph: Graph, classes: Numbers, ordered: list[int]) -> Numbers:
+    """The head of every unit, numbered in the units' order."""
+    of_units = heads(graph, classes)[ordered]
+    numbers = dict.fromkeys(of_units[of_units >= 0].tolist())
+    again = {head: number for number, head in enumerate(numbers)} | {NONE: NONE}
+    return np.array([again[head] for head in of_units.tolist()], np.int32)
 
 
 def unit_of_entries(graph: Graph, sites: Collection[str]) -> dict[str, Numbers]:

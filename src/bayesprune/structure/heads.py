@@ -1,0 +1,82 @@
+"""Heads of attention: which units meet in one table of scores, or are mixed by it."""
+
+import numpy as np
+from jaxtyping import Int
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from bayesprune.structure.graph import Graph, Terms
+from bayesprune.structure.movement import NOTHING, Labels
+
+NO_HEAD = -1
+
+
+def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Int[np.ndarray, " signals"]:
+    """A number for the head of every class of signals; -1: of none.
+
+    ``classes``: the class of every signal, below the number of signals. A table of scores is a sum of products of two
+    signals, queries times keys; what follows from it alone (a mask, a softmax) is the same table; what it multiplies are the
+    values. A head is all that meets in it. Heads that share a unit, as those of one group share keys, are one. Scores that
+    multiply nothing, as of a bilinear last layer, make none, nor do those that a kernel mixes with others on the way. Where
+    queries and keys have one feature, or keys meet values before queries, there is no table: the unit is all of the head.
+    """
+    tables = _Tables(graph)
+    for terms in graph.terms:
+        tables.take(terms)
+    if not tables.mixed:
+        return np.full(graph.num_signals, NO_HEAD)
+    values, pairs = (np.concatenate(found, axis=1) for found in (tables.mixed, [*tables.met, *tables.mixed]))
+    pairs = pairs[:, np.isin(pairs[0], values[0])]
+    return _joined(pairs[0], classes[pairs[1]], tables.count, graph.num_signals)
+
+
+class _Tables:
+    """Tables of scores, numbered as the program makes them. ``met`` and ``mixed``: pairs (table, signal) that make one up, and
+    that it mixes. The last of the arrays by signal is of what is no signal, -1."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.blend = np.append(graph.blend, True)
+        self.scores = np.full(graph.num_signals + 1, NO_HEAD)
+        self.met: list[Labels] = []
+        self.mixed: list[Labels] = []
+        self.count = 0
+
+    def take(self, terms: Terms) -> None:
+        """Follow some terms. Most say nothing of scores, which is seen before they are written out."""
+        factors = [terms.source] if terms.other is None else [terms.source, terms.other]
+        known = any((self.scores[factor] >= 0).any() for factor in factors)
+        if not (known or (len(factors) == 2 and self.blend[terms.target].any())):
+            return
+        target, *factors = np.broadcast_arrays(terms.target, *factors)
+        if len(factors) == 2:
+            self._start(target, *factors)
+            self._mix(target, *factors)
+            self._mix(target, *reversed(factors))
+        for factor in factors:
+            made = self.blend[target] & (target != NOTHING) & (self.scores[factor] >= 0) & (self.scores[target] < 0)
+            self.scores[target[made]] = self.scores[factor[made]]
+
+    def _start(self, target: Labels, one: Labels, other: Labels) -> None:
+        """New tables, of products of two units. Squares are none: a norm may sum them so."""
+        made = self.blend[target] & (target != NOTHING) & ~self.blend[one] & ~self.blend[other] & (one != other)
+        fresh = np.unique(target[made])
+        fresh = fresh[self.scores[fresh] < 0]
+        self.scores[fresh] = self.count + np.arange(len(fresh))
+        self.count += len(fresh)
+        self.met += [np.stack([self.scores[target[made]], side[made]]) for side in (one, other)]
+
+    def _mix(self, target: Labels, table: Labels, value: Labels) -> None:
+        """Values that a table multiplies, and what is made of them."""
+        read = (self.scores[table] >= 0) & ~self.blend[value] & (target != NOTHING)
+        if read.any():
+            self.mixed += [np.stack([self.scores[table[read]], side[read]]) for side in (value, target)]
+
+
+def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> Labels:
+    """A number for every class: tables and classes that are paired, and what these are paired with, have the same one."""
+    size = count + num_classes
+    edges = coo_matrix((np.ones(len(tables), np.int8), (tables, count + classes)), shape=(size, size))
+    component = connected_components(edges, directed=False)[1]
+    found = np.full(num_classes, NO_HEAD)
+    found[classes] = component[count + classes]
+    return found
