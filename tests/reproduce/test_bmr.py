@@ -50,7 +50,10 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
     assert all("| 25000 |" in line for line in rows.values())
     assert len(rows) == 8
     assert "0.900, 0.900" in rows["mlp", "bmr"] and "0.8750 ± 0.0071" in rows["mlp", "bmr"] and "0.99" in rows["mlp", "bmr"]
+    assert "| 0.050, 0.050 |" in rows["mlp", "bmr"] and "| - | - |" in rows["mlp", "flat"]
     assert "| 1 of 2 |" in rows["lenet5", "bmr"]
+    old = {cell: {name: value for name, value in found.items() if name != "connected"} for cell, found in FOUND.items()}
+    assert "| ?, ? |" in bmr.comparison(old, PLANNED)
 
 
 @pytest.mark.slow
@@ -67,13 +70,16 @@ def test_a_deep_net_that_was_judged_once() -> None:
 
 @pytest.mark.slow
 def test_records_without_quantiles_have_no_panel() -> None:
-    """The kept records of MAP, flat and BMR are older than the figure."""
+    """Some kept records of MAP and flat are older than the figure. Of every panel the largest weights are seen."""
     old = {
         cell: {name: value for name, value in found.items() if cell.method == "tiered" or not name.startswith("cdf/")}
         for cell, found in FOUND.items()
     }
     axes = bmr_figures.distributions(old).axes
     assert [bool(ax.lines) for ax in axes] == [True, True]
+    wide = {cell: found | ({"cdf/Wide.kernel": [0.0, 50.0]} if cell.net == "lenet5" else {}) for cell, found in FOUND.items()}
+    panels = bmr_figures.distributions(wide).axes
+    assert all(line.get_xdata().max() < ax.get_xlim()[1] for ax in panels for line in ax.lines)
     assert len(bmr_figures.distributions({c: r for c, r in FOUND.items() if (c.net, c.method) != ("mlp", "map")}).axes) == 8
 
 

@@ -62,6 +62,7 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
     axes = fig.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
     for ax in axes.flat:
         ax.set_axis_off()
+    highest = max((float(np.max(values)) for sites in panels.values() for values in sites.values()), default=1.0)
     for (net, method), sites in panels.items():
         beside = [other for name, other in panels if name == net]
         below = [name for name, other in panels if other == method]
@@ -71,7 +72,7 @@ def distributions(panels: Mapping[tuple[str, str], Mapping[str, ArrayLike]]) -> 
             x = np.maximum(np.asarray(values, float), 1e-6)
             ax.plot(x, np.linspace(0, 1, len(x)), color=colour, linewidth=1.3, label=site.removesuffix(".kernel"))
         ax.set_xscale("log")
-        ax.set_xlim(1e-6, None)
+        ax.set_xlim(1e-6, max(1.5 * highest, 1e-5))
         low, first, last = net == below[-1], method == beside[0], method == beside[-1]
         style(ax, "|posterior mean|" if low else "", f"{net}: share at or below" if first else "", method)
         ax.tick_params(labelbottom=low, labelleft=first)
@@ -88,12 +89,12 @@ def heat_maps(kernels: Mapping[str, ArrayLike]) -> Figure:
 
     Source: after Markovic et al. 2024, figure 4.
     """
-    fig = figure(4.6 * len(kernels), 4.4)
+    fig = figure(4.6 * len(kernels), 3.6)
     parts = np.atleast_1d(fig.subfigures(1, len(kernels), squeeze=False)).ravel()
     for part, (method, kernel) in zip(parts, kernels.items(), strict=True):
         values = np.asarray(kernel)
         first_layer_heatmap(values, values != 0, fig=part, max_features=24)
-        part.suptitle(f"{method}: {part.get_suptitle()}", fontsize=9)
+        part.suptitle(f"{method}: {part.get_suptitle()}".replace("; ", "\n"), fontsize=9)
     return fig
 
 

@@ -101,8 +101,19 @@ def _weights(bnn: bp.BNN, fit: Any, folder: Path) -> cells.Record:
 
 
 def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
-    """Mean and spread over seeds, beside the published figures; the pruned share of every seed."""
-    head = ["data", "net", "method", "steps", "seeds", "accuracy", "ece_quantile", "NLL", "pruned of prunable, by seed"]
+    """Mean and spread over seeds, beside the published figures; the pruned and the connected share of every seed."""
+    head = [
+        "data",
+        "net",
+        "method",
+        "steps",
+        "seeds",
+        "accuracy",
+        "ece_quantile",
+        "NLL",
+        "pruned, by seed",
+        "connected, by seed",
+    ]
     rows = []
     for dataset, net, method in PUBLISHED:
         planned = [c for c in wanted if (c.dataset, c.net, c.method) == (dataset, net, method)]
@@ -111,10 +122,12 @@ def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
             continue
         values = lambda name, of=have: cells.mean_and_spread([record[name] for record in of])  # noqa: E731
         figures = [values(name) for name in ("accuracy", "ece_quantile", "nll")]
-        share = ", ".join(f"{record['pruned']:.3f}" for record in have) if method == "bmr" and have else "-"
+        of_seeds = lambda name, of=have: ", ".join(f"{r[name]:.3f}" if name in r else "?" for r in of) or "-"  # noqa: E731
+        shares = [of_seeds(name) if method == "bmr" else "-" for name in ("pruned", "connected")]
         steps = ", ".join(dict.fromkeys(str(cell.epochs * cell.steps_per_epoch) for cell in planned))
-        rows.append([dataset, net, method, steps, cells.count(have, planned), *figures, share, published(dataset, net, method)])
-    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrrlllll")
+        about = [dataset, net, method, steps, cells.count(have, planned)]
+        rows.append([*about, *figures, *shares, published(dataset, net, method)])
+    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrrllllll")
 
 
 def draw(found: cells.Found, folder: Path) -> None:
