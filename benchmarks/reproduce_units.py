@@ -164,7 +164,7 @@ def _dense(cell: Cell, bnn: bp.BNN, train: bp.Dataset, folder: Path) -> tuple[An
     batch = 128 if cell.dataset == "mnist" else 32
     steps = (cell.epochs + cell.epochs // 4) * _epoch(batch, train)
     fit = _fit(cell, bnn, train, folder / "checkpoints", steps, optax.adam(1.4e-3), batch_size=batch)
-    return fit.params, jax.tree.map(np.ones_like, fit.mask)
+    return fit.params, {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
 
 
 TRAINED = {"dense": _dense} | dict.fromkeys(ONCE, _cut_once)

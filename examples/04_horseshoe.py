@@ -23,7 +23,6 @@ from numpyro.infer import MCMC, NUTS
 
 import bayesprune as bp
 from bayesprune.formulas.log_normal import expected_shrinkage
-from bayesprune.model.structured import StructuredFamily
 
 HERE = Path(__file__).resolve().parent
 OUT = Path(os.environ.get("BAYESPRUNE_OUT", HERE / "runs" / "04_horseshoe"))
@@ -50,7 +49,7 @@ train, test = bp.data.load("digits")
 #
 # One linear layer. `local` gives every weight a half-Cauchy scale of its own; with the scale of the layer that is the
 # horseshoe of the statisticians, and the slab bounds what it lets through. Two guides: all sites independent, and each
-# weight together with the scale of its unit (`StructuredFamily`). Beside it the same layer under the flat prior and the
+# weight together with the scale of its unit ("structured"). Beside it the same layer under the flat prior and the
 # spike and slab.
 
 
@@ -75,7 +74,7 @@ def regression(prior: object = OF_WEIGHTS, posterior: object = "mean_field") -> 
     )
 
 
-guides = {"mean field": regression(), "structured": regression(posterior=StructuredFamily())}
+guides = {"mean field": regression(), "structured": regression(posterior="structured")}
 others = {"flat": regression(bp.priors.Flat()), "spike and slab": regression(bp.priors.DiracSlab())}
 optimizer = optax.adam(optax.cosine_decay_schedule(2e-2, STEPS))
 fits = {

@@ -18,6 +18,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
 from bayesprune.model.families import MapFamily, MeanFieldFamily
+from bayesprune.model.structured import StructuredFamily
 from tests.test_cli import content, refused, small_run
 
 TINY = ["--preset", "ssvi-cifar", "--dataset", "digits", "--resnet18.stage-sizes", "1", "--resnet18.features", "3"]
@@ -63,6 +64,14 @@ def test_the_preset_starts_where_the_authors_start() -> None:
     assert {"Dense_0.bias", "BatchNorm_0.scale", "Conv_0.kernel"} <= set(layers)
     point = build.make_bnn(parsed("--preset", "ssvi-cifar", "--posterior", "map", "--resnet18.stage-sizes", "1"), images())
     assert isinstance(point.family, MapFamily) and point.family.init_range == pytest.approx(2.0)
+
+
+def test_the_structured_guide_starts_where_it_is_told() -> None:
+    made = parsed("--net", "mlp", "--prior", "horseshoe", "--posterior", "structured", "--init-scale", "0.03")
+    family = build.make_bnn(made, images()).family
+    assert isinstance(family, StructuredFamily) and family.init_scale == pytest.approx(0.03)
+    with pytest.raises(ValueError, match="Flat has no such scales"):
+        build.make_bnn(parsed("--net", "mlp", "--prior", "flat", "--posterior", "structured"), images())
 
 
 MLP_5x400 = 784 * 400 + 4 * 160_000 + 5 * 400 + 4_010

@@ -1,5 +1,7 @@
 """The structured family: its marginals, its divergence against draws, and what is left of it at correlation zero."""
 
+from dataclasses import fields
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,3 +100,23 @@ def test_it_trains_and_moves_its_correlations() -> None:
     probs = bp.predict(jax.random.key(1), bnn, fit.params, data.x, mask=fit.mask, num_samples=3)
     assert np.all(np.isfinite(probs)) and np.all(np.asarray(fit.params[f"{SITE}_auto_loc"])[dead] == 0)
     assert set(bp.prune_once(fit.params, bp.methods.Shrinkage(), program=bnn, mask=fit.mask).mask) == set(fit.mask)
+
+
+WITH_SCALES = (PRIOR, bp.priors.GroupHorseshoe(), bp.priors.GroupNormalJeffreys())
+WITHOUT = (bp.priors.Flat(), bp.priors.DiracSlab(), bp.priors.UnitNoise())
+
+
+@pytest.mark.parametrize("prior", WITH_SCALES, ids=lambda p: type(p).__name__)
+def test_its_name_gives_it_the_start_of_the_priors_authors(prior) -> None:
+    family = programs.small_bnn(prior=prior, posterior="structured").family
+    mean_field = programs.small_bnn(prior=prior).family
+    assert isinstance(family, StructuredFamily)
+    assert {field.name: getattr(family, field.name) for field in fields(mean_field)} == vars(mean_field)
+    sites = trace(seed(programs.small_bnn(prior=prior, posterior=family).guide, jax.random.key(0))).get_trace()
+    assert f"{SITE}_auto_correlation" in sites, "its weights vary with their scales"
+
+
+@pytest.mark.parametrize("prior", WITHOUT, ids=lambda p: type(p).__name__)
+def test_without_scales_of_units_it_is_refused(prior) -> None:
+    with pytest.raises(ValueError, match=f"{type(prior).__name__} has no such scales.*Take 'mean_field'"):
+        programs.small_bnn(prior=prior, posterior="structured")

@@ -18,7 +18,8 @@ from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.model.families import Family
+from bayesprune.model.named_family import named_family
 from bayesprune.train import optimizers
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
@@ -183,9 +184,7 @@ def _family(settings: Settings, prior: Any) -> str | Family:
     start: dict[str, Any] = {}
     if settings.init_loc:
         start |= {"init_loc": "normal", "init_range": settings.init_loc / unit}
-    if settings.init_scale and name == "mean_field":
+    if settings.init_scale and name != "map":
         start |= {"init_scale": settings.init_scale / unit, "init_spread": settings.init_spread / unit}
-    if name not in ("mean_field", "map") or not start:
-        return name
-    family: Any = MapFamily() if name == "map" else getattr(prior, "family", MeanFieldFamily())
-    return dataclasses.replace(family, **start)
+    family: Any = named_family(name, prior)
+    return dataclasses.replace(family, **start) if start else name

@@ -58,7 +58,8 @@ class Settings:
     out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None
     """Folder for all that is written; runs/DATASET-NET-METHOD if left out."""
     posterior: str = "mean_field"
-    """mean_field (a Gaussian for each weight) or map (a point)."""
+    """mean_field (a Gaussian for each weight), structured (weights vary with the scales of their units, under priors that have
+    such scales), or map (a point)."""
     bayesian: str = "weights"
     """Which weights get a posterior: weights (and biases, without norms, class tokens and position embeddings), kernels, or
     everything."""

@@ -13,14 +13,15 @@ import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_function, check_object, unknown_name
+from bayesprune.core.checks import check_function, check_object
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
-from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.model.families import Family
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout
 from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.named_family import named_family
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
 from bayesprune.model.prior import Moments, meaning
@@ -50,7 +51,8 @@ class BNN:
         apply_kwargs: constants that the net's call is given by name, such as ``{"train": False}``.
         output: of a net that gives several outputs the one that is meant: an index, a name, or a function of them. None: all
             go to the likelihood, if it is one that takes several.
-        posterior: ``"mean_field"``, ``"map"``, or a guide family of `bayesprune.model.families`.
+        posterior: ``"mean_field"``; ``"structured"``, where each weight varies with the scale of its unit, of priors that have
+            such scales (`priors.Horseshoe`); ``"map"``; or a guide family of `bayesprune.model.families`.
         bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
         prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
             authors have it: every layer but the last, or all for the spike-and-slab priors.
@@ -241,9 +243,6 @@ class BNN:
 def _family(posterior: Any, prior: Any) -> Family:
     """The family of a name, with the start that the prior's authors chose; or the family given."""
     if not isinstance(posterior, str):
-        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'map', or MeanFieldFamily()")
+        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'structured', 'map', or MeanFieldFamily()")
         return posterior  # type: ignore[no-any-return]
-    known: dict[str, Family] = {"mean_field": getattr(prior, "family", MeanFieldFamily()), "map": MapFamily()}
-    if posterior not in known:
-        raise unknown_name("posterior", posterior, known)
-    return known[posterior]
+    return named_family(posterior, prior)

@@ -29,7 +29,7 @@ class StructuredFamily(MeanFieldFamily):
     Example:
         >>> import bayesprune as bp
         >>> bnn = bp.BNN(bp.nets.MLP(hidden=(8,), num_outputs=3), prior=bp.priors.Horseshoe(),
-        ...              likelihood=bp.likelihoods.Categorical(), input_shape=(4,), posterior=StructuredFamily())
+        ...              likelihood=bp.likelihoods.Categorical(), input_shape=(4,), posterior="structured")
 
     Source: Ghosh, Yao & Doshi-Velez 2018, section 4, in its form of pairs.
     """

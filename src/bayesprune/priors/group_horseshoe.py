@@ -54,6 +54,7 @@ class GroupHorseshoe:
     tau0: float = 1e-5
 
     prior_scale: ClassVar[float] = 1.0
+    couples: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)
 
     def __post_init__(self) -> None:

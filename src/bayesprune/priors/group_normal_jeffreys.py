@@ -48,6 +48,7 @@ class GroupNormalJeffreys:
     """
 
     prior_scale: ClassVar[float] = 1.0
+    couples: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)
 
     @property

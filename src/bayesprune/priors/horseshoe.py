@@ -63,6 +63,7 @@ class Horseshoe:
     local: tuple[str, ...] | str = ()
 
     prior_scale: ClassVar[float] = 1.0
+    couples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive(self.tau0, "tau0")
