@@ -74,23 +74,25 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         checkpoint_every=2 * EPOCH,
         progress=False,
         on_interrupt="raise",
+        **({"sparsifier": bp.methods.BMR(), "every": EPOCH} if cell.method == "bmr" else {}),
     )
     draws = 1 if cell.method == "map" else 100
-    return bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, num_samples=draws)
+    figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, mask=fit.mask, num_samples=draws)
+    return {**figures, **bmr.sparsity(bnn, fit.mask)}
 
 
 def effects(found: cells.Found) -> str:
     """The figures of each change beside those of none."""
-    names = {"accuracy": "accuracy", "ece_quantile": "ece_quantile", "nll": "NLL"}
+    names = {"accuracy": "accuracy", "ece_quantile": "ece_quantile", "nll": "NLL", "pruned": "pruned", "connected": "connected"}
     rows = []
     for cell in CELLS:
         record = found.get(cell)
-        values = ["missing" if record is None else f"{record[name]:.4f}" for name in names]
+        values = ["missing" if record is None else f"{record[name]:.4f}" if name in record else "-" for name in names]
         rows.append(
             [cell.net, cell.method, cell.change, str(cell.epochs), *values, published("fashion_mnist", cell.net, cell.method)]
         )
     head = ["net", "method", "change", "epochs", *names.values(), "published, 50 epochs"]
-    return cells.table(head, rows, "lllrrrrl")
+    return cells.table(head, rows, "lllrrrrrrl")
 
 
 STUDY = cells.Study("bmr_ablation", CELLS, run, {"effects": effects})

@@ -7,6 +7,7 @@ checkpoint. The test set is looked at after training and along the way, and deci
 """
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     fit = _fit(cell, bnn, train, test, folder)
     draws = 1 if cell.method == "map" else cell.final_draws
     figures = bp.evaluate(jax.random.key(1000 + cell.seed), bnn, fit.params, test, mask=fit.mask, num_samples=draws)
-    return {**figures, **_sparsity(bnn, fit), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
+    return {**figures, **sparsity(bnn, fit.mask), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
 
 
 def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
@@ -74,13 +75,13 @@ def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
     )
 
 
-def _sparsity(bnn: bp.BNN, fit: Any) -> cells.Record:
+def sparsity(bnn: bp.BNN, masks: Mapping[str, Any]) -> cells.Record:
     """Shares of the prunable weights: cut, and in use; and counts by array."""
-    alive = {site: int(mask.sum()) for site, mask in fit.mask.items()}
-    sizes = {site: int(mask.size) for site, mask in fit.mask.items()}
+    alive = {site: int(mask.sum()) for site, mask in masks.items()}
+    sizes = {site: int(mask.size) for site, mask in masks.items()}
     if not sizes:
         return {"pruned": 0.0}
-    used = sum(int(np.sum(np.asarray(mask))) for mask in connected(bnn, fit.mask).values())
+    used = sum(int(np.sum(np.asarray(mask))) for mask in connected(bnn, masks).values())
     total = sum(sizes.values())
     shares = {"pruned": 1 - sum(alive.values()) / total, "connected": used / total}
     return shares | cells.flat({"alive": alive, "sizes": sizes})
