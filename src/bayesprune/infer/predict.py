@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.handlers import seed, substitute, trace
+from numpyro.handlers import substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.numbers import numbers_of, rows_in
@@ -15,6 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
+from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
 from bayesprune.train.sources.in_order import InOrder
 
@@ -213,7 +214,7 @@ def draw(
     model_key = jax.random.split(jax.random.fold_in(rng_key, index))[1]
     values = draw_sites(bnn, rng_key, index, params, mask)
     values = values if isinstance(params, Networks) else params | values
-    return [substitute(seed(masked(part, mask), model_key), data=values) for part in parts]
+    return [substitute(seeded(masked(part, mask), model_key), data=values) for part in parts]
 
 
 def draw_sites(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def draw_sites(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict
     if isinstance(params, Networks):
         return jax.tree.map(lambda leaf: leaf[index], params.values)  # type: ignore[no-any-return]
     guide_key = jax.random.split(jax.random.fold_in(rng_key, index))[0]
-    sites = trace(substitute(seed(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
+    sites = trace(substitute(seeded(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
     return {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
 
 

@@ -15,11 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from numpyro.handlers import seed, substitute, trace
+from numpyro.handlers import substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
+from bayesprune.core.keys import chain
 from bayesprune.model.divergence import closed_form, divergence, read_elementwise
+from bayesprune.model.seeding import seeded
 from bayesprune.model.spike_slab import GatedNormal
 from bayesprune.model.transforms import noise as noises
 
@@ -70,7 +72,7 @@ class MeanFieldELBO(ELBO):
         kwargs: dict[str, Any],
     ) -> tuple[jax.Array, dict[str, Any]]:
         guide_key, model_key, lift_key = jax.random.split(rng_key, 3)
-        lifting = _Lift(self, lift_key, substitute(seed(guide, guide_key), data=param_map))
+        lifting = _Lift(self, lift_key, substitute(seeded(guide, guide_key), data=param_map))
         guide_trace = trace(lifting).get_trace(*args, **kwargs)
         values = {
             name: lifting.lifted.get(name, site["value"])
@@ -81,7 +83,7 @@ class MeanFieldELBO(ELBO):
         def model_terms(values: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[jax.Array, dict[str, Any], dict[str, Any]]:
             # Mutable values are dicts that a program updates in place: give it a copy.
             params = {k: dict(v) if isinstance(v, dict) else v for k, v in param_map.items()}
-            model_trace = trace(substitute(seed(model, model_key), data=params | values)).get_trace(*args, **kwargs)
+            model_trace = trace(substitute(seeded(model, model_key), data=params | values)).get_trace(*args, **kwargs)
             _check_sites(model_trace, guide_trace)
             closed: dict[str, Any] = {}
             log_density = jnp.zeros(())
@@ -115,7 +117,7 @@ class _Lift(Messenger):
     """
 
     def __init__(self, elbo: MeanFieldELBO, rng_key: jax.Array, fn: Any) -> None:
-        self.elbo, self.rng_key = elbo, rng_key
+        self.elbo, self.keys = elbo, chain(rng_key, 3)
         self.kinds: dict[str, Any] = {}
         self.lifted: dict[str, Any] = {}
         super().__init__(fn)
@@ -130,7 +132,7 @@ class _Lift(Messenger):
         self.kinds[name] = found.fn
         if type(found.fn) not in (dist.Normal, GatedNormal):
             return
-        self.rng_key, key, gate_key = jax.random.split(self.rng_key, 3)
+        key, gate_key = next(self.keys)
         if getattr(found.fn, "gate", None) == "inverse_cdf":  # one number makes the whole draw: there is no gate to take off
             self.lifted[name] = msg["value"] = msg["fn"].sample(key)
             return

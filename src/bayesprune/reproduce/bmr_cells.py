@@ -39,9 +39,10 @@ FULL = (
 SHORT = tuple(Cell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT)
 # And of the nets that take seconds for a step: a hundred steps.
 GLANCE = tuple(
-    Cell(net, "bmr", 0, epochs=5, dataset=dataset, draws=1, steps_per_epoch=20, final_draws=2)
+    Cell(net, method, 0, epochs=5, dataset=dataset, draws=1, steps_per_epoch=20, final_draws=2)
     for dataset in DATASETS
     for net in ("mixer", "vit")
+    for method in KEPT
 )
 CELLS = FULL + SHORT + GLANCE
 

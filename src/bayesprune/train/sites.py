@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import biject_to
 from numpyro.distributions.constraints import real
-from numpyro.handlers import seed, substitute, trace
+from numpyro.handlers import substitute, trace
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
+from bayesprune.model.seeding import seeded
 from bayesprune.posteriors.params import PRIORS
 
 
@@ -72,9 +73,9 @@ def find_sites(program: Any, data: Dataset) -> Sites:
     @by_one_thread
     def initial(rng_key: jax.Array, data: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
         guide_key, model_key = jax.random.split(rng_key)
-        guide = trace(seed(program.guide, guide_key)).get_trace(data.x, data.y)
+        guide = trace(seeded(program.guide, guide_key)).get_trace(data.x, data.y)
         values = {n: s["value"] for n, s in guide.items() if s["type"] in ("sample", "param") and not s.get("is_observed")}
-        model = trace(substitute(seed(program.model, model_key), data=values)).get_trace(data.x, data.y)
+        model = trace(substitute(seeded(program.model, model_key), data=values)).get_trace(data.x, data.y)
         params, mutable = {}, {}
         for name, site in (model | guide).items():
             if site["type"] == "param" and name != PRIORS:  # a fit says the same with its parameters

@@ -1,0 +1,35 @@
+"""NumPyro's `seed`, in a program that is short."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from numpyro.primitives import Messenger
+
+from bayesprune.core.keys import chain
+
+_ASK = ("sample", "prng_key", "plate", "control_flow")
+
+
+class seeded(Messenger):
+    """`numpyro.handlers.seed`, with its keys to the bit, made eight at a time (`bayesprune.core.keys.chain`).
+
+    Example:
+        >>> import numpyro, numpyro.distributions as dist
+        >>> def model():
+        ...     return numpyro.sample("a", dist.Normal(0, 1)), numpyro.sample("b", dist.Normal(0, 1))
+        >>> seeded(model, jax.random.key(0))() == numpyro.handlers.seed(model, jax.random.key(0))()
+        True
+    """
+
+    def __init__(self, fn: Callable[..., Any], rng_key: jax.Array) -> None:
+        self.rng_key = rng_key
+        super().__init__(fn)
+
+    def __enter__(self) -> Any:
+        self.keys = chain(self.rng_key, 2)  # anew for every call, which may be another trace
+        return super().__enter__()
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] in _ASK and msg["kwargs"]["rng_key"] is None and msg["value"] is None:
+            (msg["kwargs"]["rng_key"],) = next(self.keys)

@@ -1,0 +1,57 @@
+"""Keys in a chain are those of splitting in turn."""
+
+import itertools
+
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.handlers import seed, trace
+
+from bayesprune.core.keys import chain
+from bayesprune.model.seeding import seeded
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_they_are_those_of_splits_one_after_another(number):
+    key, found = jax.random.key(3), itertools.islice(chain(jax.random.key(3), number), 19)
+    for keys in found:
+        key, *wanted = jax.random.split(key, number)
+        assert len(keys) == number - 1
+        for one, other in zip(keys, wanted, strict=True):
+            np.testing.assert_array_equal(jax.random.key_data(one), jax.random.key_data(other))
+
+
+def _in_a_loop(fn):
+    return lambda key: jax.tree.map(lambda leaf: leaf[0], jax.lax.map(fn, key[None]))
+
+
+@pytest.mark.parametrize("around", [lambda fn: fn, jax.jit, _in_a_loop])
+def test_a_program_draws_what_it_draws_under_numpyros_seed(around):
+    def program():
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        start = numpyro.param("start", lambda key: jax.random.normal(key, (2,)))
+        with numpyro.plate("rows", 3, subsample_size=2):
+            b = numpyro.sample("b", dist.Gamma(2.0, 1.0))
+        numpyro.sample("seen", dist.Normal(a, 1), obs=1.0)
+        return a, b, start, jax.random.normal(numpyro.prng_key())
+
+    found = around(lambda key: seeded(program, key)())(jax.random.key(5))
+    for one, other in zip(found, seed(program, jax.random.key(5))(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)  # the numbers of a key, compiled or not, to rounding
+
+
+def test_what_has_its_value_takes_no_key():
+    def program():
+        return [numpyro.sample(name, dist.Normal(0, 1)) for name in "abc"]
+
+    given = {"b": 2.0}
+    wanted = trace(numpyro.handlers.substitute(seed(program, jax.random.key(0)), given)).get_trace()
+    found = trace(numpyro.handlers.substitute(seeded(program, jax.random.key(0)), given)).get_trace()
+    assert [site["value"] for site in found.values()] == [site["value"] for site in wanted.values()]
+
+
+def test_a_call_begins_anew():
+    twice = seeded(lambda: numpyro.sample("a", dist.Normal(0, 1)), jax.random.key(0))
+    assert twice() == twice()
