@@ -43,7 +43,8 @@ class Cell:
 
 
 CELLS = (
-    *(Cell("lenet5", "flat", change) for change in CHANGES),
+    *(Cell("lenet5", method, change) for method in ("flat", "bmr") for change in CHANGES),
+    *(Cell("lenet5", "map", change) for change in ("nothing", "he")),
     *(Cell("mlp", "map", change, epochs=50) for change in ("nothing", "he")),
 )
 
@@ -87,7 +88,7 @@ def effects(found: cells.Found) -> str:
     rows = []
     for cell in CELLS:
         record = found.get(cell)
-        values = ["missing" if record is None else f"{record[name]:.4f}" if name in record else "-" for name in names]
+        values = ["missing" if record is None else f"{record[name]:.4f}" if record.get(name) else "-" for name in names]
         rows.append(
             [cell.net, cell.method, cell.change, str(cell.epochs), *values, published("fashion_mnist", cell.net, cell.method)]
         )
