@@ -57,9 +57,9 @@ def test_only_what_no_living_process_owns_is_swept(tmp_path: Path) -> None:
     assert not namesake.exists() and not long_ago.exists()
 
 
-@pytest.mark.parametrize("step", ["_write_through", "_sync_folder", "os.replace"])
+@pytest.mark.parametrize(("owner", "step"), [(files, "_write_through"), (files, "_sync_folder"), (files.os, "replace")])
 def test_an_interrupted_write_leaves_one_whole_file_and_no_litter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, step: str
 ) -> None:
     write_atomically(tmp_path / "a", b"old")
 
@@ -67,7 +67,7 @@ def test_an_interrupted_write_leaves_one_whole_file_and_no_litter(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"bayesprune.core.files.{step}", interrupt)
+        patch.setattr(owner, step, interrupt)
         write_atomically(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == (b"new" if step == "_sync_folder" else b"old")
     assert os.listdir(tmp_path) == ["a"]

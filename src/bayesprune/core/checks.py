@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.keys import is_key
+
 
 def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:
     """The error for a name that is not known: it shows the nearest known names, then all of them."""
@@ -131,7 +133,7 @@ def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, ja
 def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
     """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key."""
     dtype = getattr(rng_key, "dtype", None)
-    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if is_key(rng_key):
         return rng_key
     if dtype == np.uint32 and getattr(rng_key, "ndim", 0) == 1:
         return jax.random.wrap_key_data(rng_key)

@@ -1,10 +1,29 @@
-"""Random keys one after another, in a program that is short."""
+"""Random keys: what is one, its numbers, and keys one after another in a program that is short."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 
 _BLOCK = 8
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether it is a typed random key, or an array of them.
+
+    >>> is_key(jax.random.key(0)), is_key(jax.random.PRNGKey(0)), is_key("key")
+    (True, False, False)
+    """
+    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+
+
+def numbers_of(leaf: Any) -> Any:
+    """The numbers of a random key; anything else as it is.
+
+    >>> numbers_of(jax.random.key(7)).tolist(), numbers_of(2.0)
+    ([0, 7], 2.0)
+    """
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
 
 
 def chain(rng_key: jax.Array, number: int) -> Iterator[tuple[jax.Array, ...]]:

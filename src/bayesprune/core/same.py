@@ -11,6 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayesprune.core.keys import numbers_of
+
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
@@ -81,9 +83,7 @@ def digest(parts: Any) -> str:
 def array_digest(value: Any) -> tuple[str, tuple[int, ...], str]:
     """(dtype, shape, digest of the bytes) of an array, or of a key's numbers."""
     dtype = str(value.dtype)
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    array = np.ascontiguousarray(value)
+    array = np.ascontiguousarray(numbers_of(value))
     return dtype, tuple(np.shape(value)), hashlib.sha256(array.view(np.uint8).data if array.size else b"").hexdigest()
 
 

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.keys import is_key
 from bayesprune.posteriors.params import UNIT
 from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
-from bayesprune.train.kept import Kept, by_path, is_key, kinds
+from bayesprune.train.kept import Kept, by_path, kinds
 from bayesprune.train.loop import Carry
 
 INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are the new optimiser's own

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from bayesprune.core.keys import numbers_of
+
 
 class Kept(NamedTuple):
     """``step``: steps so far, with those of the fits before. ``params``: unconstrained and as the storage keeps them, by path.
@@ -34,7 +36,7 @@ def by_path(tree: Any) -> dict[str, Any]:
     >>> list(by_path({"w": (1.0, {})}))
     ["['w'][0]"]
     """
-    return {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
+    return {jax.tree_util.keystr(path): numbers_of(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
 def kinds(tree: Any) -> str:
@@ -48,12 +50,3 @@ def kinds(tree: Any) -> str:
 
     jax.tree.leaves(tree, is_leaf=note)
     return " ".join(found)
-
-
-def _plain(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if is_key(leaf) else leaf
-
-
-def is_key(leaf: Any) -> bool:
-    """Whether it is a typed random key."""
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.formats import pack_tensors
+from bayesprune.core.keys import is_key, numbers_of
 from bayesprune.core.types import PyTree
 
 _PYTHON_SCALARS = (bool, int, float, str)
@@ -22,7 +23,7 @@ def describe(path: str, leaf: Any) -> tuple[str, tuple[int, ...]]:
     if type(leaf) in _PYTHON_SCALARS:
         return f"Python {type(leaf).__name__}", ()
     dtype = getattr(leaf, "dtype", None)
-    if dtype is None or not (_is_key(leaf) or (dtype.isnative and (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)))):
+    if dtype is None or not (is_key(leaf) or (dtype.isnative and (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)))):
         got = type(leaf).__name__ + ("" if dtype is None else f" of dtype {dtype}")
         raise TypeError(
             f"state{path} cannot be saved, got {got}: leaves must be arrays of numbers or booleans, random keys, or Python "
@@ -41,7 +42,7 @@ def encode(state: PyTree, metadata: dict[str, Any]) -> bytes:
         if type(leaf) in _PYTHON_SCALARS:
             entries[-1]["value"] = leaf
             continue
-        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+        array = np.asarray(numbers_of(leaf), order="C")
         # What the format has no name for, such as bfloat16 or complex128, goes as bytes.
         stored_as_is = array.dtype.kind in "biuf" and array.itemsize <= 8
         tensors[path] = array if stored_as_is else np.frombuffer(array.tobytes(), np.uint8)
@@ -59,7 +60,7 @@ def described(entry: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
 
 def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
     """One leaf, from its manifest entry and its stored tensor, in the target's kind."""
-    if _is_key(target):
+    if is_key(target):
         data = _pinned(stored, jax.random.key_data(target)) if target.committed else jnp.array(stored)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(target))
     if stored is None:
@@ -98,10 +99,6 @@ def differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str,
         if not same or old_shape != shape:
             told.append(f"state{path} is {old_dtype}{list(old_shape)} in the checkpoint and {dtype}{list(shape)} in this run")
     return told
-
-
-def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
 
 
 def _family(dtype: str) -> str:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from bayesprune.core.keys import is_key
 from bayesprune.core.same import array_digest, digest
 
 _SHORTEST = 256  # bytes of a message; longer ones are filled up to a power of two, for each length is compiled once
@@ -80,7 +81,7 @@ def _gathered(array: jax.Array) -> Any:
 
 def with_numbers(read: Callable[[jax.Array], Any], leaf: jax.Array) -> jax.Array:
     """What ``read`` gives of an array, or of a random key's numbers, as a new array or key."""
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if is_key(leaf):
         return jax.random.wrap_key_data(with_numbers(read, jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
     return jnp.asarray(read(leaf))
 

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from bayesprune.core.keys import is_key
+
 
 def everywhere(tree: Any, mesh: Mesh) -> Any:
     """Arrays that this process has whole, and the others too, on every device."""
@@ -58,7 +60,7 @@ def by_parameters(tree: Any, mesh: Mesh | None) -> Any:
     parts = mesh.shape[mesh.axis_names[1]]
 
     def cut(leaf: Any) -> Any:
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if is_key(leaf):
             return leaf
         whole = [(size, axis) for axis, size in enumerate(leaf.shape) if size % parts == 0 and size]
         names: list[str | None] = [None] * leaf.ndim
