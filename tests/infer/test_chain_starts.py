@@ -93,6 +93,23 @@ def test_a_run_in_two_parts_is_the_whole_to_the_bit() -> None:
 
 
 @pytest.mark.slow
+def test_a_chain_goes_on_where_a_cycle_begins() -> None:
+    kernel = bp.kernels.SGHMC(step_size=1e-3, num_cycles=2)
+    settings = {"kernel": kernel, "num_samples": 2, "sample_every": 1, "batch_size": 8}
+    first = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=4, **settings)
+    with pytest.raises(ValueError, match=r"at step 4, in the midst of a cycle of 6 // 2 = 3 steps: give a num_steps"):
+        bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=6, init=first, **settings)
+    on = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=8, init=first, **settings)
+    assert len(on.losses) == 8
+
+
+def test_cycles_of_another_number_of_steps_are_refused() -> None:
+    kernel = bp.kernels.SGHMC(step_size=1e-3, num_cycles=2, num_steps=20)
+    with pytest.raises(ValueError, match=r"parts of its num_steps=20, and the call takes 10 steps.*leave num_steps out"):
+        bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=10, kernel=kernel, num_samples=2, sample_every=1, batch_size=8)
+
+
+@pytest.mark.slow
 def test_a_part_of_a_file_goes_on_and_is_resumed(tmp_path) -> None:
     whole = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=9, **SETTINGS)
     first = bp.fit_sgmcmc(KEY, BNN, mapped(tmp_path), num_steps=4, **SETTINGS)

@@ -60,6 +60,12 @@ def chain_starts(
     return [Given(None, mask, "masked", start) for start in origins]
 
 
+def begun(starts: list[Given]) -> int:
+    """Steps that a chain has behind it, whose kernel goes on; 0 where the kernels of all chains begin."""
+    origins = [start.init for start in starts if start.init is not None]
+    return max((origin.kept.step for origin in origins if origin.whole and origin.kept is not None), default=0)
+
+
 def _network(bnn: BNN, mean: bool, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any]) -> dict[str, Any]:
     """A draw of every latent site of a fit, or their means; of a scale that moves others, at its mean."""
 

@@ -6,10 +6,26 @@ from bayesprune.core.checks import check_integer
 from bayesprune.train.snapshots import steps_of
 
 
+def check_begun(kernel: Any, num_steps: int, begun: int) -> None:
+    """Refuse to go on in the midst of a cycle: its end would not be where networks are kept. ``begun``: steps taken so far."""
+    cycles = getattr(kernel, "num_cycles", 0)
+    period = max(num_steps // cycles, 1) if cycles else 1
+    if begun % period:
+        raise ValueError(
+            f"init's chain stands at step {begun}, in the midst of a cycle of {num_steps} // {cycles} = {period} steps: give a "
+            f"num_steps whose {cycles} cycles are of a length that divides {begun}, or a kernel with num_cycles=0."
+        )
+
+
 def plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
     """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit."""
     check_integer(burn_in, "burn_in", minimum=0)
     cycles = max(getattr(kernel, "num_cycles", 0), 1)
+    if cycles > 1 and getattr(kernel, "num_steps", num_steps) != num_steps:
+        raise ValueError(
+            f"the kernel's cycles are parts of its num_steps={kernel.num_steps}, and the call takes {num_steps} steps, at the "
+            "ends of whose parts networks are kept: leave num_steps out of the kernel, or give both the same."
+        )
     period = num_steps // cycles
     ends = tuple(period * cycle for cycle in range(1, cycles + 1) if period * cycle > burn_in)
     if not ends:

@@ -12,12 +12,12 @@ from numpyro.handlers import seed
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.types import Pruned
 from bayesprune.infer import door
-from bayesprune.infer.chain_starts import chain_starts
+from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
-from bayesprune.infer.sampling_plan import plan
+from bayesprune.infer.sampling_plan import check_begun, plan
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
@@ -91,8 +91,9 @@ def fit_sgmcmc(
         init: a fit to start from, or a pruned one, of the same network and prior, with its mask: its mean, or for each of
             several chains a draw of its own (with ``posterior="map"`` it has one point). Samples: every chain goes on from its
             last network; a single one, as it was returned, with momentum, batches and noise too, so that with the same key and
-            settings, and no pruning, 10 steps and 10 more are the 20 of one run, bit by bit. The others begin a kernel anew:
-            give them another key, or their noise and minibatches are those of the first run.
+            settings, no pruning and no cycles, 10 steps and 10 more are the 20 of one run, bit by bit; with cycles it goes on
+            where one of the call's begins, and is refused elsewhere. The others begin a kernel anew: give them another key, or
+            their noise and minibatches are those of the first run.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
         callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`; over the
@@ -159,6 +160,7 @@ def fit_sgmcmc(
     if chain_method != "sequential":
         return _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
     starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
+    check_begun(kernel, num_steps, begun(starts))
     watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     return _result(bnn, moving, last, chains)
