@@ -8,8 +8,9 @@ Simulations: the authors' settings (decays, thresholds, 50 epochs of warm-up, si
 loss: the mean square, so that the noise counts as half of what it is), groups are the inputs of the network, for the
 authors' shares of zeros are those of nets whose first layer alone was cut; weights and biases start as PyTorch's do.
 "switch" is the released rule, "em" (7.4) and (7.5) with the same threshold of cutting, "em_alone" cuts where p < 1/2 and
-has no threshold set by hand. 30 networks of the last three cycles predict; inputs are those of all 30, zeros those of the
-last step, out of all parameters.
+has no threshold set by hand, "em_cycle" the same after a whole cycle of warming up. 30 networks of the last three cycles
+predict; inputs are those of all 30, zeros those of the last step, out of all parameters. Before the first act each rule's
+records have the mean squares of the inputs' weights, and beside them the one at which p = 1/2 (7.7).
 
 LeNet-5 (tanh, the BMR paper's): 50 epochs of 500 steps of 128 rows, all training images. "switch": C² = .5, four cycles,
 ten warm-up epochs, slab N(0, 1) about weights that start as He's, a spike 1,000 times as precise, thresholds .01 (soft) and
@@ -32,6 +33,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune import cells
+from bayesprune.formulas import group_slab
 from bayesprune.model.families import MapFamily
 
 HARD, SPIKE, WARM_UP, CYCLES = 1e-3, 1e-2, 50, 6
@@ -87,7 +89,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 def rule(name: str, **settings: Any) -> bp.methods.SGHMCSPL:
     """The method of a cell's rule."""
-    if name == "em_alone":
+    if name in ("em_alone", "em_cycle"):
         settings["hard"] = None
     if name == "early":
         settings["warm_up"] = 3
@@ -107,7 +109,15 @@ def _simulate(cell: Cell, folder: Path) -> cells.Record:
         prunable=lambda path, shape: path == FIRST,
         posterior="map",
     )
-    num_steps, begin = int(setting.epochs * math.ceil(rows / 1024) * cell.share), time.perf_counter()
+    epoch = math.ceil(rows / 1024)
+    num_steps, begin = int(setting.epochs * epoch * cell.share), time.perf_counter()
+    warm_up = setting.epochs // CYCLES if cell.rule == "em_cycle" else WARM_UP
+    first_act, seen = epoch * (warm_up + 1), []
+
+    def see(moment: bp.Moment) -> None:
+        if moment.step == first_act:
+            seen.append(_sizes_of_inputs(moment.params(), setting, rows))
+
     fit = bp.fit_sgmcmc(
         jax.random.key(cell.seed),
         bnn,
@@ -115,10 +125,12 @@ def _simulate(cell: Cell, folder: Path) -> cells.Record:
         num_steps=num_steps,
         batch_size=1024,
         kernel=bp.kernels.SGHMCSPL(step_size=setting.squared_step, num_cycles=CYCLES),
-        sparsifier=rule(cell.rule, ratio=SPIKE / setting.slab, soft=setting.soft, hard=HARD, warm_up=WARM_UP),
+        sparsifier=rule(cell.rule, ratio=SPIKE / setting.slab, soft=setting.soft, hard=HARD, warm_up=warm_up),
         num_samples=30,
         burn_in=num_steps // 2,
         init_params=as_pytorch_does(bnn, cell.seed),
+        callbacks=see,
+        callback_every=first_act,
         checkpoint=folder / "checkpoints",
         checkpoint_every=5000,
         progress=False,
@@ -136,6 +148,21 @@ def _simulate(cell: Cell, folder: Path) -> cells.Record:
         "score": score,
         "training_seconds": seconds,
         "tau": _tau(fit),
+        "density": np.asarray(fit.history["prune/density"])[warm_up :: setting.epochs // CYCLES].tolist(),
+        "before_first_act": seen[0] if seen else None,  # None: resumed after it
+    }
+
+
+def _sizes_of_inputs(params: dict[str, Any], setting: Setting, rows: int) -> dict[str, float]:
+    """Mean squares of the weights of the inputs that matter and of the others, and that at which p = 1/2 with theta = 1/2."""
+    sizes = np.mean(np.square(np.asarray(params[f"{FIRST}_map_loc"])), axis=1)
+    true, null = sizes[: setting.inputs], sizes[setting.inputs :]
+    implied = group_slab.threshold(setting.hidden[0], 0.5, rows * setting.slab, rows * SPIKE)
+    return {
+        "least_true": float(true.min()),
+        "null": float(np.median(null)),
+        "most_null": float(null.max()),
+        "implied": float(implied),
     }
 
 
