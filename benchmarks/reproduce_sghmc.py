@@ -72,7 +72,7 @@ class Cell:
 
 CELLS = (
     *(Cell(data, "switch", seed) for data in ("e1", "e3", "e2") for seed in range(10)),
-    *(Cell(data, rule) for data in ("e1", "e3") for rule in ("em", "em_alone")),
+    *(Cell(data, rule, seed) for data in ("e1", "e3") for rule in ("em", "em_alone", "em_cycle") for seed in range(3)),
     *(Cell("fashion_mnist", rule) for rule in ("switch", "early", "ensemble")),
 )
 
@@ -303,6 +303,18 @@ def simulations(found: cells.Found) -> str:
     return cells.table(head, rows, "lllrllllll")
 
 
+def thresholds(found: cells.Found) -> str:
+    """What the E-step's rules compare before their first act: mean squares of the inputs' weights, and that of p = 1/2."""
+    columns = ("least_true", "null", "most_null", "implied")
+    rows = []
+    for data, name in dict.fromkeys((cell.data, cell.rule) for cell in CELLS if cell.rule.startswith("em")):
+        planned = [cell for cell in CELLS if (cell.data, cell.rule) == (data, name)]
+        have = [found[cell]["before_first_act"] for cell in planned if cell in found and found[cell]["before_first_act"]]
+        rows.append([data, name, cells.count(have, planned), *(_range(have, column) for column in columns)])
+    head = ["data", "rule", "seeds", "least that matters", "null, median", "largest null", "where p = 1/2"]
+    return cells.table(head, rows, "lll" + "r" * 4)
+
+
 def images(found: cells.Found) -> str:
     """Accuracy, calibration and sparsity of LeNet-5 by data set and rule."""
     names = ("accuracy", "nll", "ece", "ece_quantile", "calibration_marginal")
@@ -317,7 +329,7 @@ def images(found: cells.Found) -> str:
     return cells.table(["data", "rule", "seeds", *names, "pruned, by seed", "minutes"], rows, "lll" + "l" * 7)
 
 
-STUDY = cells.Study("sghmc", CELLS, run, {"simulations": simulations, "images": images})
+STUDY = cells.Study("sghmc", CELLS, run, {"simulations": simulations, "thresholds": thresholds, "images": images})
 
 if __name__ == "__main__":
     cells.main(STUDY)

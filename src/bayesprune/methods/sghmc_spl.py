@@ -46,8 +46,10 @@ class SGHMCSPL:
         warm_up: how often it does nothing at first; it acts once in an epoch unless ``every`` of the fit says otherwise.
         share: theta at the start.
 
-    The decays go to the kernel: sample by ``fit_sgmcmc(..., kernel=kernels.SGHMCSPL())``. theta stays in [1/G, 1 - 1/G] of G
-    groups. The best group of every array stays; the dead stay dead. ``info.evidence_gained`` is not known.
+    The decays go to the kernel: sample by ``fit_sgmcmc(..., kernel=kernels.SGHMCSPL())``. theta stays in
+    [1/(G + 1), G/(G + 1)] of the G groups that are left. Both thresholds look at the same groups (the authors, for CIFAR,
+    have the soft one on slices and the hard one on channels). The best group of every array stays; the dead stay dead.
+    ``info.evidence_gained`` is not known.
 
     Raises:
         ValueError: an unknown rule, scope or size; a number out of its range; ``hard=None`` with "switch".

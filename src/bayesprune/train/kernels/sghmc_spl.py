@@ -42,9 +42,10 @@ class SGHMCSPL(Paced):
         decay: d at the start, of every parameter; `methods.SGHMCSPL` sets it, weight by weight.
         num_rows, num_steps: n, and the steps of the whole run; `fit_sgmcmc` says both.
 
-    g is the gradient of the loss per row with the model's prior in it, so that d is what a weight's precision has beyond that,
-    divided by n. (The authors have the prior in d: then Temp C^(3/2) e g lacks a part whose expectation is Temp² C³ d tau, and
-    the two are equal in expectation.) rho, m and the first e start at 0; the authors draw m from N(0, .001²), e from N(0, 1).
+    g is the gradient of the loss per row with the model's prior in it, so that d is what a weight's precision has beyond
+    that, divided by n. (The authors have the prior in d. (7.2) is the same; in (7.1) the prior's precision h then acts as
+    Temp² C³ h tau, here through Temp C^(3/2) e g, whose expectation is sqrt(2 + 2 beta_1²) times that, 1.42 at beta_1 = .1.)
+    rho, m and the first e start at 0; the authors draw m from N(0, .001²), e from N(0, 1).
 
     Temp does not mean one temperature: where g = h w the variance is (7.6), about Temp² C tau (1 + beta_1²)/((1 - beta_1) h),
     which at Temp = n^(-1/2) is the posterior's 1/(n h) times C tau (1 + beta_1²)/(1 - beta_1), .056 at C = .1. tau barely
