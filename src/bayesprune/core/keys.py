@@ -1,6 +1,7 @@
 """Random keys: what is one, its numbers, and keys one after another in a program that is short."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -17,10 +18,10 @@ def is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
 
 
-def numbers_of(leaf: Any) -> Any:
+def key_numbers(leaf: Any) -> Any:
     """The numbers of a random key; anything else as it is.
 
-    >>> numbers_of(jax.random.key(7)).tolist(), numbers_of(2.0)
+    >>> key_numbers(jax.random.key(7)).tolist(), key_numbers(2.0)
     ([0, 7], 2.0)
     """
     return jax.random.key_data(leaf) if is_key(leaf) else leaf
@@ -31,7 +32,9 @@ def chain(rng_key: jax.Array, number: int) -> Iterator[tuple[jax.Array, ...]]:
 
     The keys are those of `jax.random.split` called once for each, to the bit. On CPU eight splits are made at once, in one loop
     of the compiled program: each split by itself is a loop of ten kernels, and a network of a hundred parameters had XLA
-    compile a thousand of them.
+    compile a thousand of them. So a key may be made in one trace and handed out in a later one: a part of a
+    program that is traced by itself (`jax.checkpoint`) and asks for keys leaks a tracer, as under NumPyro's `seed`, where
+    eight end within it; give it a chain of its own.
 
     Example:
         >>> keys = chain(jax.random.key(0), 3)
@@ -40,15 +43,21 @@ def chain(rng_key: jax.Array, number: int) -> Iterator[tuple[jax.Array, ...]]:
         >>> (jax.random.split(on, 3)[1:] == jax.numpy.stack(second)).all().item()
         True
     """
+    split = _split(number)
+    while True:
+        if jax.default_backend() == "cpu":
+            rng_key, parts = jax.lax.scan(split, rng_key, None, length=_BLOCK)
+            # All at once: an array of keys is taken apart in the trace that made it, or not at all.
+            yield from list(map(tuple, parts))
+        else:  # a loop of small kernels is slow elsewhere
+            rng_key, part = split(rng_key, None)
+            yield tuple(part)
 
+
+@functools.cache  # one function a number, by which `jax.lax.scan` knows what it compiled
+def _split(number: int) -> Callable[[jax.Array, None], tuple[jax.Array, jax.Array]]:
     def split(key: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         parts = jax.random.split(key, number)
         return parts[0], parts[1:]
 
-    while True:
-        if jax.default_backend() == "cpu":
-            rng_key, parts = jax.lax.scan(split, rng_key, None, length=_BLOCK)
-            yield from map(tuple, parts)
-        else:  # a loop of small kernels is slow elsewhere
-            rng_key, part = split(rng_key, None)
-            yield tuple(part)
+    return split

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.keys import numbers_of
+from bayesprune.core.keys import key_numbers
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
@@ -83,7 +83,7 @@ def digest(parts: Any) -> str:
 def array_digest(value: Any) -> tuple[str, tuple[int, ...], str]:
     """(dtype, shape, digest of the bytes) of an array, or of a key's numbers."""
     dtype = str(value.dtype)
-    array = np.ascontiguousarray(numbers_of(value))
+    array = np.ascontiguousarray(key_numbers(value))
     return dtype, tuple(np.shape(value)), hashlib.sha256(array.view(np.uint8).data if array.size else b"").hexdigest()
 
 

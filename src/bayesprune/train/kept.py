@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from bayesprune.core.keys import numbers_of
+from bayesprune.core.keys import key_numbers
 
 
 class Kept(NamedTuple):
@@ -36,7 +36,7 @@ def by_path(tree: Any) -> dict[str, Any]:
     >>> list(by_path({"w": (1.0, {})}))
     ["['w'][0]"]
     """
-    return {jax.tree_util.keystr(path): numbers_of(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
+    return {jax.tree_util.keystr(path): key_numbers(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
 def kinds(tree: Any) -> str:

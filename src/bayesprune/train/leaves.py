@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.formats import pack_tensors
-from bayesprune.core.keys import is_key, numbers_of
+from bayesprune.core.keys import is_key, key_numbers
 from bayesprune.core.types import PyTree
 
 _PYTHON_SCALARS = (bool, int, float, str)
@@ -42,7 +42,7 @@ def encode(state: PyTree, metadata: dict[str, Any]) -> bytes:
         if type(leaf) in _PYTHON_SCALARS:
             entries[-1]["value"] = leaf
             continue
-        array = np.asarray(numbers_of(leaf), order="C")
+        array = np.asarray(key_numbers(leaf), order="C")
         # What the format has no name for, such as bfloat16 or complex128, goes as bytes.
         stored_as_is = array.dtype.kind in "biuf" and array.itemsize <= 8
         tensors[path] = array if stored_as_is else np.frombuffer(array.tobytes(), np.uint8)
