@@ -435,3 +435,16 @@ def test_names_of_flags() -> None:
         "ssvi",
         "dirac-slab",
     ]
+
+
+@pytest.mark.slow
+def test_a_structured_run_keeps_drawn_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its mean is no network: what is timed is one that was drawn."""
+    out = tmp_path / "run"
+    asked = ["--dataset", "digits", "--net", "mlp", "--mlp.hidden", "8", "--prior", "horseshoe", "--posterior", "structured"]
+    assert cli.main(["run", *asked, "--method", "bmr", "--steps", "40", "--out", str(out), "--seed", "0"]) == 0
+    made = content(out)["compact"]
+    assert made["keeps"] == "draws" and min(made["seconds"], made["seconds_before"]) > 0
+    capsys.readouterr()
+    assert cli.main(["compact", str(out)]) == 0 and "of 610 numbers" in capsys.readouterr().out.replace("\n", " ")
+    assert cli.main(["compact", str(out), "--keep", "mean"]) == 2 and "posterior='mean_field'" in capsys.readouterr().err

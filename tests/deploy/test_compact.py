@@ -438,5 +438,7 @@ def test_the_mean_of_weights_that_vary_with_their_scale_is_refused() -> None:
     fit = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, batch_size=30, progress=False)
     with pytest.raises(ValueError, match="StructuredFamily vary with the scales"):
         bp.compact(bnn, fit.params, keep="mean")
+    with pytest.raises(ValueError, match=r"num_draws= to keep so many drawn networks\.$"):  # names no mean, which is refused
+        bp.compact(bnn, fit.params)
     small = bp.compact(bnn, fit.params, rng_key=jax.random.key(1), num_draws=3)
     assert small.predict_draws(jax.random.key(2), DATA.x, 3).shape[0] == 3

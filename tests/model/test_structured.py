@@ -120,3 +120,14 @@ def test_its_name_gives_it_the_start_of_the_priors_authors(prior) -> None:
 def test_without_scales_of_units_it_is_refused(prior) -> None:
     with pytest.raises(ValueError, match=f"{type(prior).__name__} has no such scales.*Take 'mean_field'"):
         programs.small_bnn(prior=prior, posterior="structured")
+
+
+@pytest.mark.parametrize("posterior", ["structured", StructuredFamily()], ids=["name", "family"])
+def test_where_the_prior_scales_no_unit_of_the_network_it_is_refused(posterior) -> None:
+    """A horseshoe's last layer has one scale, so a net of nothing else has no unit with one."""
+    build = lambda prior: bp.BNN(  # noqa: E731
+        bp.nets.MLP((), 3), prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(4,), posterior=posterior
+    )
+    with pytest.raises(ValueError, match=r"Horseshoe scales no unit of this network.*last='unit'"):
+        build(bp.priors.Horseshoe())
+    build(bp.priors.Horseshoe(last="unit"))

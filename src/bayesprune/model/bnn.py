@@ -27,6 +27,7 @@ from bayesprune.model.network import make_network
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
 from bayesprune.model.shapes import check_heads, is_shape
+from bayesprune.model.structured import check_couples
 from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.trained import take
 from bayesprune.posteriors import params as posterior_params
@@ -110,7 +111,7 @@ class BNN:
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
-
+        check_couples(prior, self.layout, self.family)
         parts = (net, prior, likelihood, dict(apply_kwargs), output)
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))

@@ -18,7 +18,8 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     ``bnn``: a `BNN`; ``params``, ``mask``: as `BNN.net_params` takes them, whose errors these are.
     """
     check_params(params)
-    _check_has_means(bnn, params)
+    if reason := why_no_mean(bnn, params):
+        raise ValueError(reason)
     given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})
     try:
         nodes, raw = bnn.posterior(params), bnn.family.posterior(params, bnn.layout)
@@ -33,21 +34,22 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     return {str(spec.path): (means | fixed)[str(spec.path)] for spec in bnn.layout}
 
 
-def _check_has_means(bnn: Any, params: Mapping[str, Any]) -> None:
-    """Refuse posteriors of which the mean is not known, or is no network."""
+def why_no_mean(bnn: Any, params: Mapping[str, Any]) -> str:
+    """Why the mean of a posterior is not known, or is no network, and what to do; nothing where it is one."""
     if draws_of(params):
-        raise ValueError(
+        return (
             "params are samples: networks of their own, whose mean is none. Predict by all of them, bp.predict(...), or keep "
             "them in one file, bp.compact(..., keep='posterior')."
         )
     if not hasattr(bnn.prior, "node"):
-        raise ValueError(
+        return (
             f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node, which says "
             "their unit."
         )
     if isinstance(bnn.family, StructuredFamily):
-        raise ValueError(
+        return (
             "weights of the StructuredFamily vary with the scales of their units, and the mean of the product is no product "
             "of means: fit with posterior='mean_field', predict by draws, bp.predict(...), or keep drawn networks, "
             "bp.compact(..., keep='posterior', rng_key=..., num_draws=...)."
         )
+    return ""

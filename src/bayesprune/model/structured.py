@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayesprune.model.families import MeanFieldFamily
-from bayesprune.model.layout import ParamSpec
+from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.posteriors import structured
 
 # Short of 1, so that a weight keeps a spread of its own and the divergence stays finite.
@@ -41,3 +42,17 @@ class StructuredFamily(MeanFieldFamily):
         rho = numpyro.param(site, jnp.zeros(spec.shape), constraint=constraints.interval(-LARGEST, LARGEST))
         conditional = dist.Normal(loc + rho * scale * standard, scale * jnp.sqrt(1.0 - rho**2), validate_args=False)
         return numpyro.sample(str(spec.path), conditional)
+
+
+def check_couples(prior: Any, layout: Layout, family: Any) -> None:
+    """Refuse the structured family where no weight has a unit's scale to vary with: it would be the mean field, unsaid."""
+    if not isinstance(family, StructuredFamily):
+        return
+    with numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
+        jax.eval_shape(lambda: prior.guide(layout, family))
+    if not any(site.endswith("_correlation") for site in sites):
+        raise ValueError(
+            f"posterior='structured' lets a weight vary with the scale of its unit, and {type(prior).__name__} scales no unit "
+            "of this network: it would be the mean field. Take 'mean_field', a network with hidden units, or "
+            "priors.Horseshoe(last='unit')."
+        )

@@ -13,7 +13,7 @@ from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.model.net_params import mean_weights
+from bayesprune.model.net_params import mean_weights, why_no_mean
 from bayesprune.posteriors.samples import count, draws_of
 
 Arrays = dict[str, np.ndarray]
@@ -50,18 +50,20 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
         num_draws = chains * draws
     if num_draws is None:
         if not factorised(bnn, params):
+            or_mean = "" if why_no_mean(bnn, params) else ", or keep='mean' for the network at their mean"
             raise ValueError(
                 f"the weights of {type(bnn.prior).__name__} with {type(bnn.family).__name__} are not independent Gaussians: "
-                "give rng_key= and num_draws= to keep so many drawn networks, or keep='mean' for the network at their mean."
+                f"give rng_key= and num_draws= to keep so many drawn networks{or_mean}."
             )
         return gaussian(bnn, params, mask)
     check_integer(num_draws, "num_draws")
     source, number = networks(params, num_draws)
+    masks = {site: jnp.asarray(alive) for site, alive in mask.items()}
     rng_key = jax.random.key(0) if stored else check_key(rng_key)  # nothing is drawn of what is stored
     rows = {"num_rows": 1} if "num_rows" in inspect.signature(bnn.prior.model).parameters else {}
 
     def weights(index: Any) -> dict[str, Any]:
-        (model,) = draw(bnn, rng_key, index, source, dict(mask), lambda: bnn.prior.model(bnn.layout, **rows))
+        (model,) = draw(bnn, rng_key, index, source, masks, lambda: bnn.prior.model(bnn.layout, **rows))
         return model() | ({site: source.values[site][index] for site in others} if stored else {})
 
     others = [str(s.path) for s in bnn.layout if not s.bayesian]
