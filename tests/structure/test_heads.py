@@ -39,6 +39,48 @@ class Grouped(nn.Module):
         return nn.Dense(3)(nn.Dense(4)(mixed.reshape(-1, tokens, 20)).mean(1))
 
 
+class Pairs(nn.Module):
+    """Two heads, of two tables of scores each, that are added or multiplied."""
+
+    how: str
+
+    @nn.compact
+    def __call__(self, x):
+        q, k, v = (nn.DenseGeneral((2, 2, 3), name=name)(x) for name in "qkv")
+        scores = nn.softmax(jnp.einsum("bthpd,bshpd->bhpts", q, k))
+        one, other = scores[:, :, 0], scores[:, :, 1]
+        mixed = jnp.einsum("bhts,bshpd->bthpd", one - 0.3 * other if self.how == "added" else one * other, v)
+        return nn.Dense(3)(mixed.reshape(len(x), -1))
+
+
+class HandedOn(nn.Module):
+    """Two blocks, of which the second adds the scores of the first to its own."""
+
+    @nn.compact
+    def __call__(self, x):
+        x, scores = nn.Dense(4)(x), 0.0
+        for block in range(2):
+            q, k, v = (nn.DenseGeneral((2, 3), name=f"{name}{block}")(x) for name in "qkv")
+            scores = jnp.einsum("bthd,bshd->bhts", q, k) + scores
+            x = x + nn.DenseGeneral(4, axis=(-2, -1))(jnp.einsum("bhts,bshd->bthd", nn.softmax(scores), v))
+        return nn.Dense(3)(x.mean(1))
+
+
+class Unprojected(nn.Module):
+    """A block whose keys or values are its inputs, ``what`` "k", "v" or "kv", and a block of two whole heads."""
+
+    what: str
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Dense(4)(x)
+        y = nn.LayerNorm()(x)
+        q, k, v = (y if name in self.what else nn.Dense(4, name=name)(y) for name in "qkv")
+        scores = nn.softmax(jnp.einsum("btd,bsd->bts", q, k))
+        x = x + nn.Dense(4, name="o")(jnp.einsum("bts,bsd->btd", scores, v))
+        return nn.Dense(3)((x + nn.MultiHeadDotProductAttention(num_heads=2, name="whole")(x, x)).mean(1))
+
+
 class Bilinear(nn.Module):
     """Scores are the outputs: they mix nothing."""
 
@@ -72,6 +114,27 @@ def test_where_no_table_of_scores_is_left_heads_are_refused(change) -> None:
     assert all((made == NONE).all() for made in found.values())
     with pytest.raises(ValueError, match="take scope='unit'"):
         bnn.groups("head")
+
+
+def test_tables_that_are_added_or_multiplied_are_one_head() -> None:
+    nets = {"q": Pairs("added"), "k": Pairs("multiplied"), "q0 k0 v0 q1 k1 v1": HandedOn()}
+    for sites, net in nets.items():
+        bnn, found = heads_of(net, (5, 4))
+        for site in {*sites.split(), *("qkv" if isinstance(net, Pairs) else "")}:
+            made = found[f"{site}.kernel"]
+            np.testing.assert_array_equal(made, np.broadcast_to(np.arange(2).reshape(2, *[1] * (made.ndim - 2)), made.shape))
+        assert bnn.units.headless == 0 and bnn.groups("head").count == 2
+
+
+@pytest.mark.parametrize("what", ["k", "v", "kv"])
+def test_what_has_no_projection_of_its_own_makes_no_head(what) -> None:
+    """Its inputs would fall with it, and with them all that else reads them."""
+    bnn, found = heads_of(Unprojected(what), (5, 4))
+    for site, made in found.items():
+        whole = site.startswith("whole") and not site.startswith("whole.out")
+        np.testing.assert_array_equal(np.unique(made), [0, 1] if whole else [NONE], err_msg=site)
+    with pytest.warns(UserWarning, match=r"cuts 2 heads, and none of 1 more tables.*no projection of their own"):
+        assert bnn.groups("head").count == 2
 
 
 def test_scores_that_are_given_out_make_no_head() -> None:

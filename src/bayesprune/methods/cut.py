@@ -36,7 +36,7 @@ class Cut:
 
     Raises:
         ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; scope "head" of a
-            network without attention.
+            network in which no head is seen (a warning where some are, and some are not).
 
     Example:
         >>> import jax.numpy as jnp

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,11 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Groups
 from bayesprune.model.layout import ParamSpec
+
+_UNSEEN = (
+    "scores have a trained bias or scale, are mixed by a kernel, multiply nothing, or are made by more than one product of "
+    "queries with keys; or where queries, keys or values have no projection of their own"
+)
 
 
 @functools.lru_cache(maxsize=32)
@@ -20,7 +26,7 @@ def groups(bnn: Any, name: str) -> Groups:
     of each array, numbered from 0 in every one. "per_input": weights of an array that read one input; "per_slice": of arrays
     with positions those from one input to one output, else as "per_input".
 
-    Raises `ValueError` for an unknown name, and for heads of a network that has none.
+    Raises `ValueError` for an unknown name, and for heads of a network that has none; warns where some attention has none.
     """
     known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
     if name not in known:
@@ -37,7 +43,13 @@ def _heads(bnn: Any) -> Groups:
     if not found.count:
         raise ValueError(
             "scope='head' cuts heads of attention, and in this network none with a prunable weight was found: take "
-            "scope='unit'. There a head of one feature is a unit, as are heads whose scores have a trained bias or are mixed."
+            f"scope='unit'. A head of one feature is a unit there. No head is seen where {_UNSEEN}."
+        )
+    if bnn.units.headless:
+        warnings.warn(
+            f"scope='head' cuts {found.count} heads, and none of {bnn.units.headless} more tables of scores, whose units stay: "
+            f"no head is seen where {_UNSEEN}. scope='unit' takes all units.",
+            stacklevel=2,
         )
     return found
 

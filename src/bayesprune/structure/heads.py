@@ -1,5 +1,7 @@
 """Heads of attention: which units meet in one table of scores, or are mixed by it."""
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Int
 from scipy.sparse import coo_matrix
@@ -11,34 +13,47 @@ from bayesprune.structure.movement import NOTHING, Labels
 NO_HEAD = -1
 
 
-def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Int[np.ndarray, " signals"]:
-    """A number for the head of every class of signals; -1: of none.
+class Heads(NamedTuple):
+    """``of_class``: a number for the head of every class of signals; -1: of none. ``without``: tables of scores of no head."""
+
+    of_class: Int[np.ndarray, " signals"]
+    without: int
+
+
+def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Heads:
+    """The heads of a network.
 
     ``classes``: the class of every signal, below the number of signals. A table of scores is a sum of products of two
     signals, queries times keys; what follows from it alone (a mask, a softmax) is the same table; what it multiplies are the
-    values. A head is all that meets in it. Heads that share a unit, as those of one group share keys, are one. Scores that
-    multiply nothing, as of a bilinear last layer, make none, nor do those that a kernel mixes with others on the way. Where
-    queries and keys have one feature, or keys meet values before queries, there is no table: the unit is all of the head.
+    values. A head is all that meets in it. Heads that share a unit, as those of one group share keys, are one, and so are
+    those whose tables are added or multiplied. Scores that multiply nothing, as of a bilinear last layer, make none, nor do
+    those that a kernel mixes with others on the way. Where queries and keys have one feature, or keys meet values before
+    queries, there is no table: the unit is all of the head. A table may be one number a row: attention with one query is a
+    head, and so is a gate that is a product of two layers' outputs.
     """
     tables = _Tables(graph)
     for terms in graph.terms:
         tables.take(terms)
     if not tables.mixed:
-        return np.full(graph.num_signals, NO_HEAD)
+        return Heads(np.full(graph.num_signals, NO_HEAD), tables.count)
+    table = tables.added_up()
     values, pairs = (np.concatenate(found, axis=1) for found in (tables.mixed, [*tables.met, *tables.mixed]))
-    pairs = pairs[:, np.isin(pairs[0], values[0])]
-    return _joined(pairs[0], classes[pairs[1]], tables.count, graph.num_signals)
+    mixes = np.isin(table, table[values[0]])
+    pairs = pairs[:, mixes[pairs[0]]]
+    of_class = _joined(table[pairs[0]], classes[pairs[1]], tables.count, graph.num_signals)
+    return Heads(of_class, int((~mixes).sum()))
 
 
 class _Tables:
     """Tables of scores, numbered as the program makes them. ``met`` and ``mixed``: pairs (table, signal) that make one up, and
-    that it mixes. The last of the arrays by signal is of what is no signal, -1."""
+    that it mixes; ``sums``: pairs of tables that are added. The last of the arrays by signal is of what is no signal, -1."""
 
     def __init__(self, graph: Graph) -> None:
         self.blend = np.append(graph.blend, True)
         self.scores = np.full(graph.num_signals + 1, NO_HEAD)
         self.met: list[Labels] = []
         self.mixed: list[Labels] = []
+        self.sums: list[Labels] = []
         self.count = 0
 
     def take(self, terms: Terms) -> None:
@@ -53,8 +68,11 @@ class _Tables:
             self._mix(target, *factors)
             self._mix(target, *reversed(factors))
         for factor in factors:
-            made = self.blend[target] & (target != NOTHING) & (self.scores[factor] >= 0) & (self.scores[target] < 0)
+            read = self.blend[target] & (target != NOTHING) & (self.scores[factor] >= 0)
+            made = read & (self.scores[target] < 0)
             self.scores[target[made]] = self.scores[factor[made]]
+            if (self.scores[target[read]] != self.scores[factor[read]]).any():
+                self.sums.append(np.stack([self.scores[target[read]], self.scores[factor[read]]]))
 
     def _start(self, target: Labels, one: Labels, other: Labels) -> None:
         """New tables, of products of two units. Squares are none: a norm may sum them so."""
@@ -70,6 +88,12 @@ class _Tables:
         read = (self.scores[table] >= 0) & ~self.blend[value] & (target != NOTHING)
         if read.any():
             self.mixed += [np.stack([self.scores[table[read]], side[read]]) for side in (value, target)]
+
+    def added_up(self) -> Labels:
+        """A number for every table, the same for those that are added, at once or by others."""
+        one, other = np.concatenate([np.zeros((2, 0), int), *self.sums], axis=1)
+        edges = coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(self.count, self.count))
+        return np.asarray(connected_components(edges, directed=False)[1])
 
 
 def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> Labels:

@@ -27,14 +27,17 @@ class Units:
     data, a mixture of units, or nothing. Units that are summed (residual branches), multiplied (gates, queries with keys) or
     listed under one kernel's row (a class token among other tokens) are one: they can only be taken away together.
 
-    ``heads``: the head of attention that each unit belongs to, numbered in the order of the network's layers; -1: to none. Its
-    units are its features: products of a query's with a key's, and values.
+    ``heads``: the head of attention that each unit belongs to, numbered in the order of the network's layers; -1: to none.
+    Its units are its features: products of a query's with a key's, and values. What has no projection of its own, as keys
+    that are the block's inputs, makes no head: these would go with it. ``headless``: tables of scores in which units meet
+    without a head.
     """
 
     producers: dict[str, Numbers]
     consumers: dict[str, Numbers]
     count: int
     heads: Int[np.ndarray, " units"]
+    headless: int = 0
 
 
 def units(graph: Graph) -> Units:
@@ -54,15 +57,22 @@ def units(graph: Graph) -> Units:
     producers, consumers = (
         {site: np.broadcast_to(numbers[found[site]], shape) for site, shape in shapes.items()} for found in (own, read)
     )
-    return Units(producers, consumers, len(ordered), _heads(graph, classes[:-1], list(ordered)))
+    found = heads(graph, classes[:-1])
+    of_units, dropped = _with_projections(found.of_class[list(ordered)], producers, consumers)
+    return Units(producers, consumers, len(ordered), of_units, found.without + dropped)
 
 
-def _heads(graph: Graph, classes: Numbers, ordered: list[int]) -> Numbers:
-    """The head of every unit, numbered in the units' order."""
-    of_units = heads(graph, classes)[ordered]
-    numbers = dict.fromkeys(of_units[of_units >= 0].tolist())
-    again = {head: number for number, head in enumerate(numbers)} | {NONE: NONE}
-    return np.array([again[head] for head in of_units.tolist()], np.int32)
+def _with_projections(heads: Numbers, producers: dict[str, Numbers], consumers: dict[str, Numbers]) -> tuple[Numbers, int]:
+    """The head of every unit, numbered in the units' order, but those that an array makes from units of the same head; and
+    how many these are."""
+    heads, barred = np.append(heads, NONE), [np.array([NONE])]
+    for site, makes in producers.items():
+        made, read = heads[makes], heads[consumers[site]]
+        barred.append(np.unique(made[(made == read) & (made >= 0)]))
+    out = np.unique(np.concatenate(barred))
+    heads = np.where(np.isin(heads, out), NONE, heads)[:-1]
+    again = {head: number for number, head in enumerate(dict.fromkeys(heads[heads >= 0].tolist()))} | {NONE: NONE}
+    return np.array([again[head] for head in heads.tolist()], np.int32), len(out) - 1
 
 
 def unit_of_entries(graph: Graph, sites: Collection[str]) -> dict[str, Numbers]:
