@@ -103,8 +103,9 @@ def test_a_chain_goes_on_where_a_cycle_begins() -> None:
     assert len(on.losses) == 8
 
 
-def test_cycles_of_another_number_of_steps_are_refused() -> None:
-    kernel = bp.kernels.SGHMC(step_size=1e-3, num_cycles=2, num_steps=20)
+@pytest.mark.parametrize("num_cycles", [1, 2])
+def test_cycles_of_another_number_of_steps_are_refused(num_cycles) -> None:
+    kernel = bp.kernels.SGHMC(step_size=1e-3, num_cycles=num_cycles, num_steps=20)
     with pytest.raises(ValueError, match=r"parts of its num_steps=20, and the call takes 10 steps.*leave num_steps out"):
         bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=10, kernel=kernel, num_samples=2, sample_every=1, batch_size=8)
 

@@ -20,8 +20,9 @@ def check_begun(kernel: Any, num_steps: int, begun: int) -> None:
 def plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
     """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit."""
     check_integer(burn_in, "burn_in", minimum=0)
-    cycles = max(getattr(kernel, "num_cycles", 0), 1)
-    if cycles > 1 and getattr(kernel, "num_steps", num_steps) != num_steps:
+    asked = getattr(kernel, "num_cycles", 0)
+    cycles = max(asked, 1)
+    if asked and getattr(kernel, "num_steps", num_steps) != num_steps:
         raise ValueError(
             f"the kernel's cycles are parts of its num_steps={kernel.num_steps}, and the call takes {num_steps} steps, at the "
             "ends of whose parts networks are kept: leave num_steps out of the kernel, or give both the same."
