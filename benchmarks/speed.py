@@ -2,6 +2,7 @@
 
     python benchmarks/speed.py                      # both nets, five repeats
     python benchmarks/speed.py --nets mlp --repeats 3
+    python benchmarks/speed.py --only MAP SGHMC     # contestants with these words in their names, and none of the long rows
 
 Every figure is the median over repeats of a ratio of two times, the contestants taken in turn within a repeat, so that a drift
 of the machine's speed falls out. Batch 128, AdaBelief 5e-3, made-up data of Fashion-MNIST's shape.
@@ -29,6 +30,7 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bayesprune as bp
+from bayesprune.model.families import MapFamily
 
 ROWS, BATCH = 12_800, 128
 OPTIMIZER = optax.adabelief(5e-3)
@@ -64,6 +66,16 @@ def ours(net: Any, data: bp.Dataset, **settings: Any) -> Callable[[int], Any]:
             jax.random.key(0), bnn, on_device, num_steps=n, batch_size=BATCH, optimizer=OPTIMIZER, progress=False, **settings
         ).params
     )
+
+
+def sampled(net: Any, data: bp.Dataset, kernel: Any, **settings: Any) -> Callable[[int], Any]:
+    """`fit_sgmcmc` as a user calls it, of which the last network is kept."""
+    prior = bp.priors.Gaussian(1.0, centred=True)
+    start = MapFamily(init_loc="he")  # from the wide one of "map" a sampler's steps diverge
+    bnn = bp.BNN(net, prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=data.x.shape[1:], posterior=start)
+    on_device = bp.Dataset(jnp.asarray(data.x), jnp.asarray(data.y))
+    settings = {"kernel": kernel, "batch_size": BATCH, "num_samples": 1, "sample_every": 1, "progress": False} | settings
+    return lambda n: bp.fit_sgmcmc(jax.random.key(0), bnn, on_device, num_steps=n, burn_in=n // 2, **settings).params
 
 
 def by_hand(net: Any, data: bp.Dataset) -> Callable[[int], Any]:
@@ -140,23 +152,29 @@ def torch_step(python: str) -> float:
     return json.loads(done.stdout.splitlines()[-1])["median_ms"] / 1e3
 
 
-def step_rows(name: str, repeats: int, num_steps: int, torch_python: str) -> list[tuple[str, float, str]]:
+def step_rows(name: str, repeats: int, num_steps: int, torch_python: str, only: list[str]) -> list[tuple[str, float, str]]:
     make, shape = NETS[name]
     data = made_up(shape)
     contestants: dict[str, Callable[[], float]] = {}
-    for label, run in {
+    spl = bp.kernels.SGHMCSPL(step_size=0.01, num_cycles=1)
+    known: dict[str, Callable[[int], Any]] = {
         "ours, mean field": ours(make(), data),
         "ours, mean field, local": ours(make(), data, estimator="local"),
         "ours, BMR (masked)": ours(make(), data, sparsifier=bp.methods.BMR(), every=10_000),
         "ours, tiered": ours(make(), data, prior=bp.priors.Horseshoe()),
         "ours, tiered, gamma ratios": ours(make(), data, prior=bp.priors.Horseshoe(form="gamma_ratio")),
         "ours, MAP": ours(make(), data, posterior="map"),
+        "ours, SGHMC-SPL (masked)": sampled(make(), data, spl, sparsifier=bp.methods.SGHMCSPL(), every=10_000),
+        "ours, SGHMC": sampled(make(), data, bp.kernels.SGHMC(step_size=1e-7)),
         "by hand, mean field": by_hand(make(), data),
         "NumPyro's loop, mean field": by_numpyro(make(), data),
-    }.items():
-        run(10)
+    }
+    for label, run in known.items():
+        if only and not any(word in label for word in only):
+            continue
+        run(num_steps)  # compiles; samplers' cycles are parts of that number
         contestants[label] = lambda run=run: seconds_per_step(run, num_steps)
-    if name == "lenet5" and has_torch(torch_python):
+    if name == "lenet5" and not only and has_torch(torch_python):
         contestants["PyTorch, MAP"] = lambda: torch_step(torch_python)
     times: dict[str, list[float]] = {label: [] for label in contestants}
     for _ in range(repeats):
@@ -171,6 +189,8 @@ def step_rows(name: str, repeats: int, num_steps: int, torch_python: str) -> lis
         # The BMR paper has its steps 30 % faster than the tiered ones, whose scales are ratios of gammas.
         ("our masked step / our tiered step", "ours, BMR (masked)", "ours, tiered", "0.77"),
         ("our masked step / our tiered step, gamma ratios", "ours, BMR (masked)", "ours, tiered, gamma ratios", "0.77"),
+        ("our SGHMC-SPL step / our MAP step", "ours, SGHMC-SPL (masked)", "ours, MAP", "1.15"),
+        ("our SGHMC step / our MAP step", "ours, SGHMC", "ours, MAP", "1.15"),
         ("our MAP step / PyTorch MAP step", "ours, MAP", "PyTorch, MAP", "1.3"),
     ]
     for label, values in times.items():
@@ -227,6 +247,7 @@ def main() -> None:
     parser.add_argument("--nets", nargs="+", choices=list(NETS), default=list(NETS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="contestants with one of these in their names")
     parser.add_argument(
         "--torch-python", default=sys.executable, metavar="PATH", help="a Python that has torch; without, its row is left out"
     )
@@ -234,10 +255,10 @@ def main() -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # rounds count what is compiled, by both
     # Whole epochs are not timed: that the masked step never reaches its pruning step is meant.
     warnings.filterwarnings("ignore", message="the sparsifier never acts")
-    rows = [
-        row for name in arguments.nets for row in step_rows(name, arguments.repeats, arguments.steps, arguments.torch_python)
-    ]
-    rows += [rounds_row(max(1, arguments.repeats // 2)), bmr_row(arguments.repeats)]
+    settings = (arguments.repeats, arguments.steps, arguments.torch_python, arguments.only)
+    rows = [row for name in arguments.nets for row in step_rows(name, *settings)]
+    if not arguments.only:
+        rows += [rounds_row(max(1, arguments.repeats // 2)), bmr_row(arguments.repeats)]
     print("\n| ratio (median) | measured | aim: at most |\n| --- | ---: | ---: |")
     for title, value, aim in rows:
         print(f"| {title} | {value:.3g} | {aim} |")
