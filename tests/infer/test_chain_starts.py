@@ -111,6 +111,15 @@ def test_cycles_of_another_number_of_steps_are_refused(num_cycles) -> None:
 
 
 @pytest.mark.slow
+def test_a_chain_goes_on_from_its_file_to_the_same_bits(tmp_path) -> None:
+    """Momentum and all: the file of a single chain keeps its kernel's state."""
+    whole = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=9, **SETTINGS)
+    bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=4, **SETTINGS).save(tmp_path / "chain")
+    rest = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=5, init=bp.load(tmp_path / "chain"), **SETTINGS)
+    assert programs.same_bits(whole.params, rest.params)
+
+
+@pytest.mark.slow
 def test_a_part_of_a_file_goes_on_and_is_resumed(tmp_path) -> None:
     whole = bp.fit_sgmcmc(KEY, BNN, DATA, num_steps=9, **SETTINGS)
     first = bp.fit_sgmcmc(KEY, BNN, mapped(tmp_path), num_steps=4, **SETTINGS)

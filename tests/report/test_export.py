@@ -195,7 +195,7 @@ def test_foreign_cut_and_missing_files_are_told_apart(tmp_path, posterior):
     with pytest.raises(FileNotFoundError, match="write one with save_posterior"):
         load_posterior(path)
     save_file({"a": np.ones(2)}, path)
-    with pytest.raises(ValueError, match="no posterior of bayesprune in version 1 or 2"):
+    with pytest.raises(ValueError, match="no posterior of bayesprune in version 1 or 2 or 3"):
         load_posterior(path)
     save_posterior(path, posterior, {}, {})
     path.write_bytes(path.read_bytes()[:-3])

@@ -19,7 +19,7 @@ from bayesprune.report.packing import pack, plain, unpack
 
 __all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 
-FORMAT, VERSION, READABLE = "bayesprune posterior", "2", ("1", "2")
+FORMAT, VERSION, READABLE = "bayesprune posterior", "3", ("1", "2", "3")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 Node = MeanField | SpikeSlab

@@ -1,9 +1,12 @@
 """Nested dicts of arrays, such as NumPyro's parameters, as named tensors and a plan of how they nest.
 
 The plan is made of JSON's types. An array is ``{"tensor": its name, "dtype": its type}``, a dict a list of pairs of key and
-plan: keys keep their order and kind, and a dict without entries stays one.
+plan: keys keep their order and kind, and a dict without entries stays one. Of an array with many zeros, as pruned ones and
+samples have, the others are kept, in order, and a bit for each number (`numpy.packbits`): "alive" names these, "shape" is the
+array's.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 Plan = Any
+# Below this share of zeros, or so few numbers, whole arrays are about as small.
+_ZEROS, _NUMBERS = 1 / 16, 256
+_ALIVE = "{}$alive"
 
 
 def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[Plan, dict[str, np.ndarray]]:
@@ -38,9 +44,23 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
             tensors |= more
         elif jax.tree.leaves(value):
             array = _numbers(value, here)
-            plan.append([key, {"tensor": held.get(id(value), here), "dtype": array.dtype.name}])
-            tensors |= {} if id(value) in held else {here: plain(array)}
+            entry: dict[str, Any] = {"tensor": held.get(id(value), here), "dtype": array.dtype.name}
+            if id(value) not in held:
+                more = _thin(here, plain(array))
+                entry |= {"alive": _ALIVE.format(here), "shape": list(array.shape)} if len(more) > 1 else {}
+                tensors |= more
+            plan.append([key, entry])
     return plan, tensors
+
+
+def _thin(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
+    """The array, or its numbers that are not +0 and where they are."""
+    if array.size < _NUMBERS or array.dtype.kind != "f":
+        return {name: array}
+    alive = (array != 0) | np.signbit(array)
+    if np.mean(alive) > 1 - _ZEROS:
+        return {name: array}
+    return {name: array[alive], _ALIVE.format(name): np.packbits(alive.reshape(-1))}
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
@@ -56,7 +76,18 @@ def unpack(plan: Plan, tensors: Mapping[str, np.ndarray]) -> Any:
     """What `pack` took apart, as JAX arrays."""
     if isinstance(plan, list):
         return {key: unpack(part, tensors) for key, part in plan}
-    return jnp.asarray(tensors[plan["tensor"]], plan["dtype"])
+    found = tensors[plan["tensor"]]
+    return jnp.asarray(_whole(found, tensors[plan["alive"]], plan["shape"]) if "alive" in plan else found, plan["dtype"])
+
+
+def _whole(numbers: np.ndarray, bits: np.ndarray, shape: list[int]) -> np.ndarray:
+    """What `_thin` took apart. Raises `ValueError` where the parts do not belong together."""
+    size = math.prod(shape)
+    if min(shape) < 0 or len(bits) != (size + 7) // 8 or np.bitwise_count(bits).sum() != len(numbers):
+        raise ValueError(f"{len(numbers)} numbers and {len(bits)} bytes of bits make no array of shape {shape}")
+    whole = np.zeros(size, numbers.dtype)
+    whole[np.unpackbits(bits, count=size).astype(bool)] = numbers
+    return whole.reshape(shape)
 
 
 def plain(array: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core import shown
 from bayesprune.core.types import Evidence, Info, SparseState
-from bayesprune.posteriors.samples import draws_of
+from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.saved_fit import SavedFit, write_fit
 from bayesprune.train.kept import keep
@@ -61,7 +61,8 @@ class FitResult(NamedTuple):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit.
 
-        ``state``, with the optimiser's arrays, is most of the file: ``fit._replace(state=None).save(path)`` leaves it out.
+        ``state``, with the optimiser's arrays, is most of the file: ``fit._replace(state=None).save(path)`` leaves it out. Dead
+        weights take a bit each. Of several chains the ends are kept, not the states of their kernels.
 
         Raises ``TypeError`` for parameters that are no arrays, ``OSError`` with the path and a remedy where the disk refuses.
 
@@ -72,7 +73,8 @@ class FitResult(NamedTuple):
         ...     bp.load(f"{folder}/fit.safetensors")
         FitResult(2 steps, loss 1, 0.0 % of 3 weights pruned)
         """
-        state = None if draws_of(self.params) else keep(self.state)  # nothing goes on from samples
+        several = bool(draws_of(self.params)) and count(self.params)[0] > 1  # chains go on from their networks alone
+        state = None if several else keep(self.state)
         write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history, state and state._asdict()))
 
     def net_params(self, bnn: Any) -> Any:
