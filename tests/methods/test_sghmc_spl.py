@@ -149,6 +149,30 @@ def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
     assert bp.connected(bnn, fit.mask)["Dense_0.kernel"].sum() <= 8
 
 
+@pytest.mark.parametrize("rule", ["em", "switch"])
+def test_units_fall_whole(rng_key, rule) -> None:
+    """By hand: a unit's size is the mean square over its column and its bias; those below the threshold go, as one."""
+    bnn = programs.small_bnn(prior=bp.priors.Gaussian(1.0, centred=True), prunable=bp.select.everything)
+    rng = np.random.default_rng(0)
+    loc = {
+        str(s.path): jnp.asarray(rng.normal(size=s.shape) * rng.uniform(0.1, 1, s.shape[-1]), jnp.float32) for s in bnn.layout
+    }
+    sizes = {}
+    for layer in ("Dense_0", "Dense_1"):
+        whole = np.concatenate([loc[f"{layer}.kernel"], loc[f"{layer}.bias"][None]])
+        sizes[layer] = np.mean(np.square(whole), axis=0)
+    hard = float(np.median(np.concatenate(list(sizes.values()))))
+    method = bp.methods.SGHMCSPL(rule, soft=2 * hard, hard=hard, scope="unit", warm_up=0)
+    nodes = {site: bp.MeanField(value, jnp.zeros_like(value), 1.0) for site, value in loc.items()}
+    mask = method.step(rng_key, Evidence(nodes, None, groups=bnn.groups("unit")), method.init(rng_key, nodes))[0].mask
+    for layer, size in sizes.items():
+        assert 0 < (size < hard).sum() < size.size
+        for part in ("kernel", "bias"):
+            alive = np.asarray(mask[f"{layer}.{part}"])
+            np.testing.assert_array_equal(alive, np.broadcast_to(size >= hard, alive.shape))
+    assert all(np.asarray(mask[f"Dense_2.{part}"]).all() for part in ("kernel", "bias")), "outputs are no units"
+
+
 def test_refusals() -> None:
     method = bp.methods.SGHMCSPL
     for settings, words in (
