@@ -80,7 +80,8 @@ def sghmc_spl(rng_key: jax.Array, **knobs: Any) -> optax.GradientTransformation:
     """`kernels.SGHMCSPL` for any optax loop: the updates tau m of (7.1) to (7.3), with the noise's key in the state.
 
     ``knobs``: those of the kernel, num_rows among them, and num_steps where there are cycles. Gradients are of the loss per
-    row. `ValueError` for an update without parameters.
+    row. Its decay is one number and nothing is masked: groups under a spike and slab, with decays of their own and a mask, are
+    of `fit_sgmcmc` with `methods.SGHMCSPL`. `ValueError` for an update without parameters.
 
     >>> import jax.numpy as jnp
     >>> moves = sghmc_spl(jax.random.key(0), num_rows=100, num_cycles=0)
