@@ -149,6 +149,27 @@ def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
     assert bp.connected(bnn, fit.mask)["Dense_0.kernel"].sum() <= 8
 
 
+@pytest.mark.slow
+def test_a_mixture_of_gaussians_by_sampling_finds_the_inputs_that_matter(rng_key) -> None:
+    """Spike and slab under plain SGHMC (Sun, Song & Liang 2022): weights that are more likely of the spike go afterwards.
+
+    What is left reads the two inputs of twenty that matter; no failure is allowed for at this key.
+    """
+    data, prior = regression(2000), bp.priors.GaussianSlab(0.02, 1.0, 0.1)
+    bnn = bp.BNN(
+        bp.nets.MLP((4,), 1, activation=nn.relu), prior=prior, likelihood=bp.likelihoods.Normal(1.0), input_shape=(20,)
+    )
+    fit = bp.fit_sgmcmc(
+        rng_key, bnn, data, num_steps=6000, batch_size=200, kernel=bp.kernels.SGHMC(step_size=2e-5), num_samples=40,
+        burn_in=2000, sample_every=100, progress=False,
+    )  # fmt: skip
+    pruned = bp.prune_once(fit.params, bp.methods.Cut("inclusion", threshold=0.0), program=bnn)
+    in_use = np.asarray(bp.connected(bnn, pruned.mask)["Dense_0.kernel"])
+    assert np.flatnonzero(in_use.any(1)).tolist() == [0, 1] and in_use.sum() <= 8
+    scores = bp.evaluate(rng_key, bnn, pruned.params, regression(500, seed=1), mask=pruned.mask)
+    assert scores["rmse"] < 1.1
+
+
 @pytest.mark.parametrize("rule", ["em", "switch"])
 def test_units_fall_whole(rng_key, rule) -> None:
     """By hand: a unit's size is the mean square over its column and its bias; those below the threshold go, as one."""
