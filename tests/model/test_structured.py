@@ -128,6 +128,19 @@ def test_where_the_prior_scales_no_unit_of_the_network_it_is_refused(posterior) 
     build = lambda prior: bp.BNN(  # noqa: E731
         bp.nets.MLP((), 3), prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(4,), posterior=posterior
     )
-    with pytest.raises(ValueError, match=r"Horseshoe scales no unit of this network.*last='unit'"):
+    with pytest.raises(ValueError, match=r"Horseshoe scales no unit here.*last='unit'"):
         build(bp.priors.Horseshoe())
-    build(bp.priors.Horseshoe(last="unit"))
+    for prior in (bp.priors.Horseshoe(last="unit"), bp.priors.GroupHorseshoe(), bp.priors.GroupNormalJeffreys()):
+        build(prior)  # the remedies that it names
+
+
+def test_a_family_is_refused_by_a_prior_without_scales() -> None:
+    with pytest.raises(ValueError, match=r"Flat scales no unit here.*a prior that has such scales"):
+        programs.small_bnn(prior=bp.priors.Flat(), posterior=StructuredFamily())
+
+
+def test_whether_weights_are_coupled_is_asked_in_silence() -> None:
+    """No handler around a network that is made sees the guide, and nothing of its trace is left."""
+    with jax.checking_leaks(), trace() as seen:
+        programs.small_bnn(prior=PRIOR, posterior="structured")
+    assert not seen

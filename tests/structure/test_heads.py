@@ -26,6 +26,8 @@ class Grouped(nn.Module):
             nn.DenseGeneral((heads, size), name=name)(x)
             for name, heads, size in (("q", 4, depth), ("k", 2, depth), ("v", 2, 5))
         )
+        if self.change == "scales":  # a number for each feature of each head
+            q, v = (y * self.param(f"s_{n}", nn.initializers.normal(), y.shape[2:]) for n, y in (("q", q), ("v", v)))
         if self.change == "norm":  # a sum of squares is no table of scores
             q = q / jnp.sqrt(jnp.einsum("bthd,bthd->bth", q, q))[..., None]
             k = k / jnp.linalg.norm(k, axis=-1, keepdims=True)
@@ -98,7 +100,7 @@ def heads_of(net, shape, **settings):
 
 
 @pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("change", ["", "norm"])
+@pytest.mark.parametrize("change", ["", "norm", "scales"])
 def test_heads_that_share_keys_are_one(change) -> None:
     _, found = heads_of(Grouped(change), (7, 4))
     for site, heads in (("q", [0, 0, 1, 1]), ("k", [0, 1]), ("v", [0, 1])):

@@ -15,7 +15,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.chains import key_of
 from bayesprune.infer.origins import check_origin, law_of
 from bayesprune.infer.predict import check_sites
-from bayesprune.model.bnn import BNN
+from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.handlers import masked
 from bayesprune.model.samples import params_at
 from bayesprune.posteriors.samples import count, draws_of
@@ -97,7 +97,6 @@ def _after_chains(moving: BNN, sites: Sites, init: Any, num_chains: int) -> list
 def _whole(origin: Origin, sites: Sites, kept: Kept, init: Any) -> Origin:
     """The end of a single chain with the kernel's state, its parameters as they stood after the last step."""
     params = {name: kept.params.get(f"[{name!r}]") for name in sites.params}
-    # Chains that ran side by side leave a state with an axis of chains, also where there was one.
     if any(value is None or np.shape(value) != np.shape(sites.params[name]) for name, value in params.items()):
         return origin
     stands = sites.constrain(params)
@@ -109,7 +108,9 @@ def _whole(origin: Origin, sites: Sites, kept: Kept, init: Any) -> Origin:
             stacklevel=4,  # the caller of `fit_sgmcmc`
         )
         return origin
-    mutable = getattr(init.state, "mutable_state", None) or {}
+    # The state of a loaded fit holds arrays of the optimizer alone: what the network carries is in the last sample.
+    carried = {name: value for name, value in origin.params.items() if name == STATE}
+    mutable = getattr(init.state, "mutable_state", None) or carried
     return Origin(stands | mutable, origin.mask, kept, whole=True, law=law_of(init))
 
 
@@ -125,6 +126,4 @@ def _at(moving: BNN, values: dict[str, Any], mask: Any) -> Origin:
 
 def _others(params: Mapping[str, Any], sites: Sites) -> dict[str, Any]:
     """What is no latent site: parameters without a prior, and what the network carries beside them."""
-    return {
-        name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in sites.params or name == "net$state"
-    }
+    return {name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in sites.params or name == STATE}

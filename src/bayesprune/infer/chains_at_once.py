@@ -91,7 +91,11 @@ def at_once(
         [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
     ]
     carry = own(carry)
-    state = SVIState((carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+    of_chains = (carry.params, carry.opt_state, carry.mutable, carry.rng_key)
+    if num_chains == 1:  # as a chain by itself leaves them, so that the next one goes on from there
+        of_chains = jax.tree.map(lambda leaf: leaf[0], of_chains)
+    params, opt_state, mutable, rng_key = of_chains
+    state = SVIState((carry.step, (params, opt_state)), mutable or None, rng_key)
     all_losses = np.concatenate(losses, 1)
     return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains
 

@@ -13,12 +13,11 @@ from bayesprune.core.types import Groups
 from bayesprune.model.layout import ParamSpec
 
 _UNSEEN = (
-    "scores have a trained bias or scale, are mixed by a kernel, multiply nothing, or are made by more than one product of "
-    "queries with keys; or where queries, keys or values have no projection of their own"
+    "scores have a trained bias or scale, are mixed by a kernel, multiply nothing, or are no inner product of queries with "
+    "keys in one step; or where queries, keys or values have no projection of their own"
 )
 
 
-@functools.lru_cache(maxsize=32)
 def groups(bnn: Any, name: str) -> Groups:
     """The groups of a name over the weights of ``bnn`` that may be pruned.
 
@@ -26,8 +25,21 @@ def groups(bnn: Any, name: str) -> Groups:
     of each array, numbered from 0 in every one. "per_input": weights of an array that read one input; "per_slice": of arrays
     with positions those from one input to one output, else as "per_input".
 
-    Raises `ValueError` for an unknown name, and for heads of a network that has none; warns where some attention has none.
+    Raises `ValueError` for an unknown name, and for heads of a network that has none; warns where scores
+    are left in which no head is seen.
     """
+    found = _groups(bnn, name)
+    if name == "head" and bnn.units.headless:
+        warnings.warn(
+            f"scope='head' cuts {found.count} heads, and none of {bnn.units.headless} more tables of scores, whose units stay: "
+            f"no head is seen where {_UNSEEN}. scope='unit' takes all units.",
+            stacklevel=3,
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _groups(bnn: Any, name: str) -> Groups:
     known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
     if name not in known:
         raise unknown_name("group", name, known)
@@ -45,12 +57,6 @@ def _heads(bnn: Any) -> Groups:
             "scope='head' cuts heads of attention, and in this network none with a prunable weight was found: take "
             f"scope='unit'. A head of one feature is a unit there. No head is seen where {_UNSEEN}."
         )
-    if bnn.units.headless:
-        warnings.warn(
-            f"scope='head' cuts {found.count} heads, and none of {bnn.units.headless} more tables of scores, whose units stay: "
-            f"no head is seen where {_UNSEEN}. scope='unit' takes all units.",
-            stacklevel=2,
-        )
     return found
 
 
@@ -58,7 +64,7 @@ def _made_by(bnn: Any, group_of: np.ndarray) -> Groups:
     """The prunable weights that make each group of units, numbered without gaps; ``group_of``: of every unit, -1: of none."""
     group_of = np.append(group_of, -1)  # the last, which -1 shows, for none
     members = {str(s.path): group_of[bnn.units.producers[str(s.path)]] for s in bnn.layout if s.prunable}
-    present = np.unique(np.concatenate([ids.reshape(-1) for ids in members.values()]))
+    present = np.unique(np.concatenate([np.zeros(0, int), *(ids.reshape(-1) for ids in members.values())]))
     present = present[present >= 0]
     numbers = np.full(present.max(initial=-1) + 2, -1, np.int32)
     numbers[present] = np.arange(len(present))

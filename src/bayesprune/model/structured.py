@@ -48,11 +48,18 @@ def check_couples(prior: Any, layout: Layout, family: Any) -> None:
     """Refuse the structured family where no weight has a unit's scale to vary with: it would be the mean field, unsaid."""
     if not isinstance(family, StructuredFamily):
         return
-    with numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
-        jax.eval_shape(lambda: prior.guide(layout, family))
-    if not any(site.endswith("_correlation") for site in sites):
+    coupled: list[str] = []
+
+    def guide() -> None:
+        with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
+            prior.guide(layout, family)
+        coupled.extend(site for site in sites if site.endswith("_correlation"))
+        sites.clear()
+
+    jax.eval_shape(guide)
+    if not coupled:
         raise ValueError(
             f"posterior='structured' lets a weight vary with the scale of its unit, and {type(prior).__name__} scales no unit "
-            "of this network: it would be the mean field. Take 'mean_field', a network with hidden units, or "
-            "priors.Horseshoe(last='unit')."
+            "here: it would be the mean field. Take 'mean_field', or a prior that has such scales: priors.GroupHorseshoe(), "
+            "GroupNormalJeffreys(), or Horseshoe(), whose last layer has them with last='unit'."
         )

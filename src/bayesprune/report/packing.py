@@ -46,7 +46,7 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
             array = _numbers(value, here)
             entry: dict[str, Any] = {"tensor": held.get(id(value), here), "dtype": array.dtype.name}
             if id(value) not in held:
-                more = _thin(here, plain(array))
+                more = {here: plain(array)} if _ALIVE.format(key) in tree else _thin(here, plain(array))
                 entry |= {"alive": _ALIVE.format(here), "shape": list(array.shape)} if len(more) > 1 else {}
                 tensors |= more
             plan.append([key, entry])
@@ -83,10 +83,16 @@ def unpack(plan: Plan, tensors: Mapping[str, np.ndarray]) -> Any:
 def _whole(numbers: np.ndarray, bits: np.ndarray, shape: list[int]) -> np.ndarray:
     """What `_thin` took apart. Raises `ValueError` where the parts do not belong together."""
     size = math.prod(shape)
-    if min(shape) < 0 or len(bits) != (size + 7) // 8 or np.bitwise_count(bits).sum() != len(numbers):
-        raise ValueError(f"{len(numbers)} numbers and {len(bits)} bytes of bits make no array of shape {shape}")
+    alive = np.unpackbits(bits).astype(bool)  # in whole bytes, the last filled up with zeros
+    if (
+        any(side < 0 for side in shape)
+        or len(alive) != -(-size // 8) * 8
+        or alive[size:].any()
+        or numbers.shape != (alive.sum(),)
+    ):
+        raise ValueError(f"{numbers.size} numbers and {bits.size} bytes of bits make no array of shape {shape}")
     whole = np.zeros(size, numbers.dtype)
-    whole[np.unpackbits(bits, count=size).astype(bool)] = numbers
+    whole[alive[:size]] = numbers
     return whole.reshape(shape)
 
 

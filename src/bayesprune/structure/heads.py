@@ -14,10 +14,10 @@ NO_HEAD = -1
 
 
 class Heads(NamedTuple):
-    """``of_class``: a number for the head of every class of signals; -1: of none. ``without``: tables of scores of no head."""
+    """A number for the head of every class of signals, and of every table of scores; -1: of none."""
 
     of_class: Int[np.ndarray, " signals"]
-    without: int
+    of_table: Int[np.ndarray, " tables"]
 
 
 def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Heads:
@@ -29,19 +29,22 @@ def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Heads:
     those whose tables are added or multiplied. Scores that multiply nothing, as of a bilinear last layer, make none, nor do
     those that a kernel mixes with others on the way. Where queries and keys have one feature, or keys meet values before
     queries, there is no table: the unit is all of the head. A table may be one number a row: attention with one query is a
-    head, and so is a gate that is a product of two layers' outputs.
+    head, and so is a gate that is the inner product of two layers' outputs. Products that are summed in a step of their own,
+    and those of a signal with itself, are no tables.
     """
     tables = _Tables(graph)
     for terms in graph.terms:
         tables.take(terms)
     if not tables.mixed:
-        return Heads(np.full(graph.num_signals, NO_HEAD), tables.count)
+        return Heads(np.full(graph.num_signals, NO_HEAD), np.full(tables.count, NO_HEAD))
     table = tables.added_up()
     values, pairs = (np.concatenate(found, axis=1) for found in (tables.mixed, [*tables.met, *tables.mixed]))
     mixes = np.isin(table, table[values[0]])
     pairs = pairs[:, mixes[pairs[0]]]
-    of_class = _joined(table[pairs[0]], classes[pairs[1]], tables.count, graph.num_signals)
-    return Heads(of_class, int((~mixes).sum()))
+    component, of_pairs = _joined(table[pairs[0]], classes[pairs[1]], tables.count, graph.num_signals)
+    of_class = np.full(graph.num_signals, NO_HEAD)
+    of_class[classes[pairs[1]]] = of_pairs
+    return Heads(of_class, np.where(mixes, component[table], NO_HEAD))
 
 
 class _Tables:
@@ -96,11 +99,9 @@ class _Tables:
         return np.asarray(connected_components(edges, directed=False)[1])
 
 
-def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> Labels:
-    """A number for every class: tables and classes that are paired, and what these are paired with, have the same one."""
+def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> tuple[Labels, Labels]:
+    """A number for every table, and for each pair: what is paired, and what these are paired with, have the same one."""
     size = count + num_classes
     edges = coo_matrix((np.ones(len(tables), np.int8), (tables, count + classes)), shape=(size, size))
     component = connected_components(edges, directed=False)[1]
-    found = np.full(num_classes, NO_HEAD)
-    found[classes] = component[count + classes]
-    return found
+    return component[:count], component[count + classes]

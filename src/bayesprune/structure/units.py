@@ -58,21 +58,25 @@ def units(graph: Graph) -> Units:
         {site: np.broadcast_to(numbers[found[site]], shape) for site, shape in shapes.items()} for found in (own, read)
     )
     found = heads(graph, classes[:-1])
-    of_units, dropped = _with_projections(found.of_class[list(ordered)], producers, consumers)
-    return Units(producers, consumers, len(ordered), of_units, found.without + dropped)
+    of_units = _with_projections(found.of_class[list(ordered)], producers, consumers)
+    headless = int((~np.isin(found.of_table, of_units[of_units >= 0])).sum())
+    return Units(producers, consumers, len(ordered), _in_order(of_units), headless)
 
 
-def _with_projections(heads: Numbers, producers: dict[str, Numbers], consumers: dict[str, Numbers]) -> tuple[Numbers, int]:
-    """The head of every unit, numbered in the units' order, but those that an array makes from units of the same head; and
-    how many these are."""
+def _with_projections(heads: Numbers, producers: dict[str, Numbers], consumers: dict[str, Numbers]) -> Numbers:
+    """The head of every unit, but for those that an array makes from units of the same head: they have none."""
     heads, barred = np.append(heads, NONE), [np.array([NONE])]
     for site, makes in producers.items():
         made, read = heads[makes], heads[consumers[site]]
-        barred.append(np.unique(made[(made == read) & (made >= 0)]))
-    out = np.unique(np.concatenate(barred))
-    heads = np.where(np.isin(heads, out), NONE, heads)[:-1]
+        own = makes == consumers[site]  # a scale, which makes the very unit that it reads
+        barred.append(np.unique(made[(made == read) & (made >= 0) & ~own]))
+    return np.where(np.isin(heads, np.concatenate(barred)), NONE, heads)[:-1]
+
+
+def _in_order(heads: Numbers) -> Numbers:
+    """The heads of units, numbered as they come."""
     again = {head: number for number, head in enumerate(dict.fromkeys(heads[heads >= 0].tolist()))} | {NONE: NONE}
-    return np.array([again[head] for head in heads.tolist()], np.int32), len(out) - 1
+    return np.array([again[head] for head in heads.tolist()], np.int32)
 
 
 def unit_of_entries(graph: Graph, sites: Collection[str]) -> dict[str, Numbers]:
