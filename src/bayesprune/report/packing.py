@@ -84,12 +84,8 @@ def _whole(numbers: np.ndarray, bits: np.ndarray, shape: list[int]) -> np.ndarra
     """What `_thin` took apart. Raises `ValueError` where the parts do not belong together."""
     size = math.prod(shape)
     alive = np.unpackbits(bits).astype(bool)  # in whole bytes, the last filled up with zeros
-    if (
-        any(side < 0 for side in shape)
-        or len(alive) != -(-size // 8) * 8
-        or alive[size:].any()
-        or numbers.shape != (alive.sum(),)
-    ):
+    fit = bits.ndim == 1 and len(bits) == -(-size // 8) and not alive[size:].any() and numbers.shape == (alive.sum(),)
+    if not fit or any(side < 0 for side in shape):
         raise ValueError(f"{numbers.size} numbers and {bits.size} bytes of bits make no array of shape {shape}")
     whole = np.zeros(size, numbers.dtype)
     whole[alive[:size]] = numbers
