@@ -1,5 +1,7 @@
 """Removal from correlated posteriors, against the evidence of regressions with and without the column."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -51,3 +53,51 @@ def test_mean_field_is_too_sure_of_correlated_weights(float64) -> None:
         diagonal = np.asarray(gaussian.log_evidence_gain_of_removal(loc, conditional, SCALE))
         exact = np.asarray(removal.removal_gains(loc, covariance, SCALE))
         assert (diagonal[0] < 3 * exact[0]) == apart
+
+
+def turned(loc, covariance, alive):
+    """Mean and covariance given that the dead weights are zero, by the textbook's blocks."""
+    dead = ~alive
+    slope = covariance[np.ix_(alive, dead)] @ np.linalg.inv(covariance[np.ix_(dead, dead)])
+    return loc[alive] - slope @ loc[dead], covariance[np.ix_(alive, alive)] - slope @ covariance[np.ix_(dead, alive)]
+
+
+@pytest.mark.parametrize("alive", [[1, 0, 1, 0, 0, 1], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
+def test_20_3_is_the_posterior_given_zeros(alive, float64) -> None:
+    """(20.3), three columns at once, against the blocks; what is dead is exactly zero, and a second time changes nothing."""
+    rng, alive = np.random.default_rng(4), np.array(alive, bool)
+    factor, loc = np.tril(rng.normal(size=(6, 6))), rng.normal(size=(6, 3))
+    np.fill_diagonal(factor, rng.uniform(0.2, 2, 6))
+    mean, left = (np.asarray(part) for part in jax.jit(removal.given_zero)(*map(jnp.array, (loc, factor, alive))))
+    assert not mean[~alive].any() and not left[~alive].any() and not left[:, ~alive].any() and (np.tril(left) == left).all()
+    assert np.all(np.diagonal(left)[alive] > 0)
+    if alive.any() and not alive.all():
+        for column in range(3):
+            expected, covariance = turned(loc[:, column], factor @ factor.T, alive)
+            np.testing.assert_allclose(mean[alive, column], expected, rtol=1e-9)
+            np.testing.assert_allclose((left @ left.T)[np.ix_(alive, alive)], covariance, rtol=1e-8, atol=1e-12)
+    for one, other in zip(removal.given_zero(*map(jnp.array, (mean, left, alive))), (mean, left), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_20_3_keeps_its_digits_in_single_precision() -> None:
+    """Twins of correlation 1 - 5e-7 with a third weight: what is left of it, 1e-3 of its variance, to a part in a thousand."""
+    exact = np.array([[1.0, 0, 0], [1.0, 1e-3, 0], [0.999, 0.03, 0.0316]])
+    alive = np.array([False, False, True])
+    _, left = removal.given_zero(jnp.zeros((3, 1), jnp.float32), jnp.asarray(exact, jnp.float32), jnp.array(alive))
+    np.testing.assert_allclose(np.asarray(left)[2, 2], 0.0316, rtol=1e-3)
+
+
+@pytest.mark.parametrize("columns", [np.array([True, True, True]), np.array([True, False, True])])
+def test_20_4_is_the_ratio_of_densities_at_zero(columns, float64) -> None:
+    """(20.4) by SciPy's multivariate normal densities of a row, of posterior and prior; dead columns have no say."""
+    rng = np.random.default_rng(5)
+    loc, prior = rng.normal(size=(4, 3)), rng.uniform(0.5, 2, (4, 3))
+    u, v = ((a := rng.normal(size=(size, size))) @ a.T + np.eye(size) for size in (4, 3))
+    expected = [
+        stats.multivariate_normal.logpdf(np.zeros(columns.sum()), loc[r, columns], u[r, r] * v[np.ix_(columns, columns)])
+        - stats.norm.logpdf(0, 0, prior[r, columns]).sum()
+        for r in range(4)
+    ]
+    got = removal.row_removal_gains(jnp.array(loc), jnp.diagonal(u), jnp.array(v), jnp.array(prior), jnp.array(columns))
+    np.testing.assert_allclose(got, expected, rtol=1e-10)

@@ -7,14 +7,23 @@ import pytest
 
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.posteriors import params as posterior_params
+from bayesprune.posteriors.correlated import Correlated, marginal
 
 LOC, SCALE, LOGIT = jnp.array([1.5, 0.0, -0.3]), jnp.array([0.2, 1.0, 0.5]), jnp.array([2.0, -1.0, 0.0])
+
+
+def correlated(rows, columns, loc) -> Correlated:
+    return Correlated(loc, marginal(rows, columns, loc.shape), None, 2.0, rows, columns)
+
+
 NODES = {
     "mean_field": MeanField(LOC, SCALE, None, 0.5),
     "spike_slab": SpikeSlab(LOC, SCALE, LOGIT, jnp.array([1.0, 2.0, 0.5])),
     "points": MeanField(LOC, jnp.zeros(3), None, 3.0),
     "samples": MeanField(LOC, SCALE, None, 2.0),  # the moments; draws stay in the parameters
     "structured": MeanField(LOC, SCALE, None, 2.0),  # the marginals; correlations stay in the parameters
+    "full": correlated(jnp.array([[0.2, 0, 0], [0.6, 0.8, 0], [0.3, 0, 0.4]]), jnp.ones((1, 1)), LOC),
+    "matrix_normal": correlated(jnp.array([[0.2, 0], [0.6, 0.8]]), jnp.array([[1.0, 0], [0.5, 1.0]]), jnp.ones((2, 2))),
 }
 FAMILIES = {type(family).__module__.rpartition(".")[2]: family for family in posterior_params.families()}
 
@@ -27,12 +36,12 @@ def test_every_file_with_a_family_is_found() -> None:
 def test_what_is_written_is_read_back(kind) -> None:
     family, node = FAMILIES[kind], NODES[kind]
     draws = jnp.stack([LOC - SCALE, LOC + SCALE])[None]  # have these moments
-    params = {family.name("net.w", field): draws if field == "draws" else jnp.zeros(3) for field in family.fields}
+    params = {family.name("net.w", field): draws if field == "draws" else jnp.zeros_like(node.loc) for field in family.fields}
     params["other"] = 1.0
     written = posterior_params.write(params, {"net.w": node}) | posterior_params.describe({"net.w": node})
     back = posterior_params.read(written)["net.w"]
     assert type(back) is type(node) and written["other"] == 1.0
-    for field in {"loc", *family.fields, "unit"} - {"correlation", "draws"}:
+    for field in {"loc", "scale", *family.fields, "unit"} - {"correlation", "draws", "factor"}:
         np.testing.assert_allclose(getattr(back, field), getattr(node, field), atol=1e-7)
 
 

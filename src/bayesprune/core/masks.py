@@ -64,6 +64,8 @@ def apply(mask: PyTree, tree: PyTree) -> PyTree:
 
 
 def _apply(alive: ArrayLike, node: MeanField | SpikeSlab | ArrayLike) -> MeanField | SpikeSlab | Array:
+    if hasattr(node, "given_zero"):  # its weights vary together
+        return node.given_zero(alive)  # type: ignore[no-any-return]
     if isinstance(node, MeanField | SpikeSlab):
         return replace(node, loc=jnp.where(alive, node.loc, 0), scale=jnp.where(alive, node.scale, 0))
     return jnp.where(alive, node, 0)

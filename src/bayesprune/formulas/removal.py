@@ -1,13 +1,14 @@
-"""Removal of single weights from a correlated Gaussian posterior: each by its marginal, and what it leaves the others.
+"""Removal of weights from a correlated Gaussian posterior: each by its marginal, and what it leaves the others.
 
 Derivation. With prior N(0, diag(prior_scale²)), removing weight i asks for the ratio of posterior and prior density at
 w_i = 0 (Savage and Dickey), and those are the marginals: of N(loc_i, S_ii) and N(0, prior_scale_i²). The others' posterior is
-that given w_i = 0.
+that given w_i = 0. A row of a matrix-normal posterior goes the same way, by its joint marginal N(M_r, U_rr V).
 """
 
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Integer, Real
+from jaxtyping import Array, Bool, Float, Integer, Real
 
 from bayesprune.formulas import gaussian
 
@@ -52,3 +53,64 @@ def remove(
     mean = loc - column * (loc[index] / column[index])
     rest = covariance - jnp.outer(column, column / column[index])
     return jnp.where(at, mean, 0.0), jnp.where(at[:, None] & at[None, :], rest, 0.0)
+
+
+def row_removal_gains(
+    loc: Float[Array, "rows columns"],
+    row_variance: Float[Array, " rows"],
+    column_covariance: Float[Array, "columns columns"],
+    prior_scale: Real[Array, "rows columns"],
+    where: Bool[Array, " columns"] | bool = True,
+) -> Float[Array, " rows"]:
+    """Log evidence gained by removing each row alone of a matrix-normal posterior W ~ MN(M, U, V), (20.4).
+
+      dF0_r = sum_j log prior_scale_rj - (n/2) log U_rr - log|V|/2 - M_r V^-1 M_r' / (2 U_rr),   n columns
+
+    ``loc`` is M, ``row_variance`` the diagonal of U, ``column_covariance`` V; the prior is N(0, prior_scale²), independent.
+    ``where``: the columns that are alive; the others have no say. Nats. One column of variance 1 makes it `removal_gains`.
+
+    >>> eye = jnp.eye(2)
+    >>> print(row_removal_gains(jnp.array([[0.0, 0.0], [2.0, 0.0]]), jnp.array([0.25, 1.0]), eye, jnp.ones((2, 2))))
+    [ 1.3862944 -2.       ]
+
+    Source: Dickey 1971, for a matrix-normal posterior.
+    """
+    where = jnp.broadcast_to(where, loc.shape[1:])
+    # The dead columns' part of V becomes the identity, which adds nothing to the determinant.
+    lower = jnp.linalg.cholesky(jnp.where(where & where[:, None], column_covariance, jnp.eye(loc.shape[1], dtype=loc.dtype)))
+    z = solve_triangular(lower, jnp.where(where, loc, 0.0).T, lower=True)
+    spread = jnp.sum(where) * jnp.log(row_variance) / 2.0 + jnp.sum(jnp.log(jnp.diagonal(lower)))
+    return jnp.sum(jnp.log(prior_scale), axis=1, where=where) - spread - jnp.sum(z**2, axis=0) / (2.0 * row_variance)
+
+
+def given_zero(
+    loc: Float[Array, "rows columns"], factor: Float[Array, "rows rows"], alive: Bool[Array, " rows"]
+) -> tuple[Float[Array, "rows columns"], Float[Array, "rows rows"]]:
+    """Mean and row factor of N(loc, factor factor') given that all dead rows are zero: (20.2) for many at once, (20.3).
+
+    Derivation. Turned into the order dead, alive, the factor is orthogonal to a lower triangle with blocks A, 0 and B, C:
+    the dead are loc_D + A z, the alive loc_A + B z + C e. Zero dead rows fix z = -A^-1 loc_D and leave e as it was:
+
+      loc_A - B A^-1 loc_D,   with factor C
+
+    and nothing was subtracted from a variance, so that single precision does. ``factor`` is lower triangular, what comes back
+    too; dead rows, and columns of the factor, are exactly zero. Rows that are zero already stay so.
+
+    >>> mean, factor = given_zero(jnp.array([[1.0], [1.0]]), jnp.array([[1.0, 0.0], [0.6, 0.8]]), jnp.array([True, False]))
+    >>> print(mean[:, 0], factor[0])
+    [0.4 0. ] [0.8 0. ]
+
+    Source: Hassibi & Stork 1993, equation 5, for several weights.
+    """
+    # The dead first. Rows that are zero already come last: they take no column of the triangle from the others.
+    gone = ~alive & ~jnp.any(factor != 0, axis=1)
+    order = jnp.argsort(jnp.where(gone, 2, alive), stable=True)
+    first, last = (~alive & ~gone)[order], alive[order]
+    lower = jnp.linalg.qr(factor[order].T, mode="r").T
+    diagonal = jnp.diagonal(lower)
+    lower = lower * jnp.where(diagonal < 0, -1.0, 1.0).astype(lower.dtype)
+    eye = jnp.eye(len(alive), dtype=loc.dtype)
+    z = solve_triangular(jnp.where(first & first[:, None], lower, eye), jnp.where(first[:, None], loc[order], 0.0), lower=True)
+    mean = jnp.where(last[:, None], loc[order] - jnp.where(first, lower, 0.0) @ z, 0.0)
+    rest = jnp.where(last & last[:, None], lower, 0.0)
+    return jnp.zeros_like(mean).at[order].set(mean), jnp.zeros_like(rest).at[order[:, None], order].set(rest)

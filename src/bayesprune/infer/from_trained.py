@@ -11,6 +11,7 @@ from numpyro.handlers import seed, trace
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
+from bayesprune.model.correlated import CorrelatedFamily
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors.params import PRIORS, families, is_meaning
@@ -50,7 +51,9 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
         True
     """
     check_bnn(bnn)
-    plain = isinstance(bnn.family, MapFamily | MeanFieldFamily) and not isinstance(bnn.family, StructuredFamily)
+    plain = isinstance(bnn.family, MapFamily | MeanFieldFamily) and not isinstance(
+        bnn.family, StructuredFamily | CorrelatedFamily
+    )
     if not plain or not hasattr(bnn.prior, "node"):
         raise ValueError(
             "from_trained needs posterior='mean_field' or 'map' and a prior that says its unit, got "

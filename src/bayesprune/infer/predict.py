@@ -128,7 +128,14 @@ def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
                 f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}: give the BNN that "
                 "they were fitted with."
             )
-    return check_mask(mask, shapes)
+    mask = check_mask(mask, shapes)
+    for path in mask:
+        if hasattr(nodes[path], "given_zero") and bool(jnp.any(~mask[path] & (nodes[path].scale != 0))):
+            raise ValueError(
+                f"mask cuts weights of {path!r} that params keep, and the others' posterior is another without them: give the "
+                "parameters and the mask of one pruning, pruned.params and pruned.mask of bp.bmr_prune."
+            )
+    return mask
 
 
 def check_inputs(

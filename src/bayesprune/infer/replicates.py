@@ -20,6 +20,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.model.bnn import BNN
+from bayesprune.model.correlated import check_training
 from bayesprune.posteriors.params import cut
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
@@ -78,6 +79,7 @@ def fit_replicates(
     """
     keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
     door.check_optimizer(optimizer)
+    check_training(bnn, mask=mask)
     example = Example.of(Dataset(data.x[0], data.y[0]))
     recipe = make_recipe(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight),

@@ -85,6 +85,12 @@ def reduce_scales(
     check_sites(bnn, params, {})
     nodes = bnn.read(params)
     check_evidence(nodes)
+    for site, node in nodes.items():
+        if hasattr(node, "given_zero"):
+            raise ValueError(
+                f"site {site!r} has weights that vary together, and a second level asks for independent ones: fit with "
+                "posterior='mean_field', or remove its weights by bp.bmr_prune."
+            )
     layout = tuple(spec for spec in bnn.layout if spec.prunable)
     family = _ScalesAlone(init_range=0.5)
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, num_steps)) if optimizer is None else optimizer

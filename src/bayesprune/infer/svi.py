@@ -17,6 +17,7 @@ from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
+from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
 from bayesprune.train.course import Periods
 from bayesprune.train.kernel import Kernel
@@ -153,6 +154,8 @@ def fit_svi(
     returns = returns_when_interrupted(on_interrupt)
     origin = as_origin(init, init_params)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
+    start = origin.params if origin is not None else given.init_params
+    check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
     mesh = door.automatic(mesh)
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
     eval_data = held_out(program, eval_data, early_stop)

@@ -11,8 +11,8 @@ import numpy as np
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
-from bayesprune.prune import scores
 from bayesprune.prune.bookkeeping import first_state, take_step
+from bayesprune.prune.one_by_one import one_by_one
 from bayesprune.prune.one_shot import prune_once
 
 REFERENCE = "markovic2024bayesian"
@@ -28,7 +28,9 @@ class BMR:
       dF0 = log(s0/scale) - (loc/scale)²/2   (log evidence gained by removing the weight, prior N(0, s0²))
       q = sigmoid(zeta - dF0),  zeta = psi(alpha) - psi(beta),  alpha = alpha0 + sum q,  beta = beta0 + sum (1 - q)
 
-    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead.
+    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead. Of weights that vary together (``posterior="full"``)
+    the one whose removal gains most dies first, and the evidence of the others is taken anew, given that it is zero, (20.1) and
+    (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
 
     Args:
         alpha0, beta0: the Beta prior of each group's inclusion rate.
@@ -79,12 +81,15 @@ class BMR:
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Prune every group of the posterior once."""
         posterior = evidence.posterior
-        gain = jax.tree.map(jnp.negative, scores.evidence(posterior))
-        alive = dict(state.mask)
-        for sites in self._groups(posterior):
-            zeta = self._log_odds([gain[site] for site in sites], [state.mask[site] for site in sites])
-            alive |= {site: state.mask[site] & (gain[site] <= zeta) for site in sites}
+        gain, alive = one_by_one(posterior, state.mask, lambda gain: self._zetas(gain, state.mask))
         return take_step(state, alive, posterior, gain)
+
+    def _zetas(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """zeta of every site's group, by the evidence of its weights; ``alive``: before this step."""
+        zetas: dict[str, jax.Array] = {}
+        for sites in self._groups(gain):
+            zetas |= dict.fromkeys(sites, self._log_odds([gain[site] for site in sites], [alive[site] for site in sites]))
+        return zetas
 
     def _log_odds(self, gains: list[jax.Array], alive: list[jax.Array]) -> jax.Array:
         """zeta of one group."""

@@ -16,6 +16,7 @@ from bayesprune.core import same
 from bayesprune.core.checks import check_function, check_object
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
+from bayesprune.model.correlated import check_correlates
 from bayesprune.model.families import Family
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
@@ -53,7 +54,8 @@ class BNN:
         output: of a net that gives several outputs the one that is meant: an index, a name, or a function of them. None: all
             go to the likelihood, if it is one that takes several.
         posterior: ``"mean_field"``; ``"structured"``, where each weight varies with the scale of its unit, of priors that have
-            such scales (`priors.Horseshoe`); ``"map"``; or a guide family of `bayesprune.model.families`.
+            such scales (`priors.Horseshoe`); ``"full"`` and ``"matrix_normal"``, where those of a small array vary together;
+            ``"map"``; or a guide family of `bayesprune.model.families`.
         bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
         prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
             authors have it: every layer but the last, or all for the spike-and-slab priors.
@@ -112,6 +114,7 @@ class BNN:
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
             )
         check_couples(prior, self.layout, self.family)
+        check_correlates(prior, self.layout, self.family)
         parts = (net, prior, likelihood, dict(apply_kwargs), output)
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
@@ -244,6 +247,6 @@ class BNN:
 def _family(posterior: Any, prior: Any) -> Family:
     """The family of a name, with the start that the prior's authors chose; or the family given."""
     if not isinstance(posterior, str):
-        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'structured', 'map', or MeanFieldFamily()")
+        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'full', 'map', or MeanFieldFamily()")
         return posterior  # type: ignore[no-any-return]
     return named_family(posterior, prior)

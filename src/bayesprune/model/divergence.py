@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 
 from bayesprune.formulas import gaussian, log_normal, log_uniform, truncated_log_normal
+from bayesprune.model.correlated import CorrelatedNormal
 from bayesprune.model.improper import DrawnNormal, LogUniform
 from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergence, mixture_divergence
 from bayesprune.model.truncated_normal import TruncatedNormal
@@ -77,6 +78,12 @@ def _normals(posterior: dist.Normal, prior: dist.Normal) -> jax.Array:
     return gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
 
 
+def _correlated(posterior: CorrelatedNormal, prior: dist.Normal) -> jax.Array:
+    # By weights: the entropy is that of each given those before it, and the rest of the divergence knows marginals alone.
+    nats = gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
+    return nats + jnp.log(posterior.scale) - jnp.log(posterior.conditional)
+
+
 def _gamma(posterior: dist.LogNormal, prior: dist.Gamma) -> jax.Array:
     return log_normal.kl_gamma(posterior.loc, posterior.scale, prior.concentration, prior.rate)
 
@@ -102,6 +109,7 @@ def _uniform(posterior: TruncatedNormal, prior: dist.Uniform) -> jax.Array:
 
 _CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
     (dist.Normal, dist.Normal): _normals,
+    (CorrelatedNormal, dist.Normal): _correlated,
     (dist.LogNormal, dist.LogNormal): _normals,  # a divergence does not change with the coordinates
     (dist.LogNormal, dist.Gamma): _gamma,
     (dist.LogNormal, dist.InverseGamma): _inverse_gamma,

@@ -119,7 +119,7 @@ class MeanFieldFamily:
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
         name = lambda field: mean_field.FAMILY.name(str(spec.path), field, not spec.prunable)  # noqa: E731
-        loc = numpyro.param(name("loc"), _start(self, spec))
+        loc = numpyro.param(name("loc"), start_of_loc(self, spec))
         scale = self._start_of_scale(spec.shape)
         return loc, numpyro.param(name("scale"), scale, constraint=constraints.softplus_positive)
 
@@ -134,7 +134,7 @@ def _check_start(init_loc: str) -> None:
         raise unknown_name("init_loc", init_loc, STARTS)
 
 
-def _start(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
+def start_of_loc(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     """The initial loc of a weight array: a value, or a function of a key."""
     if family.init_loc == "uniform":
         return _uniform(family.init_range, spec.shape)
@@ -167,7 +167,7 @@ class MapFamily:
         _check_start(self.init_loc)
 
     def weight(self, spec: ParamSpec) -> Any:
-        loc = numpyro.param(points.FAMILY.name(str(spec.path), "loc", not spec.prunable), _start(self, spec))
+        loc = numpyro.param(points.FAMILY.name(str(spec.path), "loc", not spec.prunable), start_of_loc(self, spec))
         return numpyro.sample(str(spec.path), dist.Delta(loc))
 
     def coupled(self, spec: ParamSpec, standard: Any) -> Any:

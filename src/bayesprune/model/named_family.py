@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.model.correlated import COVARIANCES, CorrelatedFamily
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.structured import StructuredFamily
 
@@ -18,7 +19,7 @@ def named_family(name: str, prior: Any) -> Family:
         "mean_field": _mean_field,
         "structured": _structured,
         "map": lambda _: MapFamily(),
-    }
+    } | {covariance: _correlated(covariance) for covariance in COVARIANCES}
     if name not in known:
         raise unknown_name("posterior", name, known)
     return known[name](prior)
@@ -29,11 +30,20 @@ def _mean_field(prior: Any) -> Family:
     return family
 
 
+def _correlated(covariance: str) -> Callable[[Any], Family]:
+    return lambda prior: CorrelatedFamily(**_start(prior), covariance=covariance)
+
+
 def _structured(prior: Any) -> Family:
     if not getattr(prior, "couples", False):
         raise ValueError(
             f"posterior='structured' lets a weight vary with the scale of its unit, and {type(prior).__name__} has no such "
             "scales: it would be the mean field. Take 'mean_field', or priors.Horseshoe, GroupHorseshoe or GroupNormalJeffreys."
         )
+    return StructuredFamily(**_start(prior))
+
+
+def _start(prior: Any) -> dict[str, Any]:
+    """The start that the prior's authors chose, by the names of `MeanFieldFamily`'s fields."""
     start = _mean_field(prior)
-    return StructuredFamily(**{field.name: getattr(start, field.name) for field in fields(MeanFieldFamily)})
+    return {field.name: getattr(start, field.name) for field in fields(MeanFieldFamily)}

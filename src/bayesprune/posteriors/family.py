@@ -29,14 +29,17 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class Named:
-    """Parameters called ``"<site>_<stem>_<field>"``, each of the site's shape.
+    """Parameters called ``"<site>_<stem>_<field>"``, of the site's shape, but for those of ``joint``.
 
     ``hidden``: the stem in the names of weights that are never pruned, so that whoever reads parameters does not find them.
+    Fields of ``joint`` are of all weights at once. A family that has some has a method ``values_of``, and its nodes have one,
+    ``given_zero``: see `posteriors.correlated`.
     """
 
     stem: str
     hidden: str
     fields: tuple[str, ...]
+    joint: tuple[str, ...] = ()
 
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of one parameter.

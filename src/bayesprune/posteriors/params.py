@@ -90,16 +90,29 @@ def write(params: Mapping[str, Any], nodes: Mapping[str, Node]) -> dict[str, Any
     What a node does not hold, a correlation say, stays as it is.
     """
     owners = {name: site for name, site in stems(params, nodes).items() if hasattr(nodes[site], _field(name))}
-    return dict(params) | {name: getattr(nodes[site], _field(name)) for name, site in owners.items()}
+    written = dict(params) | {name: getattr(nodes[site], _field(name)) for name, site in owners.items()}
+    for site, family in _joint(params, nodes).items():
+        written |= {family.name(site, field): value for field, value in family.values_of(nodes[site]).items()}
+    return written
 
 
 def cut(params: Mapping[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with every dead weight at its reduced posterior, loc = scale = 0; everything else untouched.
 
-    Log-odds of inclusion stay: 0 would mean even odds.
+    Log-odds of inclusion stay: 0 would mean even odds. Weights that vary with the dead move: their posterior is that given
+    that those are zero.
     """
-    owners = {name: site for name, site in stems(params, mask).items() if _field(name) != "logit"}
-    return dict(params) | _zeroed({name: params[name] for name in owners}, {name: mask[site] for name, site in owners.items()})
+    joint = _joint(params, mask)
+    stem = {name: site for name, site in stems(params, mask).items() if site not in joint}
+    owners = {name: site for name, site in stem.items() if _field(name) != "logit"}
+    zeroed = _zeroed({name: params[name] for name in owners}, {name: mask[site] for name, site in owners.items()})
+    nodes = {site: family.make(family.values(params, site)).given_zero(mask[site]) for site, family in joint.items()}
+    return write(dict(params) | zeroed, nodes) if nodes else dict(params) | zeroed
+
+
+def _joint(params: Mapping[str, Any], sites: Container[str]) -> dict[str, Any]:
+    """Site -> family, for those of ``sites`` whose weights have parameters together."""
+    return {site: family for family in families() if family.joint for site in family.sites(params) if site in sites}
 
 
 # In one program: each shape would be compiled for by itself.
@@ -119,6 +132,6 @@ def stems(params: Mapping[str, Any], sites: Container[str]) -> dict[str, str]:
     >>> stems({"w_auto_loc": 0.0, "w_auto_scale": 1.0, "w$state": {}, "v_auto_loc": 0.0}, {"w"})
     {'w_auto_loc': 'w', 'w_auto_scale': 'w'}
     """
-    suffixes = {family.name("", field) for family in families() for field in family.fields}
+    suffixes = {family.name("", field) for family in families() for field in family.fields if field not in family.joint}
     pairs = ((name, name.removesuffix(end)) for name in params for end in suffixes if name.endswith(end))
     return {name: site for name, site in pairs if site in sites}

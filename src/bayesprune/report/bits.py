@@ -66,6 +66,10 @@ def _moments(site: str, node: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the network's weights, a shared scale's spread included (16.2)."""
     if not isinstance(node, MeanField):
         raise ValueError(f"site {site!r} is a {type(node).__name__}, which is partly a point: bits are of Gaussian posteriors.")
+    if hasattr(node, "given_zero"):
+        raise ValueError(
+            f"site {site!r} has weights that vary together, which single numbers do not code: fit with posterior='mean_field'."
+        )
     law = getattr(node, "law", None)
     if law is None:
         mean, variance = scaled.moments(node.unit, 0.0, node.loc, node.scale)

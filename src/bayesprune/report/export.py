@@ -14,16 +14,19 @@ import numpy as np
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.correlated import Correlated
 from bayesprune.report.inputs import ArrayLike, truth_values
 from bayesprune.report.packing import pack, plain, unpack
 
 __all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 
-FORMAT, VERSION, READABLE = "bayesprune posterior", "3", ("1", "2", "3")
+FORMAT, VERSION, READABLE = "bayesprune posterior", "3", ("1", "2", "3", "4")
+WITH_FACTORS = "4"  # of a file with correlated weights, which an older release would read as independent ones
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 Node = MeanField | SpikeSlab
-FIELDS = ("loc", "scale", "logit")
+FACTORS = ("rows", "columns")
+FIELDS = ("loc", "scale", "logit", *FACTORS)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def save_posterior(
     ``mask``: {site: booleans of that shape}, for prunable sites; may be empty. ``metadata``: anything JSON can hold (NaN
     becomes null), such as the data set and seeds. ``params``: NumPyro parameters to keep beside them, see `save_fit`. Tensors
     are named ``loc/<site>``, ``scale/<site>``, ``logit/<site>``, ``prior_scale/<site>`` (where the prior is Gaussian),
-    ``unit/<site>``, ``mask/<site>`` and ``param/<name>``.
+    ``unit/<site>``, ``rows/<site>`` and ``columns/<site>`` (of weights that vary together), ``mask/<site>`` and
+    ``param/<name>``.
 
     Raises ``ValueError`` for a mask that fits no site, ``TypeError`` for metadata with no JSON form, ``OSError`` with the
     path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
@@ -104,7 +108,7 @@ def save_posterior(
         tensors[f"mask/{site}"] = values
     header = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_FACTORS if any(isinstance(node, Correlated) for node in posterior.values()) else VERSION,
         "sites": json.dumps(list(posterior)),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
@@ -127,10 +131,11 @@ def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
     fields = {"loc": loc, "scale": plain(node.scale)}
     if isinstance(node, SpikeSlab):
         fields["logit"] = plain(node.logit)
+    factors = {f"{name}/{site}": plain(getattr(node, name)) for name in FACTORS if isinstance(node, Correlated)}
     meaning = {"unit": node.unit, "prior_scale": getattr(node, "prior_scale", None)}
     kept = {f"{name}/{site}": plain(value) for name, value in meaning.items() if value is not None}
     try:
-        return kept | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
+        return kept | factors | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
     except ValueError:
         shapes = {name: array.shape for name, array in fields.items()}
         raise ValueError(f"posterior[{site!r}] has shapes {shapes}: they must broadcast to that of loc.") from None
@@ -172,7 +177,10 @@ def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
     unit = tensors.get(f"unit/{site}", np.float32(1.0))
     if f"logit/{site}" in tensors:
         return SpikeSlab(loc, scale, tensors[f"logit/{site}"], unit)
-    return MeanField(loc, scale, tensors.get(f"prior_scale/{site}"), unit)
+    prior_scale = tensors.get(f"prior_scale/{site}")
+    if f"rows/{site}" in tensors:
+        return Correlated(loc, scale, prior_scale, unit, *(tensors[f"{name}/{site}"] for name in FACTORS))
+    return MeanField(loc, scale, prior_scale, unit)
 
 
 def _noted(notes: Mapping[str, Any], posterior: Mapping[str, Node]) -> dict[str, Any]:

@@ -1,0 +1,231 @@
+"""Correlated families: densities and divergences against SciPy and matrices, fits against exact posteriors, refusals."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import optax
+import pytest
+from numpyro.handlers import seed, trace
+from scipy import stats
+from tests.infer import programs
+
+import bayesprune as bp
+from bayesprune.model.correlated import CorrelatedFamily, CorrelatedNormal
+from bayesprune.model.divergence import divergence, read_elementwise
+from bayesprune.model.handlers import masked
+from bayesprune.report.bits import bits_per_weight
+from bayesprune.report.export import load_posterior, save_fit
+
+
+def law(seed=0) -> tuple[CorrelatedNormal, np.ndarray]:
+    """A matrix normal of three rows and two columns, and its covariance over the six weights."""
+    rng = np.random.default_rng(seed)
+    rows, columns = (np.tril(rng.normal(size=(size, size))) for size in (3, 2))
+    for factor in (rows, columns):
+        np.fill_diagonal(factor, rng.uniform(0.3, 1, len(factor)))
+    loc = rng.normal(size=(3, 2))
+    return CorrelatedNormal(*map(jnp.array, (loc, rows, columns))), np.kron(rows @ rows.T, columns @ columns.T)
+
+
+def test_densities_by_weights_add_up_to_the_joint_one(float64) -> None:
+    q, covariance = law()
+    value = np.random.default_rng(1).normal(size=(3, 2))
+    expected = stats.multivariate_normal.logpdf(value.ravel(), np.ravel(q.loc), covariance)
+    assert float(q.log_prob(jnp.array(value)).sum()) == pytest.approx(expected, rel=1e-10)
+    two = q.log_prob(jnp.stack([jnp.array(value), jnp.zeros((3, 2))]))
+    assert two.shape == (2, 3, 2) and float(two[0].sum()) == pytest.approx(expected, rel=1e-10)
+
+
+def test_draws_have_the_covariance(rng_key) -> None:
+    """100,000 draws: means and covariances within 5 standard errors (at 27 numbers, fails once in 6e4)."""
+    q, covariance = law()
+    draws = np.asarray(q.sample(rng_key, (100_000,)), np.float64).reshape(-1, 6) - np.ravel(q.loc)
+    spread = np.diag(covariance)
+    assert np.all(np.abs(draws.mean(0)) < 5 * np.sqrt(spread / 1e5))
+    error = np.sqrt((np.outer(spread, spread) + covariance**2) / 1e5)
+    assert np.all(np.abs(draws.T @ draws / 1e5 - covariance) < 5 * error)
+
+
+@pytest.mark.parametrize("alive", [np.ones((3, 2), bool), np.array([[1, 0], [1, 0], [0, 0]], bool)])
+def test_20_5_is_the_divergence_of_the_whole_covariance(alive, float64) -> None:
+    """(20.5), summed over the living weights, by determinants and traces; with dead ones, of the posterior without them."""
+    q, covariance = law()
+    mean, kept = np.ravel(q.loc), alive.ravel()
+    if not kept.all():
+        # Row 2 and column 1 are gone: condition by blocks, then spread the factors out again.
+        slope = covariance[np.ix_(kept, ~kept)] @ np.linalg.inv(covariance[np.ix_(~kept, ~kept)])
+        covariance, mean = (
+            covariance[np.ix_(kept, kept)] - slope @ covariance[np.ix_(~kept, kept)],
+            mean[kept] - slope @ mean[~kept],
+        )
+        rows = np.zeros((3, 3))
+        rows[:2, :2] = np.linalg.cholesky(covariance)
+        loc = np.zeros((3, 2))
+        loc[:2, 0] = mean
+        q = CorrelatedNormal(*map(jnp.array, (loc, rows, np.diag([1.0, 0.0]))))
+    scale = 0.7
+    trace = np.trace(covariance) / scale**2 + mean @ mean / scale**2 - len(mean)
+    expected = 0.5 * (trace + 2 * len(mean) * np.log(scale) - np.linalg.slogdet(covariance)[1])
+    prior = read_elementwise(dist.Normal(0.0, scale).expand([3, 2]).mask(jnp.array(alive)))
+    assert float(divergence(q, prior).sum()) == pytest.approx(expected, rel=1e-9)
+
+
+def correlated_rows(rows=60):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 4)).astype(np.float32)
+    x[:, 1] = 0.95 * x[:, 0] + 0.3 * x[:, 1]
+    return bp.Dataset(x, (x @ np.array([1.0, 0, 0.5, 0]) + rng.normal(size=rows)).astype(np.float32))
+
+
+def linear(kind, outputs=1, **settings) -> bp.BNN:
+    return bp.BNN(
+        nn.Dense(outputs, use_bias=False), prior=bp.priors.Gaussian(1.0), likelihood=bp.likelihoods.Normal(1.0),
+        input_shape=(4,), posterior=kind, prunable=lambda path, shape: True, **settings,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A linear regression with correlated inputs, fitted with a full covariance."""
+    bnn, data = linear("full"), correlated_rows()
+    optimizer = optax.adam(optax.cosine_decay_schedule(0.03, 2000))
+    return (
+        bnn,
+        data,
+        bp.fit_svi(jax.random.key(0), bnn, data, num_steps=2000, optimizer=optimizer, num_particles=8, progress=False),
+    )
+
+
+def test_a_fit_finds_the_exact_posterior_of_a_regression(fitted) -> None:
+    """Mean within .1 of its deviations, covariances within 10 % of the product of the deviations, at a fixed key."""
+    bnn, data, fit = fitted
+    exact = np.linalg.inv(data.x.T @ data.x + np.eye(4))
+    node = bnn.read(fit.params)["kernel"]
+    deviation = np.sqrt(np.diag(exact))
+    np.testing.assert_array_less(np.abs(np.ravel(node.loc) - exact @ data.x.T @ data.y), 0.1 * deviation)
+    np.testing.assert_array_less(np.abs(np.asarray(node.rows @ node.rows.T) - exact), 0.1 * np.outer(deviation, deviation))
+    mean_field = np.diag(np.linalg.inv(exact)) ** -0.5
+    assert np.all(np.ravel(node.scale)[:2] > 2 * mean_field[:2]), "the marginals of twins are wider than their conditionals"
+
+
+def test_a_pruned_fit_predicts_with_what_is_left(fitted) -> None:
+    """One twin stays; the predictive mean and the files know of the weights that moved; another mask is refused."""
+    bnn, data, fit = fitted
+    pruned = bp.bmr_prune(fit.params)
+    alive = np.asarray(pruned.mask["kernel"])[:, 0]
+    assert alive.sum() == 2 and alive[:2].sum() == 1 and alive[2]
+    kept = data.x[:, alive]
+    exact = np.linalg.solve(kept.T @ kept + np.eye(2), kept.T @ data.y)
+    got = bp.predict(jax.random.key(1), bnn, pruned.params, data.x[:5], mask=pruned.mask, num_samples=2000)
+    np.testing.assert_allclose(np.ravel(got), kept[:5] @ exact, atol=0.05)
+    with pytest.raises(ValueError, match="one pruning"):
+        bp.predict(jax.random.key(1), bnn, fit.params, data.x[:5], mask=pruned.mask)
+    drawn = trace(seed(masked(bnn.guide, pruned.mask), 0)).get_trace()["kernel"]["value"]
+    assert float(jnp.abs(drawn[~alive]).max()) == 0
+
+
+@pytest.mark.parametrize("kind", ["full", pytest.param("matrix_normal", marks=pytest.mark.slow)])
+def test_files_keep_the_covariance(kind, tmp_path) -> None:
+    """Bit for bit, under a version that an older release refuses."""
+    bnn, data = linear(kind, outputs=2), correlated_rows()
+    fit = bp.fit_svi(jax.random.key(0), bnn, data._replace(y=np.stack([data.y, data.y], 1)), num_steps=3, progress=False)
+    save_fit(tmp_path / "p.safetensors", bnn, fit)
+    saved = load_posterior(tmp_path / "p.safetensors")
+    node = bnn.read(fit.params)["kernel"]
+    for back in (saved.posterior["kernel"], bnn.read(saved.params)["kernel"]):
+        assert type(back) is type(node)
+        for field in ("loc", "scale", "rows", "columns"):
+            np.testing.assert_array_equal(getattr(back, field), getattr(node, field))
+    assert b'"version":"4"' in (tmp_path / "p.safetensors").read_bytes()[:3000].replace(b" ", b"")
+    assert fit.params.keys() == bp.load(_saved(fit, tmp_path)).params.keys()
+
+
+def _saved(fit, folder):
+    fit.save(folder / "fit.safetensors")
+    return folder / "fit.safetensors"
+
+
+@pytest.mark.slow
+def test_a_matrix_normal_net_trains_and_is_cut_by_rows_and_columns() -> None:
+    """Kernels by factors, biases by one; on the digits' shape of problem, whole rows and columns go and it still predicts."""
+    bnn, data = programs.small_bnn(prior=bp.priors.Flat(), posterior="matrix_normal"), programs.classes(rows=60)
+    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=200, optimizer=optax.adam(0.02), progress=False)
+    assert {"Dense_0.kernel_auto_rows", "Dense_0.kernel_auto_columns", "Dense_0.bias_auto_factor"} <= fit.params.keys()
+    pruned = bp.bmr_prune(fit.params)
+    kept = np.asarray(pruned.mask["Dense_0.kernel"])
+    assert 0 < kept.sum() < kept.size and (kept == np.outer(kept.any(1), kept.any(0))).all()
+    probs = bp.predict(jax.random.key(1), bnn, pruned.params, data.x, mask=pruned.mask, num_samples=5)
+    np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_chosen_arrays_alone_vary_together() -> None:
+    bnn = programs.small_bnn(posterior=CorrelatedFamily(sites=("Dense_0.bias",)))
+    fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=20), num_steps=2, progress=False)
+    assert {"Dense_0.bias_auto_factor", "Dense_0.kernel_auto_scale"} <= fit.params.keys()
+    assert {"Dense_0.bias", "Dense_0.kernel"} <= bp.bmr_prune(fit.params).mask.keys()
+
+
+PRIORS = (
+    bp.priors.Horseshoe(),
+    bp.priors.DiracSlab(),
+    bp.priors.GaussianSlab(),
+    bp.priors.UnitNoise(),
+    bp.priors.GroupHorseshoe(),
+)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_priors_that_couple_or_gate_weights_are_refused(prior) -> None:
+    with pytest.raises(ValueError, match=r"Gaussian by themselves|points for weights"):
+        programs.small_bnn(prior=prior, posterior="full")
+
+
+def test_what_is_too_large_or_unknown_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"32 x 32 numbers, and largest=16: take posterior='matrix_normal'"):
+        programs.small_bnn(posterior=CorrelatedFamily(largest=16))
+    programs.small_bnn(posterior=CorrelatedFamily(covariance="matrix_normal", largest=16))
+    with pytest.raises(ValueError, match=r"Dense_0.kernel"):
+        programs.small_bnn(posterior=CorrelatedFamily(sites=("Dense_0.kernl",)))
+    with pytest.raises(ValueError, match="matrix_normal"):
+        CorrelatedFamily(covariance="matrix")
+
+
+@pytest.mark.parametrize("what", ["sparsifier", "mask", "storage", "init", "init_params"])
+def test_training_does_not_cut_on_the_way(what, fitted) -> None:
+    bnn, data, fit = fitted
+    pruned = bp.bmr_prune(fit.params)
+    settings = {
+        "sparsifier": {"sparsifier": bp.methods.BMR(), "every": 2},
+        "mask": {"mask": pruned.mask},
+        "storage": {"storage": "active"},
+        "init": {"init": pruned},
+        "init_params": {"init_params": pruned.params, "mask": {}},
+    }
+    with pytest.raises(ValueError, match="trains whole arrays"):
+        bp.fit_svi(jax.random.key(0), bnn, data, num_steps=4, progress=False, **settings[what])
+
+
+def test_what_reads_independent_weights_refuses_them(fitted) -> None:
+    bnn, data, fit = fitted
+    with pytest.raises(ValueError, match="vary together"):
+        bits_per_weight(bnn.read(fit.params), {"kernel": np.ones((4, 1), bool)})
+    with pytest.raises(ValueError, match="vary together"):
+        bp.reduce_scales(jax.random.key(0), bnn, fit.params, bp.priors.Horseshoe(), num_steps=2)
+    with pytest.raises(ValueError, match="mean_field"):
+        bp.from_trained(bnn, bnn.net_params(fit.params))
+    with pytest.raises(ValueError, match="not independent Gaussians"):
+        bp.compact(bnn, fit.params)
+    masks = {"kernel": np.zeros((2, 4, 1), bool)}
+    stacked = bp.Dataset(np.stack([data.x] * 2), np.stack([data.y] * 2))
+    with pytest.raises(ValueError, match="trains whole arrays"):
+        bp.fit_replicates(jax.random.key(0), bnn, stacked, num_steps=2, mask=masks, progress=False)
+
+
+def test_a_fit_goes_on_from_its_factors(fitted) -> None:
+    bnn, data, fit = fitted
+    optimizer = optax.adam(optax.cosine_decay_schedule(0.03, 2000))
+    on = bp.fit_svi(jax.random.key(1), bnn, data, num_steps=2, init=fit, optimizer=optimizer, progress=False)
+    np.testing.assert_allclose(on.params["kernel_auto_factor"], fit.params["kernel_auto_factor"], atol=0.01)

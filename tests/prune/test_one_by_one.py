@@ -1,0 +1,141 @@
+"""Exact removal, one after the other, against the evidence of regressions and of whole covariances."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesprune as bp
+from bayesprune.formulas import gaussian_full
+from bayesprune.posteriors.correlated import Correlated, marginal
+from bayesprune.prune.one_by_one import one_by_one
+
+ONE = jnp.ones((1, 1))
+
+
+def node(loc, rows, columns=ONE, prior_scale=1.0) -> Correlated:
+    loc, rows, columns = (jnp.asarray(part) for part in (loc, rows, columns))
+    return Correlated(loc, marginal(rows, columns, loc.shape), prior_scale, rows=rows, columns=columns)
+
+
+def regression(seed=0):
+    """40 rows of five inputs, two pairs of near twins; the exact posterior under N(0, 1) and noise 1."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(40, 5))
+    x[:, 1], x[:, 3] = 0.97 * x[:, 0] + 0.2 * x[:, 1], 0.9 * x[:, 2] + 0.4 * x[:, 3]
+    y = x @ np.array([1.0, 0, 0.5, 0, 0]) + rng.normal(size=40)
+    covariance = np.linalg.inv(x.T @ x + np.eye(5))
+    return x, y, node(covariance @ x.T @ y, np.linalg.cholesky(covariance))
+
+
+def evidence(x, y, kept) -> float:
+    return stats.multivariate_normal.logpdf(y, cov=np.eye(len(y)) + x[:, kept] @ x[:, kept].T)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_evidence_gained_is_that_of_the_smaller_regression(seed, float64) -> None:
+    """And what is left is its posterior; no other cut of the 32 has more evidence at these four seeds."""
+    x, y, posterior = regression(seed)
+    pruned = bp.bmr_prune({"w": posterior})
+    kept = np.flatnonzero(pruned.mask["w"])
+    gained = {
+        c: evidence(x, y, list(c)) - evidence(x, y, range(5)) for n in range(6) for c in itertools.combinations(range(5), n)
+    }
+    assert float(pruned.info.evidence_gained) == pytest.approx(gained[tuple(kept)], abs=1e-9)
+    assert gained[tuple(kept)] == max(gained.values())
+    smaller = np.linalg.inv(x[:, kept].T @ x[:, kept] + np.eye(len(kept)))
+    left = pruned.params["w"]
+    np.testing.assert_allclose(np.asarray(left.loc)[kept], smaller @ x[:, kept].T @ y, atol=1e-10)
+    np.testing.assert_allclose(np.asarray(left.rows @ left.rows.T)[np.ix_(kept, kept)], smaller, atol=1e-12)
+
+
+def test_of_twins_one_stays() -> None:
+    """Each alone could go; a cut at once, as of independent weights of the same marginals, takes both."""
+    covariance = np.array([[1.0, -0.99], [-0.99, 1.0]]) * 0.5
+    twins = node(np.array([0.5, 0.5]), np.linalg.cholesky(covariance).astype(np.float32))
+    apart = bp.MeanField(twins.loc, twins.scale)
+    assert int(bp.bmr_prune({"w": twins}).mask["w"].sum()) == 1
+    assert int(bp.bmr_prune({"w": apart}).mask["w"].sum()) == 0
+
+
+def test_independent_weights_are_cut_as_by_the_mean_field(rng_key) -> None:
+    """A diagonal factor beside the same mean field, and beside an array of independent weights that shares their rate."""
+    loc, scale = jax.random.normal(rng_key, (30,)), jnp.linspace(0.05, 0.9, 30)
+    other = bp.MeanField(loc[::-1] / 3, scale)
+    ours = bp.bmr_prune({"net.w": node(loc, jnp.diag(scale)), "net.v": other})
+    theirs = bp.bmr_prune({"net.w": bp.MeanField(loc, scale), "net.v": other})
+    for site in ("net.w", "net.v"):
+        np.testing.assert_array_equal(ours.mask[site], theirs.mask[site])
+        np.testing.assert_allclose(ours.params[site].loc, theirs.params[site].loc, rtol=1e-5)
+    assert float(ours.info.evidence_gained) == pytest.approx(float(theirs.info.evidence_gained), rel=1e-5)
+
+
+def matrix(seed=1):
+    """Five rows, four columns; the third row and the second column near zero."""
+    rng = np.random.default_rng(seed)
+    loc = rng.normal(size=(5, 4)) * 3
+    loc[2], loc[:, 1] = 0.05, 0.05
+    factors = [np.linalg.cholesky(0.3 * ((a := rng.normal(size=(size, 9))) @ a.T) / 9) for size in (5, 4)]
+    return node(loc, *factors)
+
+
+def test_rows_and_columns_of_a_matrix_normal_go_by_their_exact_evidence(float64) -> None:
+    """The sum of the gains is (2.2) of the Kronecker covariance with a prior that has no variance where weights went."""
+    posterior = matrix()
+    pruned = bp.bmr_prune({"w": posterior})
+    alive = np.asarray(pruned.mask["w"])
+    assert not alive[2].any() and not alive[:, 1].any() and alive.sum() == 12
+    covariance = np.kron(*(np.asarray(part @ part.T) for part in (posterior.rows, posterior.columns)))
+    zero, eye = np.zeros(20), np.eye(20)
+    arguments = (posterior.loc.reshape(-1), covariance, zero, eye, zero, np.diag(alive.reshape(-1).astype(float)))
+    expected = gaussian_full.log_evidence_gain(*map(jnp.asarray, arguments))
+    assert float(pruned.info.evidence_gained) == pytest.approx(float(expected), abs=1e-8)
+    mean, rest = gaussian_full.reduced_posterior(*map(jnp.asarray, arguments))
+    left = pruned.params["w"]
+    np.testing.assert_allclose(left.loc.reshape(-1), mean, atol=1e-9)
+    np.testing.assert_allclose(jnp.kron(left.rows @ left.rows.T, left.columns @ left.columns.T), rest, atol=1e-9)
+
+
+def test_single_weights_of_a_matrix_normal_are_not_cut() -> None:
+    with pytest.raises(ValueError, match="whole rows or columns"):
+        bp.prune_once({"w": matrix()}, bp.methods.SNR(0.3))
+
+
+def test_a_cut_by_another_score_leaves_the_posterior_given_zeros(float64) -> None:
+    _, _, posterior = regression()
+    pruned = bp.prune_once({"w": posterior}, bp.methods.SNR(0.4))
+    again = posterior.given_zero(pruned.mask["w"])
+    np.testing.assert_allclose(pruned.params["w"].loc, again.loc, atol=1e-12)
+    assert int(pruned.mask["w"].sum()) == 2 and not np.allclose(
+        pruned.params["w"].loc, jnp.where(pruned.mask["w"], posterior.loc, 0)
+    )
+
+
+def test_it_is_pure_and_the_same_when_compiled() -> None:
+    _, _, posterior = regression()
+    before = jax.tree.map(jnp.copy, posterior)
+    plain, compiled = bp.bmr_prune({"w": posterior}), jax.jit(lambda q: tuple(bp.bmr_prune({"w": q}))[:2])(posterior)
+    np.testing.assert_array_equal(plain.mask["w"], compiled[1]["w"])
+    np.testing.assert_allclose(plain.params["w"].loc, compiled[0]["w"].loc, rtol=1e-5)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), before, posterior))
+
+
+def test_what_was_dead_stays_dead_and_has_no_say(float64) -> None:
+    """A mask given with parameters that are not cut by it: the rest is decided given that those are zero."""
+    _, _, posterior = regression()
+    alive = jnp.array([True, True, False, True, True])
+    gain, kept = one_by_one({"w": posterior}, {"w": alive}, lambda gain: {"w": jnp.zeros(())})
+    other_gain, other = one_by_one({"w": posterior.given_zero(alive)}, {"w": alive}, lambda gain: {"w": jnp.zeros(())})
+    np.testing.assert_array_equal(kept["w"], other["w"])
+    assert not kept["w"][2] and np.allclose(gain["w"][alive], other_gain["w"][alive])
+
+
+def test_permuted_weights_are_cut_alike(float64) -> None:
+    _, _, posterior = regression()
+    order = np.array([3, 0, 4, 2, 1])
+    covariance = np.asarray(posterior.rows @ posterior.rows.T)[np.ix_(order, order)]
+    turned = bp.bmr_prune({"w": node(posterior.loc[order], np.linalg.cholesky(covariance))})
+    np.testing.assert_array_equal(turned.mask["w"], bp.bmr_prune({"w": posterior}).mask["w"][order])
