@@ -76,10 +76,10 @@ def test_the_guide_has_the_sites_of_the_model(family, form, rng_key) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-def test_unit_and_law_are_those_of_draws(form) -> None:
+@pytest.mark.parametrize(("form", "slab_of"), [*((form, "layer") for form in FORMS), (FORMS[0], "unit")])
+def test_unit_and_law_are_those_of_draws(form, slab_of) -> None:
     """unit = E gamma and the law of log(nu tau) against 20,000 draws of the guide, five standard errors."""
-    prior, family = bp.priors.Horseshoe(tau0=0.3, form=form), MeanFieldFamily(init_range=0.5, init_scale=0.4)
+    prior, family = bp.priors.Horseshoe(tau0=0.3, form=form, slab_of=slab_of), MeanFieldFamily(init_range=0.5, init_scale=0.4)
     guide = trace(seed(lambda: prior.guide(LAYOUT, family), jax.random.key(3))).get_trace()
     params = {n: s["value"] for n, s in guide.items() if s["type"] == "param"}
     node = prior.node(family.posterior(params, LAYOUT)["a.kernel"], KERNEL, Moments(family, params))
@@ -103,7 +103,23 @@ def test_the_last_layer_may_have_units_too(rng_key) -> None:
     assert sites["z.tau_2"]["value"].shape == (2,) and "z.precision" in sites
 
 
+def test_units_may_have_slabs_of_their_own(rng_key) -> None:
+    """(3.1) with c_i, written out at drawn values; the guide has the sites, and no layer's precision is left."""
+    prior = bp.priors.Horseshoe(slab_of="unit")
+    sites, guide = (
+        sites_of(fn, rng_key) for fn in (lambda: prior.model(LAYOUT), lambda: prior.guide(LAYOUT, MeanFieldFamily()))
+    )
+    v = {name: np.asarray(site["value"]) for name, site in sites.items()}
+    assert {n: x.shape for n, x in v.items()} == {n: jnp.shape(s["value"]) for n, s in guide.items()}
+    assert v["a.precision_4"].shape == (4,) and "a.precision" not in v and not any(n.startswith("z.prec") for n in v)
+    variance = (0.01 * v["a.nu"] * v["a.tau_4"]) ** 2  # nu is standard half-Cauchy, tau0 = .01 its width
+    expected = v["a.kernel"] * np.sqrt(variance / (1 + variance * v["a.precision_4"]))
+    np.testing.assert_allclose(weights_at(prior, v)["a.kernel"], expected, rtol=1e-5)
+
+
 def test_refusals(rng_key) -> None:
+    with pytest.raises(ValueError, match="unknown slab_of 'array'"):
+        bp.priors.Horseshoe(slab_of="array")
     with pytest.raises(ValueError, match="unknown form 'cauchy'"):
         bp.priors.Horseshoe(form="cauchy")
     with pytest.raises(ValueError, match="tau0 must be positive"):

@@ -29,6 +29,8 @@ def expected_scale(
 ) -> Float[Array, "..."]:
     """E gamma under log s ~ N(log_loc, log_scale²) and log c^-2 ~ N(*precision), by Gauss-Hermite quadrature; E s without.
 
+    Element by element; ``precision`` broadcasts.
+
     The quadrature's relative error is below 1e-4 for standard deviations up to 1.
 
     >>> print(expected_scale(0.0, 0.0, (0.0, 0.0)).round(4), expected_scale(0.0, 0.0, None))
@@ -36,7 +38,8 @@ def expected_scale(
     """
     if precision is None:
         return jnp.exp(jnp.asarray(log_loc) + 0.5 * jnp.square(log_scale))
-    loc, spread = precision
+    # One axis more, for the quadrature over the width.
+    loc, spread = (jnp.asarray(part)[..., None] for part in precision)
 
     def given_width(log_width: Array) -> Array:
         return quadrature.expect(lambda t: scale(jnp.exp(log_width)[..., None], jnp.exp(t)), loc, spread, POINTS)

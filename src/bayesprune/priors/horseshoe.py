@@ -19,7 +19,7 @@ from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 
 REFERENCE = "piironen2017sparsity"
-LAST = ("layer", "unit")
+LAST = SLABS = ("layer", "unit")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Horseshoe:
         form: ``"half_cauchy"`` has each C+ as one log-normal site, its divergence (3.3) by quadrature; ``"gamma_ratio"`` writes
             it as sqrt(a/b), a, b ~ Gamma(1/2, 1), with a log-normal for each, as in the paper.
         slab: shape and rate of the Gamma of c^-2; None for the horseshoe itself, gamma_i = nu tau_i.
+        slab_of: one c for each ``"layer"``, as in the paper, or one for each ``"unit"``, as some later code has it.
         last: ``"layer"`` gives the last layer w = nu w_hat with nu ~ C+(0, 1), as in the authors' code; ``"unit"`` treats it as
             the others.
         local: names of layers, such as ``("Dense_0",)``, whose weights have scales of their own, lambda_ij ~ C+(0, 1); tau_i is
@@ -41,13 +42,13 @@ class Horseshoe:
 
     A unit's scale is that of its kernel's column or channel, its bias, and its entries in a norm's parameters; units are the
     axes of outputs that the network's graph shows. Sites: ``"<layer>.nu"``, ``"<layer>.tau_<units>"``, ``"<layer>.precision"``
-    (c^-2), ``"<array>.lambda"``, and one per weight array (w_hat); with "gamma_ratio" two sites, ``_numerator`` and
-    ``_denominator``, for each half-Cauchy. The posterior is written in w_hat's coordinates, where the prior is exactly N(0, 1);
-    ``unit`` is E gamma_i.
+    (c^-2; by units ``"<layer>.precision_<units>"``), ``"<array>.lambda"``, and one per weight array (w_hat); with "gamma_ratio"
+    two sites, ``_numerator`` and ``_denominator``, for each half-Cauchy. The posterior is written in w_hat's coordinates, where
+    the prior is exactly N(0, 1); ``unit`` is E gamma_i.
 
     Raises:
-        ValueError: ``tau0`` or a number of ``slab`` is not positive; ``form`` or ``last`` is unknown; the network has no layer
-            of a name in ``local``.
+        ValueError: ``tau0`` or a number of ``slab`` is not positive; ``form``, ``last`` or ``slab_of`` is unknown; the network
+            has no layer of a name in ``local``.
 
     Example:
         >>> Horseshoe(tau0=0.1).slab
@@ -61,6 +62,7 @@ class Horseshoe:
     slab: tuple[float, float] | None = (2.0, 6.0)
     last: str = "layer"
     local: tuple[str, ...] | str = ()
+    slab_of: str = "layer"
 
     prior_scale: ClassVar[float] = 1.0
     couples: ClassVar[bool] = True
@@ -72,6 +74,8 @@ class Horseshoe:
             check_positive(value, "slab")
         if self.last not in LAST:
             raise unknown_name("last", self.last, LAST)
+        if self.slab_of not in SLABS:
+            raise unknown_name("slab_of", self.slab_of, SLABS)
         object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))
 
     def model(self, layout: Layout) -> dict[str, Any]:
@@ -80,12 +84,12 @@ class Horseshoe:
         for layer, specs in self._layers(layout).items():
             nu = self._width(specs[0]) * half_cauchy.sample(f"{layer}.nu", (), self.form)
             taus = {name: half_cauchy.sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
-            precision = numpyro.sample(f"{layer}.precision", dist.Gamma(*slab)) if (slab := self._slab(specs[0])) else None
+            slabs = {name: numpyro.sample(name, self._gamma(shape)) for name, shape in self._slabs(specs).items()}
             for spec in specs:
                 scale = nu * jnp.reshape(taus[_tau(spec)], of_outputs(spec)) if taus else nu
                 if layer in self.local:
                     scale = scale * half_cauchy.sample(f"{spec.path}.lambda", spec.shape, self.form)
-                gamma = scale if precision is None else regularised.scale(scale, precision)
+                gamma = regularised.scale(scale, self._of(spec, slabs[self._precision(spec)])) if slabs else scale
                 weights[str(spec.path)] = gamma * numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
         return weights
 
@@ -94,8 +98,8 @@ class Horseshoe:
         for layer, specs in self._layers(layout).items():
             half_cauchy.guide(family, f"{layer}.nu", (), self.form)
             taus = {name: half_cauchy.guide(family, name, shape, self.form) for name, shape in self._taus(specs).items()}
-            if self._slab(specs[0]):
-                family.positive(f"{layer}.precision")
+            for name, shape in self._slabs(specs).items():
+                family.positive(name, shape)
             for spec in specs:
                 if layer in self.local:
                     half_cauchy.guide(family, f"{spec.path}.lambda", spec.shape, self.form)
@@ -118,7 +122,10 @@ class Horseshoe:
             jnp.reshape(value, of_outputs(spec)) for value in half_cauchy.log_moments(moment, _tau(spec), self.form)
         )
         law = LogNormalScale(log_tau + local, jnp.hypot(tau_std, local_std), log_nu, nu_std)
-        slab = moment.log(f"{spec.path.layer}.precision") if self._slab(spec) else None
+        slab = None
+        if self.slab:
+            loc, spread = moment.log(self._precision(spec))
+            slab = self._of(spec, loc), self._of(spec, spread)
         unit = regularised.expected_scale(law.log_mean(), law.log_std(), slab)
         return Scaled(node.loc, node.scale, self.prior_scale, unit, law)
 
@@ -126,8 +133,20 @@ class Horseshoe:
         """Whether the layer's units have scales: all but a last layer of one scale."""
         return self.last == "unit" or not spec.path.is_last
 
-    def _slab(self, spec: ParamSpec) -> tuple[float, float] | None:
-        return self.slab if self._has_units(spec) else None
+    def _slabs(self, specs: list[ParamSpec]) -> dict[str, tuple[int, ...]]:
+        """The sites of a layer's slabs, c^-2, with their shapes; a last layer of one scale has none."""
+        units = [spec for spec in specs if self.slab and self._has_units(spec)]
+        return {self._precision(spec): (_count(spec),) if self.slab_of == "unit" else () for spec in units}
+
+    def _gamma(self, shape: tuple[int, ...]) -> Any:
+        return dist.Gamma(*self.slab or ()).expand(shape)
+
+    def _precision(self, spec: ParamSpec) -> str:
+        return f"{spec.path.layer}.precision" + (f"_{_count(spec)}" if self.slab_of == "unit" else "")
+
+    def _of(self, spec: ParamSpec, value: Any) -> Any:
+        """A number of the layer, or of each unit, against the array."""
+        return jnp.reshape(value, of_outputs(spec)) if self.slab_of == "unit" else value
 
     def _width(self, spec: ParamSpec) -> float:
         return self.tau0 if self._has_units(spec) else 1.0
