@@ -95,7 +95,7 @@ CELLS = (
     *(Cell(method) for method in ONCE),
     *(Cell(method, "cifar10", epochs=0, net="vgg", steps=50, test_rows=200) for method in PRIORS),
     *(Cell(method, epochs=50, weight="paper") for method in ON_THE_WAY),
-    *(Cell(method) for method in ON_THE_WAY),
+    *(Cell(method, epochs=epochs) for epochs in (20, 50) for method in ON_THE_WAY),
     *(Cell(method, "fashion_mnist", epochs=10, weight="paper") for method in ON_THE_WAY),
     *(Cell(method, "fashion_mnist", epochs=10) for method in ON_THE_WAY),
     Cell("dense"),

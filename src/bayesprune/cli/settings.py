@@ -59,7 +59,8 @@ class Settings:
     """Folder for all that is written; runs/DATASET-NET-METHOD if left out."""
     posterior: str = "mean_field"
     """mean_field (a Gaussian for each weight), structured (weights vary with the scales of their units, under priors that have
-    such scales), or map (a point)."""
+    such scales), full or matrix-normal (weights of small arrays vary together: --method none, and bmr_prune in Python), or map
+    (a point)."""
     bayesian: str = "weights"
     """Which weights get a posterior: weights (and biases, without norms, class tokens and position embeddings), kernels, or
     everything."""
