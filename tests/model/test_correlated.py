@@ -208,6 +208,21 @@ def test_training_does_not_cut_on_the_way(what, fitted) -> None:
         bp.fit_svi(jax.random.key(0), bnn, data, num_steps=4, progress=False, **settings[what])
 
 
+@pytest.mark.parametrize("argument", ["init", "init_params"])
+def test_a_start_of_independent_weights_is_refused_by_its_names(argument, fitted) -> None:
+    bnn, data, _ = fitted
+    start = bp.fit_svi(jax.random.key(0), linear("mean_field"), data, num_steps=1, progress=False)
+    with pytest.raises(ValueError, match="_auto_scale"):
+        bp.fit_svi(
+            jax.random.key(0),
+            bnn,
+            data,
+            num_steps=1,
+            progress=False,
+            **{argument: start if argument == "init" else start.params},
+        )
+
+
 def test_what_reads_independent_weights_refuses_them(fitted) -> None:
     bnn, data, fit = fitted
     with pytest.raises(ValueError, match="vary together"):

@@ -121,6 +121,12 @@ class CorrelatedFamily(MeanFieldFamily):
         """Whether the weights of an array vary together."""
         return not self.sites or str(spec.path) in self.sites
 
+    def factors(self, params: dict[str, Any], layout: Layout) -> list[Any]:
+        """The Cholesky factors that ``params`` have; those of other families have none. A cut leaves zeros on a diagonal."""
+        arrays = [(spec, self._kind(spec)[0]) for spec in layout if spec.bayesian and self.correlates(spec)]
+        names = [kind.name(str(spec.path), field, not spec.prunable) for spec, kind in arrays for field in kind.joint]
+        return [params[name] for name in names if name in params]
+
     def _kind(self, spec: ParamSpec) -> tuple[Any, tuple[int, int]]:
         """The names of an array's parameters, and the sizes of its factors."""
         matrix = as_matrix(spec.shape)
@@ -181,8 +187,11 @@ def check_training(program: Any, acts: bool = False, mask: Any = None, thin: boo
     if not isinstance(family, CorrelatedFamily):
         return
     given = [jnp.all(jnp.asarray(alive)) for alive in jax.tree.leaves(mask)]
-    nodes = program.posterior(params).values() if params is not None and not given else ()
-    cut = any(isinstance(node, Correlated) and bool(jnp.any(node.scale == 0)) for node in nodes)
+    cut = (
+        params is not None
+        and not given
+        and any(not jnp.all(jnp.diag(factor)) for factor in family.factors(params, program.layout))
+    )
     if acts or cut or thin or not all(map(bool, given)):
         raise ValueError(
             f"posterior={family.covariance!r} trains whole arrays: a weight cut on the way changes the others' covariance. "
