@@ -70,17 +70,10 @@ class Cell:
     share: float = 1.0
 
 
-EXPECTATIONS = (  # and of how many seeds
-    ("e1", "em", 10),
-    ("e1", "em_alone", 3),
-    ("e1", "em_cycle", 3),
-    ("e3", "em", 10),
-    ("e3", "em_alone", 3),
-    ("e3", "em_cycle", 10),
-)
 CELLS = (
     *(Cell(data, "switch", seed) for data in ("e1", "e3", "e2") for seed in range(10)),
-    *(Cell(data, rule, seed) for data, rule, seeds in EXPECTATIONS for seed in range(seeds)),
+    *(Cell(data, rule, seed) for data in ("e1", "e3") for rule in ("em", "em_alone", "em_cycle") for seed in range(3)),
+    *(Cell(data, rule, seed) for data, rule in (("e1", "em"), ("e3", "em"), ("e3", "em_cycle")) for seed in range(3, 10)),
     *(Cell("fashion_mnist", rule) for rule in ("switch", "early", "ensemble")),
 )
 
