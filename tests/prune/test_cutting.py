@@ -17,7 +17,8 @@ SCALE = {site: RNG.uniform(0.1, 1.0, size=shape) for site, shape in SHAPES.items
 POSTERIOR = {s: SpikeSlab(*map(jnp.asarray, (LOC[s], SCALE[s], LOC[s] - SCALE[s]))) for s in SHAPES}
 GAUSSIAN = {s: MeanField(jnp.asarray(LOC[s]), jnp.asarray(SCALE[s])) for s in SHAPES}
 # Units are the columns of the first kernel with their biases; the outputs of the second are the network's.
-UNITS = Groups({"a.kernel": np.arange(4)[None], "a.bias": np.arange(4), "b.kernel": np.full((1, 1), -1)}, 4)
+FLOPS = np.array([1.0, 4.0, 2.0, 8.0])
+UNITS = Groups({"a.kernel": np.arange(4)[None], "a.bias": np.arange(4), "b.kernel": np.full((1, 1), -1)}, 4, lambda: FLOPS)
 OUTPUTS = Groups({"a.kernel": np.arange(4)[None], "a.bias": np.arange(4), "b.kernel": np.arange(3)[None]}, 0)
 
 
@@ -62,11 +63,41 @@ def test_units_fall_whole_by_the_norm_of_their_weights() -> None:
     assert alive["b.kernel"].all()
 
 
-def test_the_evidence_of_a_unit_is_the_sum_of_its_weights() -> None:
+def evidence_of_units() -> np.ndarray:
     gain = {s: np.log(1 / SCALE[s]) - 0.5 * (LOC[s] / SCALE[s]) ** 2 for s in SHAPES}
-    total = gain["a.kernel"].sum(0) + gain["a.bias"]
-    least = float(-np.sort(total)[1] - 1e-3)  # below the second surest, above the third
-    np.testing.assert_array_equal(cut("unit", score="evidence", threshold=least)["a.bias"], -total >= least)
+    return -gain["a.kernel"].sum(0) - gain["a.bias"]
+
+
+def test_the_evidence_of_a_unit_is_the_sum_of_its_weights() -> None:
+    total = evidence_of_units()
+    least = float(np.sort(total)[-2] - 1e-3)  # below the second surest, above the third
+    np.testing.assert_array_equal(cut("unit", score="evidence", threshold=least)["a.bias"], total >= least)
+
+
+def test_units_pay_for_their_flops_at_a_price() -> None:
+    """(2.8): the evidence of a unit less price x FLOPs, for a threshold, a density, and a price that rises."""
+    total = evidence_of_units()
+    price = float(np.sort(total / FLOPS)[1:3].mean())  # two of four do not pay
+    assert price > 0 and (total - price * FLOPS >= 0).sum() == 2 and (total >= 0).all()
+    staying = total - price * FLOPS >= 0
+    np.testing.assert_array_equal(cut("unit", score="evidence", threshold=0.0, price=price)["a.bias"], staying)
+    half = np.isin(np.arange(4), np.argsort(-(total - price * FLOPS))[:2])
+    np.testing.assert_array_equal(cut("unit", score="evidence", density=0.5, price=price)["a.bias"], half)
+    rising = lambda step: price * step  # noqa: E731
+    np.testing.assert_array_equal(cut("unit", score="evidence", threshold=0.0, price=rising)["a.bias"], staying)
+
+
+def test_at_any_price_the_best_unit_stays() -> None:
+    total = evidence_of_units() - 1e6 * FLOPS
+    alive = cut("unit", score="evidence", threshold=0.0, price=1e6)
+    np.testing.assert_array_equal(alive["a.bias"], np.arange(4) == total.argmax())
+
+
+def test_groups_without_flops_have_no_price() -> None:
+    method = bp.methods.Cut("magnitude", threshold=0.0, scope="unit", price=1.0)
+    free = Evidence(GAUSSIAN, None, groups=Groups(UNITS.members, UNITS.count))
+    with pytest.raises(ValueError, match="count_flops"):
+        method.step(jax.random.key(0), free, method.init(jax.random.key(0), GAUSSIAN))
 
 
 def test_the_dead_do_not_count_and_dead_units_stay_dead() -> None:
@@ -99,7 +130,8 @@ def test_groups_need_a_network() -> None:
     ("settings", "message"),
     [
         ({"score": "snrs"}, "unknown score"), ({"scope": "units"}, "unknown scope"), ({"density": 2.0}, "density"),
-        ({"density": 0.5, "threshold": 1.0}, "not both"),
+        ({"density": 0.5, "threshold": 1.0}, "not both"), ({"price": 1.0}, "price needs scope"),
+        ({"price": -1.0, "scope": "unit"}, "price must"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_named(settings, message) -> None:

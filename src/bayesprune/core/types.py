@@ -5,7 +5,8 @@ structure, True = alive; what is not prunable is not in the tree. A *sparsifier*
 new mask, purely.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -131,11 +132,18 @@ class Groups:
     """Which weights belong together. Not a pytree: it is a constant of compiled functions, and each hashes as itself.
 
     ``members``: site -> NumPy integers that broadcast to the site's shape, the number of the group that a weight is in; -1 for
-    a weight of none. ``count``: groups in all.
+    a weight of none. ``count``: groups in all. ``count_flops``: counts what each group costs, (groups,) FLOPs a row of the
+    whole network, where that is known; done when it is first asked for.
     """
 
     members: Mapping[str, Any]
     count: int
+    count_flops: Callable[[], Any] | None = None
+
+    @functools.cached_property
+    def flops(self) -> Any:
+        """What each group costs, (groups,), or None."""
+        return None if self.count_flops is None else self.count_flops()
 
 
 class Evidence(NamedTuple):

@@ -30,12 +30,18 @@ class Cut:
             values; other weights stay. ``density`` is then a share of the units or heads. The score of one is the sum of its
             alive weights' scores where these are logarithms (evidence, inclusion, log_expected_exp, second_moment), else the
             root of the sum of their squares.
+        price: of scope "unit" and "head": what each FLOP a row must be worth, in units of the score, which is less by
+            price x FLOPs; (2.8). With "evidence" it is in nats: a unit stays where what it explains pays for it. A number,
+            or a schedule as of ``density``: let it rise, as `schedules.LinearWarmup` does, so that the network makes up for
+            what falls.
 
-    With a density every array keeps its best weight, unit or head. The outputs of the network are no units. The dead stay dead.
+    With a density or a price every array keeps its best weight, unit or head. The outputs of the network are no units. The dead
+    stay dead.
     "per_output", "unit" and "head" ask the network, so they need `fit_svi` of a `BNN`, or ``prune_once(..., program=bnn)``.
 
     Raises:
-        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; scope "head" of a
+        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; a price below 0, or of
+            another scope; scope "head" of a
             network in which no head is seen (a warning where some are, and some are not).
 
     Example:
@@ -53,9 +59,10 @@ class Cut:
     density: float | Callable[[Any], Any] | None = None
     threshold: float | None = None
     scope: str = "global"
+    price: float | Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        cutting.check(self.score, self.density, self.threshold, self.scope)
+        cutting.check(self.score, self.density, self.threshold, self.scope, self.price)
         if self.density is None and self.threshold is None:
             object.__setattr__(self, "density", 0.1)
 
@@ -70,4 +77,4 @@ class Cut:
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
-        return cutting.cut(self.score, self.density, self.threshold, self.scope, evidence, state)
+        return cutting.cut(self.score, self.density, self.threshold, self.scope, evidence, state, self.price)

@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Groups
 from bayesprune.model.layout import ParamSpec
+from bayesprune.structure import flops_of_units
 
 _UNSEEN = (
     "scores have a trained bias or scale, are mixed by a kernel, multiply nothing, or are no inner product of queries with "
@@ -68,7 +70,15 @@ def _made_by(bnn: Any, group_of: np.ndarray) -> Groups:
     present = present[present >= 0]
     numbers = np.full(present.max(initial=-1) + 2, -1, np.int32)
     numbers[present] = np.arange(len(present))
-    return Groups({site: _thin(numbers[ids]) for site, ids in members.items()}, len(present))
+    thin = {site: _thin(numbers[ids]) for site, ids in members.items()}
+    return Groups(thin, len(present), functools.partial(_flops, bnn, numbers[group_of[:-1]], len(present)))
+
+
+def _flops(bnn: Any, group_of: np.ndarray, count: int) -> np.ndarray:
+    """What groups of units cost, (count,)."""
+    grouped = group_of >= 0
+    with jax.ensure_compile_time_eval():  # a step that is being traced may be the first to ask
+        return np.bincount(group_of[grouped], flops_of_units(bnn.graph, bnn.units)[grouped], count)
 
 
 def _outputs(bnn: Any) -> Groups:

@@ -17,12 +17,13 @@ SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_st
 
 
 def cut(
-    score: str, worth: PyTree, density: Any, least: Any, scope: str, evidence: Evidence, mask: PyTree
+    score: str, worth: PyTree, density: Any, least: Any, scope: str, evidence: Evidence, mask: PyTree, price: Any = None
 ) -> dict[str, Bool[Array, "..."]]:
     """Masks by site: of ``scope`` "unit" or "head" wholes stay or fall; of "per_output" every output has as many weights.
 
     ``worth``: site -> score of every weight. ``density``: share of the units or heads, or of each output's weights, that stays;
-    ``least``: in its place, the lowest score that stays.
+    ``least``: in its place, the lowest score that stays. ``price``: what the score of a unit or head loses for every FLOP; the
+    best of every array stays then in any case, for the first layer is dear.
     """
     groups: Groups = evidence.groups
     if groups is None:
@@ -33,7 +34,14 @@ def cut(
     if scope == "per_output":
         return {site: _per_output(worth[site], groups.members[site], density, least, mask[site]) for site in worth}
     total = unit_scores(worth, groups, mask, summed=score in SUMMED)
-    staying = total >= least if density is None else _best(total, groups, mask, density)
+    if price is not None:
+        if groups.flops is None:
+            raise ValueError("price needs the FLOPs of groups, and these have none: give Groups(..., count_flops=function).")
+        total -= price * jnp.asarray(groups.flops, total.dtype)
+    if density is not None:
+        staying = _best(total, groups, mask, density)
+    else:
+        staying = (total >= least) | (False if price is None else _best_of_arrays(total, groups, mask))
     sums = GroupSums(groups, mask)
     return {site: mask[site] & sums.at(staying, site, True) for site in worth}
 
@@ -53,12 +61,17 @@ def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Fl
 
 def _best(total: Float[Array, " units"], groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
     """The highest units, exactly round(density * units) of them, the best of each array among them."""
-    known = total > -jnp.inf
+    best = _best_of_arrays(total, groups, mask)
+    others = masks.top_k(total, kept(density, groups.count) - masks.count(best), (total > -jnp.inf) & ~best)
+    return best | others
+
+
+def _best_of_arrays(total: Float[Array, " units"], groups: Groups, mask: PyTree) -> Bool[Array, " units"]:
+    """The highest living unit that each array has a part in."""
     best = jnp.zeros(groups.count, bool)
     for site in mask:
-        best |= masks.top_k(total, 1, groups_of(groups, site) & known)
-    others = masks.top_k(total, kept(density, groups.count) - masks.count(best), known & ~best)
-    return best | others
+        best |= masks.top_k(total, 1, groups_of(groups, site) & (total > -jnp.inf))
+    return best
 
 
 def _per_output(

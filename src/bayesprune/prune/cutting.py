@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.checks import check_density, check_not_negative, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab
 from bayesprune.prune import by_group, scores
 from bayesprune.prune.bookkeeping import take_step
@@ -15,12 +15,14 @@ from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
 # Scores that compare a weight with its spread, and say nothing of points.
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
-GROUPED = ("per_output", "unit", "head")
+PRICED = ("unit", "head")
+GROUPED = ("per_output", *PRICED)
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
 
-def check(score: str, density: Any, least: float | None, scope: str) -> None:
-    """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, and a cut said twice."""
+def check(score: str, density: Any, least: float | None, scope: str, price: Any = None) -> None:
+    """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, a cut said twice, and a price of
+    what has none."""
     if score not in scores.BY_NAME:
         raise unknown_name("score", score, scores.BY_NAME)
     if scope not in ALL_SCOPES:
@@ -29,6 +31,10 @@ def check(score: str, density: Any, least: float | None, scope: str) -> None:
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
     if density is not None and not callable(density):
         check_density(density)
+    if price is not None and not callable(price):
+        check_not_negative(price, "price")
+    if price is not None and scope not in PRICED:
+        raise ValueError(f"price needs scope 'unit' or 'head', got {scope!r}: by single weights no dense product gets smaller.")
 
 
 def log_odds(probability: float) -> float:
@@ -49,17 +55,17 @@ def needs(score: str, scope: str = "global") -> Needs:
 
 
 def cut(
-    score: str, density: Any, least: float | None, scope: str, evidence: Evidence, state: SparseState
+    score: str, density: Any, least: float | None, scope: str, evidence: Evidence, state: SparseState, price: Any = None
 ) -> tuple[SparseState, Info]:
     """Keep what scores ``least`` or more; with a ``density``, exactly so many of the highest instead. The dead stay dead.
 
-    ``density``: a number, or a function of the number of this step (1, 2, ...).
+    ``density`` and ``price``, see `by_group.cut`: numbers, or functions of the number of this step (1, 2, ...).
     """
-    target = density(state.step + 1) if callable(density) else density
+    target, price = (value(state.step + 1) if callable(value) else value for value in (density, price))
     worth = scores.BY_NAME[score](evidence.posterior)
     gain = jax.tree.map(jnp.negative, worth) if score == "evidence" else None
     if scope in GROUPED:
-        alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask)
+        alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask, price)
     elif target is None:
         alive = threshold(worth, least, within=state.mask)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bayesprune.core.checks import check_integer, check_mask
 from bayesprune.report.inputs import ArrayLike
-from bayesprune.structure import Graph, multiply_adds
+from bayesprune.structure import Graph, check_settled, multiply_adds
 
 Report = dict[str, Any]
 
@@ -54,11 +54,7 @@ def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
     graph = getattr(bnn, "graph", None)
     if not isinstance(graph, Graph):
         raise TypeError(f"bnn must be a bp.BNN, got {type(bnn).__name__}: wrap the network in one to count its FLOPs.")
-    if graph.unsettled:
-        raise ValueError(
-            f"net has products inside {graph.unsettled!r}, and how many of them are executed, or of which weights, is not known"
-            " before it runs: count the net with a loop of fixed length (jax.lax.scan) over its weights, or without the branch."
-        )
+    check_settled(graph)
     shapes = {str(spec.path): spec.shape for spec in bnn.layout}
     counts = {site: _both(0, 0) for site in ("", *shapes)}
     for site, executed, alive in multiply_adds(graph, check_mask({} if mask is None else mask, shapes)):

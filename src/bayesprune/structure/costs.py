@@ -30,6 +30,15 @@ def multiply_adds(graph: Graph, mask: Mapping[str, Any]) -> Iterator[tuple[str, 
         yield counter.count(product)
 
 
+def check_settled(graph: Graph) -> None:
+    """Refuse a network of which it is not known before it runs how often its products are done."""
+    if graph.unsettled:
+        raise ValueError(
+            f"net has products inside {graph.unsettled!r}, and how many of them are executed, or of which weights, is not known"
+            " before it runs: count the net with a loop of fixed length (jax.lax.scan) over its weights, or without the branch."
+        )
+
+
 class _Counter:
     def __init__(self, graph: Graph, mask: Mapping[str, Any]) -> None:
         self.graph = graph
@@ -48,7 +57,7 @@ class _Counter:
         made = [value if value.of_weights else None for value in product.factors]
         bits = functools.reduce(operator.or_, (value.upstream for value in made if value is not None), 0)
         sites = (site for number, site in enumerate(self.graph.sites) if bits >> number & 1)
-        uses = _uses(product)
+        uses = uses_of(product)
         executed = int(uses.sum()) * math.prod(n for n, m in zip(product.shapes[1], uses.shape, strict=True) if m == 1)
         turns = range(product.turns) if any(isinstance(value, Weights) and value.stride for value in made) else range(1)
         alive = sum(_alive(product, uses, executed, [self.pattern(value, turn) for value in made]) for turn in turns)
@@ -82,7 +91,7 @@ def _alive(product: Product, uses: np.ndarray, executed: int, patterns: list[Ali
     return executed if lhs is None or not lhs.size else round(executed * float(lhs.mean()))
 
 
-def _uses(product: Product) -> Int[np.ndarray, "..."]:
+def uses_of(product: Product) -> Int[np.ndarray, "..."]:
     """How many multiply-adds each number of the right operand takes part in, in a shape that broadcasts to it.
 
     A convolution meets every position of its kernel at every output, also where padding lies under it; zeros put between the
