@@ -25,7 +25,7 @@ from compaction_speed import by_onnx, dense, median_ratio, times_of
 
 import bayesprune as bp
 from bayesprune import cells
-from bayesprune.core.schedules import Cubic
+from bayesprune.core.schedules import Cubic, LinearWarmup
 
 EVERY, BATCH, THREADS, REPEATS = 470, 128, 2, 200
 ROWS = (1, 128)
@@ -34,12 +34,15 @@ ROWS = (1, 128)
 @dataclass(frozen=True)
 class Cell:
     """One training. ``share``: of the units that stay, of rule "best", and the ``score`` that they are the best by; ``nats``:
-    the least evidence with which a unit stays, of rule "evidence"."""
+    the least evidence with which a unit stays, of rule "evidence"; ``price``: what each of its FLOPs must be worth, in nats; it
+    rises to that in the first ``until`` epochs."""
 
     rule: str
     share: float = 1.0
     score: str = "evidence"
     nats: float = 0.0
+    price: float = 0.0
+    until: int = 25
     epochs: int = 20
     seed: int = 0
 
@@ -58,10 +61,11 @@ def sparsifier(cell: Cell) -> Any:
     """What prunes, or None."""
     if cell.rule == "best":
         return bp.methods.Cut(cell.score, density=Cubic(cell.share, 0, 10), scope="unit")
+    price = LinearWarmup(0, cell.until, cell.price) if cell.price else None
     return {
         "none": None,
         "weights": bp.methods.BMR(),
-        "evidence": bp.methods.Cut("evidence", threshold=cell.nats, scope="unit"),
+        "evidence": bp.methods.Cut("evidence", threshold=cell.nats, scope="unit", price=price),
     }[cell.rule]
 
 
