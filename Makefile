@@ -49,7 +49,7 @@ test: $(VENV)/.ready  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow --jaxtyping-packages=bayesprune,beartype.beartype
 
 bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
 	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)

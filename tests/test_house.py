@@ -9,6 +9,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -140,6 +141,14 @@ def prints(sources: Sources) -> list[str]:
     ]
 
 
+def unchecked_shapes(sources: Sources) -> list[str]:
+    """Files that say shapes, and are not among those whose shapes the fast tests check."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]["addopts"]
+    (checked,) = (option.partition("=")[2].split(",") for option in options if option.startswith("--jaxtyping-packages="))
+    said = [module for module, _ in imports_by_module(sources, "jaxtyping")]
+    return [module for module in said if not any(f"{module}.".startswith(f"{prefix}.") for prefix in checked)]
+
+
 LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (upward_imports, {"bayesprune.core.trees": "from bayesprune.prune.scores import snr"}),
     (upward_imports, {"bayesprune.core.trees": "from ..methods import bmr"}),
@@ -162,6 +171,7 @@ LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (shapeless_files, {"bayesprune.core.trees": "x = 1\n" * 301}),
     (shapeless_files, {"bayesprune.core.utils": ""}),
     (prints, {"bayesprune.infer.svi": "print('step')"}),
+    (unchecked_shapes, {"bayesprune.core.masked": "from jaxtyping import Array, Float"}),
 ]
 
 

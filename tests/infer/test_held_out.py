@@ -1,5 +1,7 @@
 """Evaluations of held-out rows that are read as they are needed: the figures of arrays, to the bit."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -20,6 +22,11 @@ def batches():
         yield HELD.x[first : first + 70], HELD.y[first : first + 70]
 
 
+@functools.cache
+def fitted() -> bp.FitResult:
+    return bp.fit_svi(KEY, BNN, DATA, num_steps=2, batch_size=16, progress=False)
+
+
 def a_file(folder, data) -> bp.Dataset:
     np.save(folder / "held.npy", data.x)
     return data._replace(x=np.load(folder / "held.npy", mmap_mode="r"))
@@ -28,14 +35,13 @@ def a_file(folder, data) -> bp.Dataset:
 def test_figures_of_what_is_read_in_blocks_are_those_of_arrays(tmp_path, monkeypatch) -> None:
     """Blocks of one chunk of 125 rows."""
     monkeypatch.setattr(prediction, "_BYTES", 125 * 16)
-    wanted = evaluate(KEY, BNN, FIT.params, HELD, num_samples=2)
+    wanted = evaluate(KEY, BNN, fitted().params, HELD, num_samples=2)
     for data in (a_file(tmp_path, HELD), batches, list(batches())):
         read = held_out(BNN, data, NeverStop())
-        assert evaluate(KEY, BNN, FIT.params, read, num_samples=2) == wanted
-        assert evaluate(KEY, BNN, FIT.params, read, num_samples=2) == wanted
+        assert evaluate(KEY, BNN, fitted().params, read, num_samples=2) == wanted
+        assert evaluate(KEY, BNN, fitted().params, read, num_samples=2) == wanted
 
 
-FIT = bp.fit_svi(KEY, BNN, DATA, num_steps=2, batch_size=16, progress=False)
 LIKELIHOODS = {
     "numbers": bp.likelihoods.Normal(),
     "gaussian": bp.likelihoods.Normal("predicted"),

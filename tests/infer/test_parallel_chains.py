@@ -11,6 +11,7 @@ from tests.infer.four_devices import sample
 from tests.infer.processes import PATIENCE, start
 
 
+@pytest.mark.slow
 def test_on_one_device_they_are_those_of_one_program() -> None:
     one, other = sample("vectorized"), sample("parallel")
     assert programs.same_bits(one.params, other.params)

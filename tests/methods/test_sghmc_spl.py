@@ -170,6 +170,7 @@ def test_a_mixture_of_gaussians_by_sampling_finds_the_inputs_that_matter(rng_key
     assert scores["rmse"] < 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["em", "switch"])
 def test_units_fall_whole(rng_key, rule) -> None:
     """By hand: a unit's size is the mean square over its column and its bias; those below the threshold go, as one."""

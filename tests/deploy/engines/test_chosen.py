@@ -27,6 +27,7 @@ def net(name: str, density: float = 1.0):
     return compact_of(program, Gaussian(loc, scale, {}, {})), rows(rng, 5, *shape)
 
 
+@pytest.mark.slow
 def test_engines_by_name_are_the_same_network() -> None:
     small, x = net("images")
     np.testing.assert_allclose(small.predict(x, engine="kernels"), small.predict(x, engine="jax"), rtol=1e-4, atol=1e-5)

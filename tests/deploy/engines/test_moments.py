@@ -112,6 +112,7 @@ def test_its_predictions_are_near_those_of_drawn_networks() -> None:
     assert np.abs(ours - theirs).max() < 0.1  # an error of 400 draws is below .025; the rest is the approximation's
 
 
+@pytest.mark.slow
 def test_of_a_regression_the_mean_needs_no_draws() -> None:
     bnn, params, data = regression()
     small = bp.compact(bnn, params)
