@@ -150,3 +150,17 @@ def test_a_sweep_in_two_processes_is_the_runs_one_by_one(tmp_path: Path) -> None
     assert swept["metrics"] == content(tmp_path / "one")["metrics"]
     records = [json.loads(line) for line in (tmp_path / "sweep" / "sweep.jsonl").read_text().splitlines()]
     assert records[1]["figures"]["accuracy"] == swept["metrics"]["accuracy"] and len(records) == 2
+
+
+@pytest.mark.slow
+def test_a_sweep_on_a_cluster_of_dask_is_the_runs_one_by_one(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    small = [word for word in SMALL if word not in ("--method",)]
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster, timeout=120),
+        joblib.parallel_config(backend="dask", n_jobs=2),
+    ):
+        assert cli.main(["sweep", "--seeds", "0", "1", "--out", str(tmp_path / "sweep"), "--", *small]) == 0
+    assert cli.main(["run", *small, "--seed", "1", "--out", str(tmp_path / "one")]) == 0
+    assert content(tmp_path / "sweep" / "seed=1")["metrics"] == content(tmp_path / "one")["metrics"]
