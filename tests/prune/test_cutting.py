@@ -7,6 +7,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups, MeanField, SpikeSlab
+from bayesprune.posteriors.correlated import Correlated, marginal
 from bayesprune.prune.cutting import ALL_SCOPES
 from bayesprune.prune.scores import BY_NAME
 
@@ -91,6 +92,14 @@ def test_at_any_price_the_best_unit_stays() -> None:
     total = evidence_of_units() - 1e6 * FLOPS
     alive = cut("unit", score="evidence", threshold=0.0, price=1e6)
     np.testing.assert_array_equal(alive["a.bias"], np.arange(4) == total.argmax())
+
+
+def test_the_evidence_of_weights_that_vary_together_does_not_add_up() -> None:
+    twins = jnp.array([[0.5, 0.0], [0.499, 0.03]])
+    node = Correlated(jnp.zeros(2), marginal(twins, jnp.ones((1, 1)), (2,)), rows=twins, columns=jnp.ones((1, 1)))
+    with pytest.raises(ValueError, match=r"one after the other by bp\.bmr_prune"):
+        bp.prune_once({"w": node}, bp.methods.Cut("evidence", threshold=0.0))
+    assert bp.prune_once({"w": node}, bp.methods.Cut("snr", density=0.5)).mask["w"].sum() == 1
 
 
 def test_groups_without_flops_have_no_price() -> None:

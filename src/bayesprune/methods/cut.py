@@ -19,8 +19,8 @@ class Cut:
 
     Args:
         score: a score of `bayesprune.scores`: "magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp",
-            "log_expected_exp_over_std", "second_moment", "evidence" (of a Gaussian prior), or "inclusion" (log-odds of a spike
-            and slab).
+            "log_expected_exp_over_std", "second_moment", "evidence" (of a Gaussian prior, and of weights that do not vary
+            together), or "inclusion" (log-odds of a spike and slab).
         density: fraction that stays alive, in (0, 1]; or a schedule: a function of the number of the pruning step (1, 2, ...),
             such as `schedules.Cubic`. Counts are exact, ties included. Without it, and without a threshold, a tenth stays.
         threshold: in place of a density, the lowest score that stays: 0 nats of "evidence", say.
@@ -41,8 +41,8 @@ class Cut:
 
     Raises:
         ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; a price below 0, or of
-            another scope; scope "head" of a
-            network in which no head is seen (a warning where some are, and some are not).
+            another scope; "evidence" of weights that vary together; scope "head" of a network in which no head is seen (a
+            warning where some are, and some are not).
 
     Example:
         >>> import jax.numpy as jnp

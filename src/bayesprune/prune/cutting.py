@@ -61,6 +61,8 @@ def cut(
 
     ``density`` and ``price``, see `by_group.cut`: numbers, or functions of the number of this step (1, 2, ...).
     """
+    if score == "evidence":
+        _check_apart(evidence.posterior)
     target, price = (value(state.step + 1) if callable(value) else value for value in (density, price))
     worth = scores.BY_NAME[score](evidence.posterior)
     gain = jax.tree.map(jnp.negative, worth) if score == "evidence" else None
@@ -71,6 +73,16 @@ def cut(
     else:
         alive = keep_density(worth, target, scope, within=state.mask)
     return take_step(state, alive, evidence.posterior, gain)
+
+
+def _check_apart(posterior: PyTree) -> None:
+    """Refuse weights that vary together: the evidence of several of them is no sum of what each has alone."""
+    for site, node in trees.flatten(posterior).items():
+        if hasattr(node, "given_zero"):
+            raise ValueError(
+                f"the weights of {site!r} vary together, and their evidence does not add up: cut them one after the other by "
+                "bp.bmr_prune, or by a score of single weights, such as 'snr'."
+            )
 
 
 def expected_density(posterior: PyTree, mask: PyTree = True) -> jax.Array:
