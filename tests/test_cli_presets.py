@@ -118,6 +118,7 @@ def test_the_command_line_has_the_defaults_of_fit_svi_and_presets_state_theirs()
         assert {"estimator", "learning_rate", "optimizer", "batch_size"} <= set(presets.values(name, {})), name
 
 
+@pytest.mark.slow
 def test_schedules_scale_with_the_steps() -> None:
     made = build.fit_arguments(parsed("--preset", "ssvi-cifar", "--steps", "1000"), images())
     assert [float(made["kl_weight"](step)) for step in (0, 250, 500, 999)] == pytest.approx([0.0, 0.005, 0.01, 0.01])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,15 @@ def floor(module: str) -> int:
     return FLOORS.get(room(module), TOP)
 
 
+@cache
+def nodes(source: str) -> list[ast.AST]:
+    """All nodes of a source's tree, which every law walks anew."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def imports(module: str, source: str) -> Iterator[str]:
     """Every dotted name that a source imports, wherever the statement stands; "from a import b" gives "a.b"."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -136,7 +143,7 @@ def prints(sources: Sources) -> list[str]:
         f"{module}:{node.lineno} prints"
         for module, source in sources.items()
         if module.split(".")[1] != "cli" and module != f"{PACKAGE}.cells.command"
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(source)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
@@ -224,7 +231,7 @@ def test_importing_touches_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [

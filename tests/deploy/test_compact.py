@@ -142,6 +142,7 @@ def test_stored_samples_are_kept_as_they_are() -> None:
     np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_regression_gives_rows() -> None:
     bnn, params, data = regression()
     small = bp.compact(bnn, params)
@@ -171,6 +172,7 @@ class Remembering(linen.Module):
         return linen.Dense(3)(x)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("net", [Batchwise(), Reordered(), Remembering()])
 def test_networks_that_mix_rows_are_refused(net) -> None:
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
@@ -240,7 +242,7 @@ class Whole(linen.Module):
 
 
 @pytest.mark.parametrize("kind", ["and", "not", "div", "one hot"])
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_whole_numbers_mean_what_they_mean_to_jax(kind) -> None:
     bnn = bp.BNN(Whole(kind), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
     params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params

@@ -26,6 +26,7 @@ def networks(keep: str) -> tuple[bp.Compact, bp.Compact]:
     return one, other
 
 
+@pytest.mark.slow
 def test_bytes_give_what_scaled_rows_give_to_the_network_without_scaling() -> None:
     """To float32's rounding; and rows that were scaled before are refused wherever they are given."""
     small, plain = networks("mean")

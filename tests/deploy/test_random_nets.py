@@ -114,14 +114,8 @@ def check(net: Net, shape: tuple[int, ...], seed: int, density: float, keep: str
     np.testing.assert_allclose(made, function(weights, x), rtol=1e-3, atol=1e-4)
 
 
-@settings(max_examples=2, deadline=None, derandomize=True)
-@given(nets(), st.integers(0, 2**31), st.floats(0.1, 1.0), st.sampled_from(["posterior", "mean"]))
-def test_random_networks(drawn, seed, density, keep) -> None:
-    check(*drawn, seed, density, keep)
-
-
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(nets(), st.integers(0, 2**31), st.floats(0.1, 1.0), st.sampled_from(["posterior", "mean"]))
-def test_many_random_networks(drawn, seed, density, keep) -> None:
+def test_random_networks(drawn, seed, density, keep) -> None:
     check(*drawn, seed, density, keep)

@@ -46,6 +46,7 @@ def oracle(loc: float, scale: float, lam: float) -> tuple[float, float]:
     return log_e, -0.5 * np.log(relative_variance)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("case", CASES)
 def test_score_5_is_the_log_moment_4_5(case: tuple[float, float, float]) -> None:
     """(4.5)"""
@@ -54,6 +55,7 @@ def test_score_5_is_the_log_moment_4_5(case: tuple[float, float, float]) -> None
         np.testing.assert_allclose(fe.log_expected_exp(*case), oracle(*case)[0], rtol=1e-9)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("case", CASES)
 def test_score_6_is_the_log_ratio_4_6(case: tuple[float, float, float]) -> None:
     """(4.6)"""

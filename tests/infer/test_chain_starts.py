@@ -43,6 +43,7 @@ def fit() -> bp.FitResult:
     return bp.fit_svi(KEY, BNN, DATA, num_steps=5, batch_size=16, progress=False, **settings)
 
 
+@pytest.mark.slow
 def test_one_chain_starts_at_the_mean_and_with_the_mask(fit) -> None:
     ((network, mask),) = started(BNN, fit)
     assert mask is fit.mask and not fit.mask[SITE].all()

@@ -188,6 +188,7 @@ def test_a_class_is_no_program(kind, rng_key) -> None:
         bp.fit_svi(rng_key, kind, GOOD, num_steps=1)
 
 
+@pytest.mark.slow
 def test_what_is_plain_is_taken(rng_key) -> None:
     """One number for a constant weight, one callback without a list, a fit for its parameters."""
     seen: list[int] = []

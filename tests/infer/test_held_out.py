@@ -32,6 +32,7 @@ def a_file(folder, data) -> bp.Dataset:
     return data._replace(x=np.load(folder / "held.npy", mmap_mode="r"))
 
 
+@pytest.mark.slow
 def test_figures_of_what_is_read_in_blocks_are_those_of_arrays(tmp_path, monkeypatch) -> None:
     """Blocks of one chunk of 125 rows."""
     monkeypatch.setattr(prediction, "_BYTES", 125 * 16)

@@ -65,6 +65,7 @@ def test_the_squared_errors_are_those_of_the_posterior(fit) -> None:
     assert abs(found - expected) < 4 * each.std() / np.sqrt(4000)
 
 
+@pytest.mark.slow
 def test_nothing_else_changes_and_rows_may_come_in_blocks(fit, rng_key, monkeypatch) -> None:
     bnn, mask = linear(), {"Dense_0.kernel": np.array([[True], [True], [False]])}
     given = {name: np.array(value) for name, value in fit.params.items()}

@@ -126,6 +126,7 @@ def test_idempotent_and_pure() -> None:
     assert np.isnan(float(first.info.readiness)), "one posterior does not show whether it moves"
 
 
+@pytest.mark.slow
 def test_a_tree_of_posteriors_is_taken() -> None:
     nodes = {s: MeanField(jnp.asarray(LOCS[s]), jnp.asarray(SCALES[s])) for s in SITES}
     pruned = bp.bmr_prune(nodes)

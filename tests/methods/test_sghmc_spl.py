@@ -26,6 +26,7 @@ def seen(key, prior_scale=0.5, unit=1.0, spread=1.0):
     return Evidence(nodes, {}, groups=GROUPS)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("unit", [1.0, 0.2])
 def test_a_round_of_em_is_that_of_a_loop_over_groups(rng_key, unit) -> None:
     """(7.4) and (7.5), by densities of SciPy; small groups of an array go but for its best."""
@@ -73,6 +74,7 @@ def test_without_a_threshold_the_spike_s_groups_go(rng_key) -> None:
     assert np.asarray(state.mask["a"]).any(1).tolist() == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_ranges(rng_key) -> None:
     """Weights of one sign and size have a range of zero; the best group stays in any case."""
     nodes = {"a": bp.MeanField(jnp.array([[0.5, 0.5], [0.4, -0.4]]), jnp.zeros((2, 2)))}

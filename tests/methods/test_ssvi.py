@@ -45,6 +45,7 @@ def test_the_count_is_exact_at_every_moment_ties_included(removal, addition, dis
     assert not laws.same(found[0], found[-1])
 
 
+@pytest.mark.slow
 def test_scores_2_and_4_give_the_same_masks(rng_key) -> None:
     two, four = (rounds(SSVI(0.3, removal=name), rng_key, 8) for name in ("snr", "expected_abs_over_std"))
     assert laws.same(two, four)

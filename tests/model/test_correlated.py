@@ -110,6 +110,7 @@ def test_a_fit_finds_the_exact_posterior_of_a_regression(fitted) -> None:
     assert np.all(np.ravel(node.scale)[:2] > 2 * mean_field[:2]), "the marginals of twins are wider than their conditionals"
 
 
+@pytest.mark.slow
 def test_a_pruned_fit_predicts_with_what_is_left(fitted) -> None:
     """One twin stays; the predictive mean and the files know of the weights that moved; another mask is refused."""
     bnn, data, fit = fitted
@@ -208,6 +209,7 @@ def test_training_does_not_cut_on_the_way(what, fitted) -> None:
         bp.fit_svi(jax.random.key(0), bnn, data, num_steps=4, progress=False, **settings[what])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("argument", ["init", "init_params"])
 def test_a_start_of_independent_weights_is_refused_by_its_names(argument, fitted) -> None:
     bnn, data, _ = fitted
@@ -239,6 +241,7 @@ def test_what_reads_independent_weights_refuses_them(fitted) -> None:
         bp.fit_replicates(jax.random.key(0), bnn, stacked, num_steps=2, mask=masks, progress=False)
 
 
+@pytest.mark.slow
 def test_a_fit_goes_on_from_its_factors(fitted) -> None:
     bnn, data, fit = fitted
     optimizer = optax.adam(optax.cosine_decay_schedule(0.03, 2000))

@@ -164,6 +164,7 @@ def test_scales_weigh_divergence_and_data_apart(rng_key) -> None:
     assert float(loss) == pytest.approx(3.0 * nll(LOC + SCALE * EPS) + 0.5 * kl().sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_site_of_one_side_alone_is_told_by_name(rng_key) -> None:
     def short(x, y=None):
         return None

@@ -39,6 +39,7 @@ def test_the_density_is_that_of_the_formula() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_evidence_about_zero_is_refused_and_the_mean_is_the_trained_net() -> None:
     params = bp.from_trained(small_bnn(), trained())
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), small_bnn().net_params(params), dict(trained()))

@@ -61,6 +61,7 @@ def test_of_twins_one_stays() -> None:
     assert int(bp.bmr_prune({"w": apart}).mask["w"].sum()) == 0
 
 
+@pytest.mark.slow
 def test_independent_weights_are_cut_as_by_the_mean_field(rng_key) -> None:
     """A diagonal factor beside the same mean field, and beside an array of independent weights that shares their rate."""
     loc, scale = jax.random.normal(rng_key, (30,)), jnp.linspace(0.05, 0.9, 30)
@@ -82,6 +83,7 @@ def matrix(seed=1):
     return node(loc, *factors)
 
 
+@pytest.mark.slow
 def test_rows_and_columns_of_a_matrix_normal_go_by_their_exact_evidence(float64) -> None:
     """The sum of the gains is (2.2) of the Kronecker covariance with a prior that has no variance where weights went."""
     posterior = matrix()
@@ -114,6 +116,7 @@ def test_a_cut_by_another_score_leaves_the_posterior_given_zeros(float64) -> Non
     )
 
 
+@pytest.mark.slow
 def test_it_is_pure_and_the_same_when_compiled() -> None:
     _, _, posterior = regression()
     before = jax.tree.map(jnp.copy, posterior)

@@ -81,6 +81,7 @@ def test_a_measurement_that_names_no_kernel_of_ours_is_refused() -> None:
 
 
 # ---- evaluation while training
+@pytest.mark.slow
 @NUMBA
 def test_figures_by_kernels_are_those_of_the_posterior(monkeypatch) -> None:
     """100 draws each: the mean log probability of 90 rows has a Monte Carlo error of about .01, a tenth of the tolerance."""

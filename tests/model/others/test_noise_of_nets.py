@@ -119,6 +119,7 @@ RANDOM = {
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_in_training_and_never_in_prediction(name) -> None:
     make, x = RANDOM[name]

@@ -63,6 +63,7 @@ def source(make, size: int | None = SIZE) -> Batched:
     return Batched.of((lambda: iter(data())) if callable(data) else (lambda: iter(data)), ROWS, size, plain)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", SOURCES)
 def test_reading_goes_on_with_the_same_batches_from_any_place(name: str) -> None:
     whole = list(islice(source(SOURCES[name]).read(None, 0, 0, None, True), 13))
