@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -95,9 +96,17 @@ def reduce_scales(
     family = _ScalesAlone(init_range=0.5)
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, num_steps)) if optimizer is None else optimizer
     program = _program(prior, layout, nodes, family)
-    result = SVI(*program, optimizer, MeanFieldELBO()).run(check_key(rng_key), num_steps, progress_bar=False)
-    moments = Moments(family, result.params)
-    reduced = {str(spec.path): _reduced(nodes[str(spec.path)], prior, spec, moments) for spec in layout}
+    svi = SVI(*program, optimizer, MeanFieldELBO())
+    # By itself NumPyro starts operation by operation, each of which is compiled alone.
+    start = jax.jit(svi.init)(check_key(rng_key))
+    result = svi.run(rng_key, num_steps, progress_bar=False, init_state=start)
+
+    @jax.jit
+    def reduce(nodes: dict[str, MeanField], params: dict[str, jax.Array]) -> dict[str, Scaled]:
+        moments = Moments(family, params)
+        return {str(spec.path): _reduced(nodes[str(spec.path)], prior, spec, moments) for spec in layout}
+
+    reduced = reduce(nodes, result.params)
     bounds = -np.asarray(result.losses)
     return Reduction(reduced, float(bounds[-max(1, num_steps // 10) :].mean()), bounds)
 
@@ -115,7 +124,11 @@ def _program(prior: Any, layout: Any, nodes: dict[str, MeanField], family: Any) 
     def guide() -> None:
         prior.guide(layout, family)
 
-    if not any(site["type"] == "sample" for site in trace(seed(guide, 0)).get_trace().values()):
+    def scales() -> dict[str, jax.Array]:
+        sites = trace(seed(guide, 0)).get_trace()
+        return {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
+
+    if not jax.eval_shape(scales):
         raise _no_scales(prior)
     return model, guide
 
