@@ -1,4 +1,4 @@
-"""What `test_parallel_chains` runs in a process of four devices: prints what it has found, as JSON."""
+"""What `test_parallel_chains` and `test_replicates` run in a process of four devices: prints what it has found, as JSON."""
 
 import json
 import sys
@@ -35,6 +35,28 @@ def watched(**more: Any) -> tuple[bp.FitResult, list[list[int]]]:
     return fit, sorted(map(list, seen))
 
 
+def replicate(**more: Any) -> bp.infer.replicates.Replicates:
+    """Eight replications, each of data of its own, with a third of one's weights dead."""
+    data = programs.classes()
+    x = np.stack([data.x * (1 + 0.1 * r) for r in range(8)])
+    shapes = {str(s.path): (8, *s.shape) for s in programs.small_bnn().layout if s.bayesian}
+    mask = {site: np.random.default_rng(0).random(shape) < 0.7 for site, shape in shapes.items()}
+    settings = {"num_steps": 7, "batch_size": 16, "mask": mask, "progress": False} | more
+    return bp.fit_replicates(jax.random.key(0), programs.small_bnn(), bp.Dataset(x, np.stack([data.y] * 8)), **settings)
+
+
+def replications() -> None:
+    one, four = replicate(), replicate(mesh=jax.make_mesh((4,), ("replications",)))
+    close = lambda a, b: np.allclose(a, b, rtol=2e-5, atol=2e-6)  # noqa: E731
+    differs = [name for name in one.params if not close(one.params[name], four.params[name])]
+    told = {"differs": differs, "losses": close(one.losses, four.losses)}
+    told["bound"] = any(leaf.committed for leaf in jax.tree.leaves(four.params))
+    try:
+        replicate(mesh=jax.make_mesh((3,), ("replications",), devices=jax.devices()[:3]))
+    except ValueError as error:
+        sys.stdout.write(json.dumps(told | {"uneven": str(error)}))
+
+
 def main() -> None:
     oracle = sample("vectorized", num_chains=8)
     four, places = watched()
@@ -49,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    replications() if "replications" in sys.argv else main()

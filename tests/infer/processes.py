@@ -20,3 +20,14 @@ def start(script: str, devices: int, *words: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def output_of(script: str, devices: int, *words: str) -> str:
+    """What such a process prints, once it has ended well."""
+    process = start(script, devices, *words)
+    try:
+        output, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors[-3_000:]
+    return output

@@ -8,7 +8,7 @@ import pytest
 import bayesprune as bp
 from tests.infer import four_devices, programs
 from tests.infer.four_devices import sample
-from tests.infer.processes import PATIENCE, start
+from tests.infer.processes import output_of
 
 
 @pytest.mark.slow
@@ -45,13 +45,7 @@ def test_meshes_processes_and_streams_that_cannot_be_spread_are_refused(monkeypa
 
 @pytest.mark.slow
 def test_four_devices_have_chains_of_their_own() -> None:
-    process = start("four_devices.py", 4)
-    try:
-        output, errors = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
-    assert process.returncode == 0, errors[-3_000:]
-    told = json.loads(output)
+    told = json.loads(output_of("four_devices.py", 4))
     # Of eight chains each of four devices has two, each of two four; what all share is on all.
     assert told["four"] == [[4, 2]]
     assert told["two"] == [[2, 4]]

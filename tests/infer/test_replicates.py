@@ -1,5 +1,7 @@
 """Fits side by side are the fits one by one."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import KeepAll
 from bayesprune.train.side_by_side import side_by_side
 from bayesprune.train.sites import Example
+from tests.infer.processes import output_of
 
 ROWS, REPLICATES = 40, 3
 OPTIMIZER = optax.adam(1e-2)
@@ -54,7 +57,7 @@ def _latest(bnn, data):
         bnn, example, 16, optimizer=OPTIMIZER, sparsifier=KeepAll(), kl_weight=bp.schedules.Constant(1.0), estimator="weight",
         num_particles=1,
     )  # fmt: skip
-    return side_by_side(recipe, example, shared=False)
+    return side_by_side(recipe, example, shared=False, mesh=None)
 
 
 @pytest.mark.slow
@@ -116,3 +119,18 @@ def test_a_mask_of_another_network_is_refused(bnn, data, rng_key) -> None:
             bp.fit_replicates(rng_key, bnn, data, num_steps=1, mask=mask, progress=False)
         with pytest.raises(ValueError, match=message):
             bp.predict_replicates(rng_key, bnn, {}, data.x, mask=mask, num_samples=1)
+
+
+@pytest.mark.slow
+def test_replications_over_four_devices_are_those_on_one() -> None:
+    told = json.loads(output_of("four_devices.py", 4, "replications"))
+    assert told["losses"] and not told["differs"] and not told["bound"]
+    assert "data of 8 replications cannot be spread evenly over the 3 devices: make it a multiple of 3" in told["uneven"]
+
+
+def test_meshes_over_which_replications_cannot_be_spread_are_refused(bnn, data, rng_key) -> None:
+    two = jax.make_mesh((1, 1), ("replications", "rows"))
+    with pytest.raises(ValueError, match="mesh has the axes replications, rows, and replications are spread over a single one"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=1, mesh=two)
+    with pytest.raises(TypeError, match=r"mesh must be a jax\.sharding\.Mesh, got 4"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=1, mesh=4)

@@ -18,7 +18,7 @@ from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult, KeepAll
 from bayesprune.train.share import everywhere
-from bayesprune.train.side_by_side import advance, at_home, over_devices, side_by_side
+from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
 
 PARALLEL = "parallel"
@@ -44,16 +44,7 @@ def devices_of_chains(mesh: Mesh | None, num_chains: int) -> Mesh:
             "devices, over which the rows are spread, or run the script in each process with a key of its own."
         )
     mesh = Mesh(np.asarray(jax.devices()), ("chains",)) if mesh is None else mesh
-    if len(mesh.axis_names) != 1:
-        raise ValueError(
-            f"mesh has the axes {', '.join(mesh.axis_names)}, and parallel chains are spread over a single one: give "
-            "mesh=jax.make_mesh((jax.device_count(),), ('chains',)), or leave mesh out."
-        )
-    if num_chains % mesh.size:
-        raise ValueError(
-            f"num_chains={num_chains} cannot be spread evenly over the {mesh.size} devices: make it a multiple of {mesh.size}, "
-            "or give a mesh of fewer, such as mesh=jax.make_mesh((2,), ('chains',), devices=jax.devices()[:2])."
-        )
+    check_even(mesh, num_chains, "parallel chains", f"num_chains={num_chains}", "chains")
     return mesh
 
 

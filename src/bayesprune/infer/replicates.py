@@ -19,6 +19,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, draw_outputs
+from bayesprune.infer.surroundings import check_mesh
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.posteriors.params import cut
@@ -26,7 +27,7 @@ from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import KeepAll
-from bayesprune.train.side_by_side import advance, side_by_side
+from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
 
 
@@ -49,6 +50,7 @@ def fit_replicates(
     num_particles: int = 1,
     kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
     mask: dict[str, Any] | None = None,
+    mesh: jax.sharding.Mesh | None = None,
     progress: bool | None = None,
 ) -> Replicates:
     """Fit one network to many data sets of one size, each from its own start, all in one vectorised compiled loop.
@@ -59,13 +61,16 @@ def fit_replicates(
         data: fields x (replications, rows, ...) and y (replications, rows, ...).
         num_steps, batch_size, optimizer, estimator, num_particles, kl_weight, progress: as for `fit_svi`.
         mask: site -> booleans (replications, *shape), True = alive; dead weights are zero throughout.
+        mesh: of one axis, over whose devices the replications are spread, as many on each; no device waits for another. None:
+            all on one.
 
     Returns:
         A `Replicates`; `predict_replicates` predicts with it, and ``jax.tree.map(lambda leaf: leaf[r], fits.params)`` are the
         parameters of one network, for everything else.
 
     Raises:
-        ValueError, TypeError: as of `fit_svi`.
+        ValueError, TypeError: as of `fit_svi`; a mesh of two axes, of several processes, or that does not divide the
+            replications.
         DivergedError: a loss stopped being finite; names the replications.
 
     Example:
@@ -80,17 +85,19 @@ def fit_replicates(
     keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
     door.check_optimizer(optimizer)
     check_training(bnn, mask=mask)
+    devices = _devices(mesh, data.x.shape[0])
     example = Example.of(Dataset(data.x[0], data.y[0]))
     recipe = make_recipe(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
-    fits = side_by_side(recipe, example, shared=False)
+    fits = side_by_side(recipe, example, shared=False, mesh=devices)
     mask = _check_masks(bnn, mask, data.x.shape[0])
+    keys, data, mask = over_devices((keys, data, mask), devices)
     carry = fits.init(keys, data)
     with make_progress(num_steps, progress, initial=0) as bar:
         carry, losses = advance(fits, carry, data, mask, 0, num_steps, "replication", bar)
-    params = cut(fits.constrain(carry.params) | carry.mutable, mask)
+    params = cut(at_home(fits.constrain(carry.params) | carry.mutable, devices), at_home(mask, devices))
     return Replicates(params | jax.vmap(bnn.describe)(params), losses)
 
 
@@ -129,6 +136,20 @@ def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | 
     check_integer(num_steps, "num_steps")
     data = door.check_replicated(bnn, data)
     return jax.random.split(check_key(rng_key), data.x.shape[0]), data, door.check_batch(batch_size, data.x.shape[1])
+
+
+def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
+    """The devices of ``mesh``, over which the replications can be spread."""
+    check_mesh(mesh)
+    if mesh is None:
+        return None
+    if any(device.process_index != jax.process_index() for device in mesh.devices.flat):
+        raise ValueError(
+            "replications are spread over the devices of one process: give a mesh of jax.local_devices(), and each process "
+            "replications and a key of its own."
+        )
+    check_even(mesh, replications, "replications", f"data of {replications} replications", "replications")
+    return door.automatic(mesh)
 
 
 def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:

@@ -43,11 +43,16 @@ def check_surroundings(augment: Any, checkpoint: Any, mesh: Any, **switches: Any
             f"checkpoint must be the path of a folder, got {got(checkpoint)}: give one such as 'runs/first'; how often is said "
             "by checkpoint_every."
         )
+    check_mesh(mesh)
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_ | None) or (value is None and name != "progress"):
+            raise TypeError(f"{name} must be True or False, got {got(value)}.")
+
+
+def check_mesh(mesh: Any) -> None:
+    """Refuse what is neither a mesh of devices nor None."""
     if not isinstance(mesh, jax.sharding.Mesh | None):
         raise TypeError(
             f"mesh must be a jax.sharding.Mesh, got {got(mesh)}: make one of your devices, as by "
             f"jax.make_mesh(({jax.device_count()},), ('data',))."
         )
-    for name, value in switches.items():
-        if not isinstance(value, bool | np.bool_ | None) or (value is None and name != "progress"):
-            raise TypeError(f"{name} must be True or False, got {got(value)}.")

@@ -72,6 +72,20 @@ def _specs(axes: Any, mesh: Mesh) -> Any:
     return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
+def check_even(mesh: Mesh, number: int, what: str, asked: str, axis: str) -> None:
+    """Refuse a mesh that cannot hold as many fits on each device. ``what`` they are called, how ``asked`` for, and its axis."""
+    if len(mesh.axis_names) != 1:
+        raise ValueError(
+            f"mesh has the axes {', '.join(mesh.axis_names)}, and {what} are spread over a single one: give "
+            f"mesh=jax.make_mesh((jax.device_count(),), ('{axis}',)), or leave mesh out."
+        )
+    if number % mesh.size:
+        raise ValueError(
+            f"{asked} cannot be spread evenly over the {mesh.size} devices: make it a multiple of {mesh.size}, "
+            f"or give a mesh of fewer, such as mesh=jax.make_mesh((2,), ('{axis}',), devices=jax.devices()[:2])."
+        )
+
+
 def over_devices(tree: Any, mesh: Mesh | None) -> Any:
     """Arrays whose first axis is that of the fits, each fit's on its own device."""
     return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, _specs(0, mesh)))
