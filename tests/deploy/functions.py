@@ -10,6 +10,7 @@ from jax import lax
 
 from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.trace import trace
 from bayesprune.deploy.program.weights import Law, Points
 from bayesprune.deploy.shrinking.cost import Cost
@@ -37,8 +38,8 @@ def identity(program: Program) -> Program:
 def compact_of(program: Program, law: Law | None = None, head: Program | None = None) -> Compact:
     """A compact network of this program."""
     cost = Cost(*[0] * 6)
-    shapes = (program.shapes[program.rows][1:], program.shapes[program.output][1:])
-    return Compact(program, Points() if law is None else law, identity(program) if head is None else head, *shapes, cost)
+    arrays = [Packing.of_shapes(program.shapes[number][1:]) for number in (program.rows, program.output)]
+    return Compact(program, Points() if law is None else law, identity(program) if head is None else head, *arrays, cost)
 
 
 def sparse(rng: np.random.Generator, shape: tuple[int, ...], density: float = 0.4) -> np.ndarray:

@@ -15,12 +15,14 @@ from bayesprune.cli.export import network
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
 from bayesprune.data.tables.schema import Schema
+from bayesprune.deploy.program.packing import Packing
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict as predictive_mean
 from bayesprune.report.export import load_posterior
 
 DRAWS = 1000  # targets of each row, for an interval
 INTERVAL = (0.025, 0.975)
+ONE = Packing.of_shapes(())  # rows of one array, called x
 
 
 class Found(NamedTuple):
@@ -35,7 +37,8 @@ def predict(net: Positional[Path], data: Positional[Path], num_samples: int = 0,
 
     Args:
         net: The folder of a run, or a file that `bayesprune compact` wrote.
-        data: Rows: of a run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz file.
+        data: Rows: of a run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz file;
+            of a network of several inputs, the arrays of their names in one.
         num_samples: Networks drawn from the posterior; 0: of a run as many as for its results, of a file the one at its mean.
         seed: Of those draws.
         to: A file to write: .csv, or .npz with mean and, where there are any, draws.
@@ -76,7 +79,7 @@ def _by_file(path: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
     """By a compact network."""
     small = network(path)
     schema = rows.schema_in(small.metadata)
-    x = _rows(data, schema)
+    x = _rows(data, schema, small.inputs)
     mean = small.predict(x)
     if not num_samples:
         return Found({"mean": _in_units(mean, schema)}, schema)
@@ -109,11 +112,14 @@ def _csv(found: Found) -> str:
     return buffer.getvalue()
 
 
-def _rows(path: Path, schema: Schema | None) -> np.ndarray:
+def _rows(path: Path, schema: Schema | None, inputs: Packing = ONE) -> Any:
     if schema is not None:
         return schema.rows(path)
+    names = [leaf.name for leaf in inputs.leaves]
+    wanted = "an array x" if inputs.is_one else f"arrays {', '.join(names)}"
     if not path.is_file():
-        raise FileNotFoundError(2, f"no rows at {path}: give a .npy file, or a .npz file with an array x.")
-    with reading(path, "file of rows", "Write it with numpy.save, or numpy.savez with an array x."):
+        one = "a .npy file, or " if inputs.is_one else ""
+        raise FileNotFoundError(2, f"no rows at {path}: give {one}a .npz file with {wanted}.")
+    with reading(path, "file of rows", f"Write it with numpy.savez with {wanted}."):
         content = np.load(path, allow_pickle=False)
-        return content if isinstance(content, np.ndarray) else content["x"]
+        return content if isinstance(content, np.ndarray) else inputs.tree([content[name] for name in names])

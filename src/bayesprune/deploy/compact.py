@@ -1,7 +1,6 @@
 """The door: a pruned network made smaller for real."""
 
 import functools
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +15,12 @@ from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
 from bayesprune.deploy.files import artefact
+from bayesprune.deploy.judged import noise_scale_of, task_of
 from bayesprune.deploy.program import laws
-from bayesprune.deploy.program.from_bnn import head, network, takes
+from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import Program
-from bayesprune.deploy.program.rows import check_taken
+from bayesprune.deploy.program.packing import Packing
+from bayesprune.deploy.program.rows import taken
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
@@ -28,11 +29,8 @@ from bayesprune.deploy.shrinking.plan import Plan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
-from bayesprune.model.likelihoods import Normal
-from bayesprune.posteriors.samples import count, draws_of, spread_out
 
 KEEPS = ("posterior", "mean")
-TASKS = ("classes", "binary", "numbers")  # of a likelihood, whose figures come from E[y | x, w] and one noise; or "other"
 
 
 def compact(
@@ -94,13 +92,12 @@ def compact(
         program=small.program.single(),
         law=laws.smaller(law, small.places, kept),
         head=head(bnn).single(),
-        input_shape=bnn.input_shape,
-        output_shape=bnn.output_shape,
-        cost=cost(plan, small),
-        task=_task(bnn),
-        noise_scale=_noise_scale(bnn, params, law),
+        inputs=Packing.of_inputs(bnn.inputs),
+        outputs=Packing.of_shapes(bnn.output_shape),
+        cost=cost(plan, small, bnn.graph),
+        task=task_of(bnn),
+        noise_scale=noise_scale_of(bnn, params, law),
         origin=Origin(plan, small),
-        takes=takes(bnn),
     )
 
 
@@ -118,15 +115,15 @@ class Compact:
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
-    ``takes``: the type of rows, "uint8" where it scales bytes itself, "int32" where it takes tokens, "bool".
+    ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one.
     `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
     program: Program
     law: Law
     head: Program
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
+    inputs: Packing
+    outputs: Packing
     cost: Cost
     origin: Origin | None = field(default=None, repr=False)
     certificate: Certificate | None = None
@@ -134,13 +131,13 @@ class Compact:
     task: str = "other"
     noise_scale: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    takes: str = "float32"
 
     def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
         Args:
-            x: (rows, *input_shape); bytes, where the `BNN` had ``scaling=``; integers, where it takes them.
+            x: (rows, *input_shape); bytes, where the `BNN` had ``scaling=``; integers, where it takes them; of several inputs a
+                tree of arrays, as its ``example=`` was.
             rng_key: a JAX random key. Stored draws need none: all are averaged, or with one, which then decides nothing,
                 ``num_samples`` of them.
             num_samples: how many networks.
@@ -153,11 +150,11 @@ class Compact:
             network: it is surer than the posterior.
 
         Raises:
-            TypeError: rows that are no bytes, integers or booleans, where these are taken.
+            TypeError: rows that are no bytes, integers or booleans, where these are taken, or another tree.
             ValueError: rows of another shape, none, or NaN; an unknown engine; "kernels" for operations that JAX alone can run.
         """
-        check_taken(self, x)
         if rng_key is None and not isinstance(self.law, Draws):
+            x = taken(self.inputs, x)
             at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
             return self._by_jax(x) if at_mean is None else at_mean(x)
         number = None
@@ -166,18 +163,17 @@ class Compact:
         if (draws := self._engines.of_draws(engine)) is not None:
             return draws.mean(x, rng_key, number)
         key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
-        return self._by_jax.mean(x, key, number)
+        return self._by_jax.mean(taken(self.inputs, x), key, number)
 
     def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
         Of stored draws there may be fewer. ``engine``, errors: as `predict`.
         """
-        check_taken(self, x)
         key, number = checked(rng_key, num_samples)
         if (kernels := self._engines.of_draws(engine)) is not None:
             return kernels.predict_draws(key, x, number)
-        return self._by_jax.predict_draws(key, x, number)
+        return self._by_jax.predict_draws(key, taken(self.inputs, x), number)
 
     def measured(self, batch_sizes: Sequence[int] = (1, 128), **how: Any) -> "Compact":
         """The same, with a measurement of what predicts quickest here at the posterior mean, which `save` keeps: ``choice``.
@@ -226,7 +222,7 @@ class Compact:
         ready = self.certified() if self.certificate is None else self
         assert ready.certificate is not None
         if not ready.certificate.holds:
-            raise ValueError(f"the smaller network is not the same function as the network: {ready.certificate}. Report it.")
+            raise ValueError(ready.certificate.why_not())
         artefact.write(path, ready, values, self.metadata if metadata is None else metadata)
 
     def net(self) -> tuple[Callable[[Mapping[str, Any], Any], jax.Array], dict[str, Any]]:
@@ -234,15 +230,17 @@ class Compact:
 
         Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
         program, by number. Train them on as those of any other function; a weight that is dead within an array starts at zero.
+        Of several inputs, and outputs, the function takes, and gives, the tree.
         """
-        if self.program.weights:
-            return functools.partial(run, self.program), {site: jnp.asarray(mean) for site, mean in self.law.mean().items()}
-        arrays = {str(n): jnp.asarray(c) for n, c in self.program.constants.items() if c.dtype.kind == "f" and c.ndim}
+        program, of_sites = self.program, bool(self.program.weights)
+        arrays = {str(n): c for n, c in program.constants.items() if c.dtype.kind == "f" and c.ndim}
 
-        def apply(params: Mapping[str, Any], x: Any) -> jax.Array:
-            return run(self.program, {}, x, {**self.program.constants, **{int(n): value for n, value in params.items()}})
+        def apply(params: Mapping[str, Any], x: Any) -> Any:
+            own = {} if of_sites else {int(n): value for n, value in params.items()}
+            rows = self.inputs.together(x)
+            return self.outputs.apart(run(program, params if of_sites else {}, rows, {**program.constants, **own}))
 
-        return apply, arrays
+        return apply, jax.tree.map(jnp.asarray, self.law.mean() if of_sites else arrays)
 
     def exported(self, platforms: Sequence[str] | None = None) -> jax.export.Exported:
         """The network at the posterior mean as StableHLO, for any number of rows: ``.serialize()`` gives its bytes.
@@ -251,6 +249,21 @@ class Compact:
         without this project. Numbers stand in it as they are, zeros and all: the file of `save` is much smaller.
         """
         return self._by_jax.exported(platforms)
+
+    @property
+    def input_shape(self) -> Any:
+        """The shape of a row that it takes, or the tree of several."""
+        return self.inputs.shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of a row's outputs; of several outputs, of the one array in which they stand side by side."""
+        return self.outputs.row_shape
+
+    @property
+    def takes(self) -> Any:
+        """The type of rows, or the tree of several: "uint8" where it scales bytes itself, "int32" of tokens, "bool"."""
+        return self.inputs.tree([leaf.dtype for leaf in self.inputs.leaves])
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -278,19 +291,3 @@ class Compact:
     @functools.cached_property
     def _by_jax(self) -> ByJax:
         return ByJax(self)
-
-
-def _task(bnn: BNN) -> str:
-    task = getattr(bnn.likelihood, "task", "other")
-    return task if task in TASKS and not hasattr(bnn.likelihood, "metrics") else "other"
-
-
-def _noise_scale(bnn: BNN, params: dict[str, Any], law: Law) -> Any:
-    """Of a Gaussian likelihood: one number, or that of each stored network, in the order of the law's."""
-    if not isinstance(bnn.likelihood, Normal) or _task(bnn) != "numbers":
-        return None
-    if not draws_of(params):
-        return bnn.likelihood.read_noise_scale(params)
-    number = law.num_draws if isinstance(law, Draws) else math.prod(count(params))
-    scale = bnn.likelihood.read_noise_scale(spread_out(params, number))
-    return scale if isinstance(law, Draws) else float(np.median(scale))

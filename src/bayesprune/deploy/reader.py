@@ -66,20 +66,18 @@ def load(path):
 def decode(plan, streams):
     """Arrays by name, out of the streams that hold their values and the places of those."""
     arrays: dict = {}
-    if sum(math.prod(how["shape"]) for how in plan["arrays"].values()) > LARGEST:
-        raise ValueError(f"the arrays claim more than {LARGEST:,} numbers.")
+    shapes = [how["shape"] for how in plan["arrays"].values()]
+    if any(type(n) is not int or n < 0 for shape in shapes for n in shape) or sum(map(math.prod, shapes)) > LARGEST:
+        raise ValueError(f"the arrays claim more than {LARGEST:,} numbers, or shapes that are none.")
     for name, how in plan["arrays"].items():
         shape, places = how["shape"], how["places"]
-        if any(type(n) is not int or n < 0 for n in shape):
-            raise ValueError(f"{name} claims the shape {shape}.")
         count = plan["places"][places]["count"] if places else math.prod(shape)
-        values = _values(how["values"], streams.get(f"{name}.values"), count, arrays.get(how["step"]), places)
+        if type(count) is not int or not 0 <= count <= math.prod(shape) or f"{name}.values" not in streams:
+            raise ValueError(f"{name} claims {count} values for {math.prod(shape)} places, or has none.")
+        values = _values(how["values"], streams[f"{name}.values"], count, arrays.get(how["step"]), places)
+        arrays[name] = np.zeros(shape, values.dtype) if places else values.reshape(shape)
         if places:
-            index = _places(plan["places"][places], streams[places], math.prod(shape))
-            whole = np.zeros(math.prod(shape), values.dtype)
-            whole[index] = values
-            values = whole
-        arrays[name] = values.reshape(shape)
+            arrays[name].flat[_places(plan["places"][places], streams[places], math.prod(shape))] = values
     return arrays
 
 
@@ -133,10 +131,7 @@ def mean_weights(plan, arrays):
 
 def predict(plan, arrays, x):
     """E[y | x] of the network at the posterior mean, for rows x; of drawn networks, averaged over them."""
-    check_type(plan.get("takes", "float32"), np.asarray(x))
-    x, law = np.asarray(x, np.float32), plan["law"]
-    if list(x.shape[1:]) != plan["input_shape"]:
-        raise ValueError(f"rows must have the shape {plan['input_shape']}, got {list(x.shape[1:])}.")
+    x, law = rows_of(plan, x), plan["law"]
     draws = [arrays[f"draws/{site}"] for site in plan["weights"]] if law["kind"] == "draws" else []
     if not draws:
         return outputs(plan, arrays, mean_weights(plan, arrays), x)
@@ -145,8 +140,21 @@ def predict(plan, arrays, x):
     return np.mean([outputs(plan, arrays, weights, x) for weights in networks], 0)
 
 
-def check_type(takes, x):
-    """Refuse rows of another type than the network takes, and whole numbers that float32 does not hold."""
+def rows_of(plan, x):
+    """Rows in float32; of several arrays, ``x["tokens"]`` or ``x[0]``, each flattened, side by side."""
+    parts, one = [], {"path": [], "shape": plan["input_shape"], "takes": plan.get("takes", "float32")}
+    for how in plan.get("inputs", [one]):
+        part = np.asarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
+        check_rows(how["takes"], how["shape"], part)
+        parts.append(part.astype(np.float32))
+    several = [part.reshape(len(part), math.prod(part.shape[1:])) for part in parts if "inputs" in plan]
+    return np.concatenate(several, 1) if several else parts[0]
+
+
+def check_rows(takes, shape, x):
+    """Refuse rows of another shape or type than the network takes, and whole numbers that float32 does not hold."""
+    if list(x.shape[1:]) != shape:
+        raise ValueError(f"rows must have the shape {shape}, got {list(x.shape[1:])}.")
     if takes == "uint8" and x.dtype != np.uint8:
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
@@ -284,6 +292,7 @@ def _special(name, a):
 
 if __name__ == "__main__":
     network, numbers = load(sys.argv[1])
-    given = np.load(sys.argv[2])
-    made = predict(network, numbers, given if isinstance(given, np.ndarray) else given["x"])
+    given = np.load(sys.argv[2])  # of several inputs, an .npz file with their names
+    several = any(how["path"] for how in network.get("inputs", []))
+    made = predict(network, numbers, given if several or isinstance(given, np.ndarray) else given["x"])
     np.savetxt(sys.stdout, made.reshape(len(made), -1), "%.6g")

@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -165,6 +167,10 @@ def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path) -> None:
             bp.load(path)
 
 
+def window(side: int) -> dict[str, Any]:
+    return {"window": [1, 1], "strides": [1, 1], "sides": [[0, 0], [side, side]]}
+
+
 BAD = {
     "a huge shape": lambda plan: next(iter(plan["arrays"].values())).update(shape=[1 << 40]),
     "a negative shape": lambda plan: next(iter(plan["arrays"].values())).update(shape=[-1]),
@@ -185,6 +191,14 @@ BAD = {
     "a certificate of words": lambda plan: plan["certificate"].update(float64="small"),
     "a cost of words": lambda plan: plan["cost"].update(numbers="few"),
     "a missing array": lambda plan: plan["arrays"].pop(next(iter(plan["arrays"]))),
+    "a certificate that does not hold": lambda plan: plan["certificate"].update(mismatches=5),
+    "edges below zero": lambda plan: plan["ops"].append(["window_sum", [plan["rows"]], [10**6], window(-1)]),
+    "edges without end": lambda plan: plan["ops"].append(["window_sum", [plan["rows"]], [10**6], window(10**9)]),
+    "a slice that is not there": lambda plan: plan["ops"].append(["take", [plan["rows"]], [10**6], {"index": [99], "axis": 1}]),
+    "less than no values": lambda plan: [how.update(count=-1) for how in plan["places"].values()],
+    "values without end": lambda plan: [how.update(count=3 * 10**8) for how in plan["places"].values()],
+    "shapes that cancel": lambda plan: [how.update(shape=[(-1) ** n * 10**9]) for n, how in enumerate(plan["arrays"].values())],
+    "a shape that is no number": lambda plan: [how.update(shape=[float("nan")]) for how in plan["arrays"].values()],
     "more values than places": lambda plan: next(iter(plan["places"].values())).update(count=1),
 }
 
@@ -207,8 +221,11 @@ def test_a_stranger_s_plan_is_refused(what, tmp_path) -> None:
         streams[name] = np.frombuffer(zlib.compress(np.arange(count).astype("<u4").tobytes()), np.uint8)
     header = {name: header[name] for name in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
     (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
+    tracemalloc.start()
     with pytest.raises((ValueError, OSError)):
         bp.load(tmp_path / "bad.bayesprune")
+    assert tracemalloc.get_traced_memory()[1] < 30e6  # refused before it is made
+    tracemalloc.stop()
 
 
 def test_draws_of_another_number_at_one_site_are_refused(tmp_path) -> None:

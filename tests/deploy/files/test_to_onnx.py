@@ -16,6 +16,7 @@ import bayesprune as bp
 from bayesprune.deploy import reader
 from bayesprune.deploy.files.to_onnx import export_onnx
 from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Points
 from bayesprune.deploy.shrinking.cost import Cost
@@ -134,7 +135,8 @@ def rows_for(name: str, rows: int, shape: tuple[int, ...]) -> np.ndarray:
 def compact_of(ops, sizes, constants, output) -> bp.Compact:
     program = Program(tuple(ops), sizes, constants, {}, 0, output)
     head = Program((), {1: sizes[output]}, {}, {}, 1, 1)
-    return bp.Compact(program, Points(), head, sizes[0][1:], sizes[output][1:], Cost(*[0] * 6))
+    rows, outputs = (Packing.of_shapes(sizes[number][1:]) for number in (0, output))
+    return bp.Compact(program, Points(), head, rows, outputs, Cost(*[0] * 6))
 
 
 def single(name: str, attributes: dict[str, Any], operands: list[Any], shape: tuple[int, ...]) -> bp.Compact:
@@ -429,7 +431,7 @@ def test_a_network_with_an_opaque_operation_is_refused(tmp_path) -> None:
 
 
 def test_more_than_a_file_can_hold_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bayesprune.deploy.files.to_onnx.LARGEST", 100)
+    monkeypatch.setattr("bayesprune.deploy.files.onnx_graph.LARGEST", 100)
     with pytest.raises(ValueError, match="two gigabytes at most"):
         export_onnx(small(), tmp_path / "net.onnx")
 

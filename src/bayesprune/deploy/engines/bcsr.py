@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCSR
 
-from bayesprune.deploy.engines.engine import DENSE, checked_rows
+from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op
+from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import step
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.segments import check_data, folded, joined
@@ -21,12 +22,12 @@ ROWS = 8192  # at a time
 class ByBCSR:
     """E[y | x, w] at the posterior mean, compiled by JAX for each number of rows; ``matrices``: by operation, the sparse ones.
 
-    JAX says of its BCSR that it is experimental; `measure` finds whether it pays. ``x`` and what is returned: as of
-    `Compact.predict`. Raises ``ValueError`` for operations that have no name of ours.
+    JAX says of its BCSR that it is experimental; `measure` finds whether it pays. ``x``: rows of the program's one array;
+    what is returned: as of `Compact.predict`. Raises ``ValueError`` for operations that have no name of ours.
     """
 
     def __init__(self, network: Weighted) -> None:
-        self.input_shape = network.input_shape
+        self.input_shape = network.inputs.row_shape
         self.program = normal(joined(network.program, network.head), network.program.weights.values())
         check_data(self.program)
         means = network.law.mean()

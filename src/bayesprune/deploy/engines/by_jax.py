@@ -9,15 +9,17 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.numbers import real_numbers
-from bayesprune.deploy.program.rows import takes
+from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Weighted
-from bayesprune.infer.predict import blocks_of, check_rows, rows_of
+from bayesprune.infer.predict import blocks_of, rows_of
 
 
 class ByJax:
-    """E[y | x, w] of a network, compiled by JAX at the first call. ``x`` and what is returned: as of `Compact.predict`."""
+    """E[y | x, w] of a network, compiled by JAX at the first call. ``x``: rows of the program's one array.
+
+    What is returned: as of `Compact.predict`.
+    """
 
     def __init__(self, network: Weighted) -> None:
         self.network = network
@@ -40,14 +42,14 @@ class ByJax:
         """The network at the posterior mean, for any number of rows."""
         network, weights = self.network, self.network.law.mean()
         rows = jax.export.symbolic_shape("rows")
-        x = jax.ShapeDtypeStruct((*rows, *network.input_shape), takes(network))
-        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, x.astype(jnp.float32))))
+        inputs = network.inputs
+        x = inputs.tree([jax.ShapeDtypeStruct((*rows, *leaf.shape), leaf.dtype) for leaf in inputs.leaves])
+        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, inputs.together(x).astype(jnp.float32))))
         return jax.export.export(mean, platforms=platforms)(x)
 
     # ---- inside
     def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
-        x = np.asarray(real_numbers(x, "x"), np.float32)
-        check_rows(x, self.network.input_shape)
+        x = checked_rows(x, self.network.inputs.row_shape)
         return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
 
     def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:

@@ -10,12 +10,11 @@ import numpy as np
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.deploy.engines.draws_kernels import by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Networks, Table, factors, generator
-from bayesprune.deploy.engines.engine import checked_rows
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.ops import Op, alive
-from bayesprune.deploy.program.rows import check_taken
+from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import Gaussian, Weighted
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.sparse.segments import joined
@@ -130,8 +129,7 @@ class DrawsEngine:
 
     def _parts(self, x: Any, size: int, steps: Sequence[Step]) -> list[np.ndarray]:
         """Rows, checked, in parts of which all arrays of all networks have room."""
-        check_taken(self.compact, x)
-        x = checked_rows(x, self.compact.input_shape)
+        x = checked(self.compact.inputs, x)
         between = {i for s in steps for i in (*s.inputs, s.output) if i in self.drawn} - set(self.random)
         largest = max(int(np.prod(self.program.shapes[i], dtype=int)) for i in between | {self.program.output})
         rows = max(1, LARGEST // (largest * size))

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.core.numbers import real_numbers
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program, alive
+from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
 from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined
 from bayesprune.deploy.sparse.steps import Step, linked, never
-from bayesprune.infer.predict import check_rows
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
 DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
@@ -121,14 +120,6 @@ class Engine:
                 group = [replace(group[-1], inputs=group[0].inputs, call=call)]
             merged.extend(group)
         return merged
-
-
-def checked_rows(x: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
-    if not (type(x) is np.ndarray and x.dtype == np.float32 and np.isfinite(x).all()):  # for one row, the rest takes longer
-        x = np.asarray(real_numbers(x, "x"), np.float32)
-    check_rows(x, shape)
-    return x
 
 
 def weights_of(segment: Segment) -> np.ndarray:

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.engine import Engine, one, source_of
-from bayesprune.deploy.program.rows import random_rows, takes
+from bayesprune.deploy.program.rows import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
 from bayesprune.deploy.sparse.threads import processors
@@ -91,7 +91,7 @@ def measure(
         num_repeats: how often.
 
     Raises:
-        ValueError: no batch size, or one below 1; an unknown kernel; operations that only JAX can run.
+        ValueError: no batch size, or one below 1; an unknown kernel.
         ImportError: "numba" by name, and it is not installed.
 
     Example:
@@ -115,14 +115,31 @@ def measure(
         check_kernel(kernel)
     if not tried:
         raise unknown_name("kernel", "", available())
+    contestants, table = _contestants(compact, tried, num_repeats), dict[str, Mapping[str, Any]]()
+    for size in map(int, batch_sizes):
+        rows = random_rows(np.random.default_rng(0), compact.inputs, compact.program.vocabulary, size) if x is None else x
+        table[str(size)] = contestants.line(np.resize(checked(compact.inputs, rows), (size, *compact.inputs.row_shape)))
+    return Choice(table)
+
+
+def _contestants(compact: Weighted, tried: tuple[str, ...], num_repeats: int) -> "_Contestants | _Alone":
+    """All that can run the network."""
+    if compact.program.opaque or compact.head.opaque:
+        return _Alone(ByJax(compact), num_repeats)
     weights = compact.law.mean()
     engines = {name: Engine(compact.program, compact.head, weights, name) for name in dict.fromkeys(("dense", *tried))}
-    contestants, table = _Contestants(compact, tried, engines, num_repeats), dict[str, Mapping[str, Any]]()
-    for size in map(int, batch_sizes):
-        shape = (size, *compact.input_shape)
-        rows = random_rows(np.random.default_rng(0), takes(compact), compact.program.vocabulary, shape) if x is None else x
-        table[str(size)] = contestants.line(np.asarray(np.resize(rows, shape), np.float32))
-    return Choice(table)
+    return _Contestants(compact, tried, engines, num_repeats)
+
+
+class _Alone(NamedTuple):
+    """JAX, where the network has operations that it alone can run."""
+
+    jax: ByJax
+    num_repeats: int
+
+    def line(self, x: np.ndarray) -> dict[str, Any]:
+        """The table's line for these rows."""
+        return {"engine": "jax", "seconds": _medians({"jax": _call(self.jax, x)}, self.num_repeats)}
 
 
 class _Contestants:

@@ -9,12 +9,12 @@ from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.draws_table import generator
-from bayesprune.deploy.engines.engine import checked_rows
 from bayesprune.deploy.engines.moment_layers import Layer, Moments
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, Program
-from bayesprune.deploy.program.rows import check_taken
+from bayesprune.deploy.program.packing import Packing
+from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import Gaussian, Law, Weighted
 from bayesprune.deploy.sparse.segments import check_data
 
@@ -72,8 +72,7 @@ class MomentEngine:
 
     def outputs(self, x: Any) -> Moments:
         """Of the network's outputs, before the likelihood's mean: (rows, *outputs) both."""
-        check_taken(self.compact, x)
-        x = checked_rows(x, self.compact.input_shape)
+        x = checked(self.compact.inputs, x)
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
         return Moments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
 
@@ -98,7 +97,7 @@ class MomentEngine:
         """
         moments, program = self.outputs(x), self.compact.program
         head = Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
-        bare = _Bare(program, head, self.law, self.compact.input_shape, self.compact.output_shape)
+        bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
         draws = DrawsEngine(bare).predict_draws(rng_key, x, num_samples).reshape(num_samples, *moments.mean.shape)
         spread = np.maximum(draws.std(0), 1e-12)
         away = (moments.mean - draws.mean(0)) / spread, np.sqrt(moments.variance) / spread - 1
@@ -140,5 +139,5 @@ class _Bare:
     program: Program
     head: Program
     law: Law
-    input_shape: tuple[int, ...]
+    inputs: Packing
     output_shape: tuple[int, ...]

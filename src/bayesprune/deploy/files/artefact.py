@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -15,6 +15,7 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.files.coding import VALUES, Coder, divergence
 from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import check_shapes
 from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.deploy.shrinking.certificate import Certificate
@@ -40,9 +41,9 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
             coder.plain(f"{prefix}/{number}", array, "float32" if values == "posterior" else values, places)
     plan = _program(compact.program) | {
         "head": _program(compact.head),
-        "input_shape": list(compact.input_shape),
-        "output_shape": list(compact.output_shape),
-        "takes": compact.takes,
+        "input_shape": list(compact.inputs.row_shape),
+        "output_shape": list(compact.outputs.row_shape),
+        "takes": compact.takes if compact.inputs.is_one else "float32",
         "law": _law(compact.law),
         "cost": asdict(compact.cost),
         "task": compact.task,
@@ -54,6 +55,8 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
         "arrays": coder.arrays,
         "places": coder.places,
     }
+    several = {"inputs": compact.inputs, "outputs": compact.outputs}
+    plan |= {name: packing.as_data() for name, packing in several.items() if not packing.is_one}
     header = {
         "format": reader.FORMAT,
         "version": reader.VERSION,
@@ -75,16 +78,15 @@ def read(path: str) -> dict[str, Any]:
         plan = json.loads(header["plan"])
         arrays = reader.decode(plan, streams)
         program, head, law = _read(plan, arrays, "constant"), _read(plan["head"], arrays, "head"), _read_law(plan, arrays)
-        inputs, outputs = (tuple(map(int, plan[name])) for name in ("input_shape", "output_shape"))
-        check_shapes(program, law.shapes, inputs, outputs)
-        check_shapes(head, {}, outputs)
+        inputs, outputs = _read_rows(plan)
+        check_shapes(program, law.shapes, inputs.row_shape, outputs.row_shape)
+        check_shapes(head, {}, outputs.row_shape)
         return {
             "program": program,
             "law": law,
             "head": head,
-            "input_shape": inputs,
-            "output_shape": outputs,
-            "takes": _read_takes(plan.get("takes", "float32")),
+            "inputs": inputs,
+            "outputs": outputs,
             "cost": Cost(**{name: int(value) for name, value in plan["cost"].items()}),
             "task": str(plan["task"]),
             "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
@@ -94,10 +96,15 @@ def read(path: str) -> dict[str, Any]:
         }
 
 
-def _read_takes(dtype: Any) -> str:
-    if dtype not in ("float32", "uint8", "int32", "bool"):
-        raise ValueError(f"rows of the type {dtype!r} are unknown")
-    return str(dtype)
+def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
+    """The arrays of a row, and of its outputs."""
+    one = {"inputs": ("input_shape", plan.get("takes", "float32")), "outputs": ("output_shape", "float32")}
+    found = []
+    for name, (shape, kind) in one.items():
+        found.append(Packing.of_data(plan.get(name, [{"path": [], "shape": plan[shape], "takes": kind}])))
+        if found[-1].row_shape != tuple(plan[shape]):
+            raise ValueError(f"{name} of {found[-1].row_shape} numbers in a program of {plan[shape]}")
+    return found[0], found[1]
 
 
 def _weights(coder: Coder, law: Law, values: str) -> float:
@@ -159,7 +166,10 @@ def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
     if not stated:
         return None
     kinds = get_type_hints(Certificate)
-    return Certificate(**{name: kinds[name](value) for name, value in stated.items()})
+    certificate = Certificate(**{name: kinds[name](value) for name, value in stated.items()})
+    if not certificate.holds:
+        raise ValueError(f"by its own certificate it is not the network that it was made from, {certificate}")
+    return certificate
 
 
 def _program(program: Program) -> dict[str, Any]:
@@ -171,6 +181,17 @@ def _program(program: Program) -> dict[str, Any]:
         "rows": program.rows,
         "output": program.output,
     }
+
+
+def _check_attributes(name: str, attributes: Mapping[str, Any], sizes: Sequence[Sequence[int]]) -> None:
+    """Refuse what JAX and NumPy do otherwise, and edges that make an array too large on the way."""
+    if name == "take" and not all(0 <= i < sizes[0][attributes["axis"]] for i in attributes["index"]):
+        raise ValueError(f"indices beyond the {sizes[0][attributes['axis']]} slices of an axis")
+    if name in ("pad", "conv", *reader.WINDOW):
+        sides = attributes["sides"]
+        wide = math.prod(abs(n) for n in sizes[0]) * math.prod(1 + low + high for low, high in sides)
+        if any(type(n) is not int or n < 0 for side in sides for n in side) or wide > reader.LARGEST:
+            raise ValueError(f"edges {sides} about an array of {sizes[0]}")
 
 
 def _read(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Program:
@@ -185,6 +206,7 @@ def _read(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str
         takes = reader.TAKES.get(name, 1) if name != "concatenate" else max(1, len(inputs))
         if name not in reader.NAMES or len(inputs) != takes or len(outputs) != 1 or not set(inputs) <= known:
             raise ValueError(f"operation {name!r} of {inputs} is unknown or comes before what it reads")
+        _check_attributes(name, attributes, [sizes.get(number, ()) for number in inputs])
         known.update(outputs)
         ops.append(Op(str(name), tuple(map(int, inputs)), tuple(map(int, outputs)), dict(attributes)))
     if output not in known or any(math.prod(map(abs, s)) > reader.LARGEST for s in sizes.values()):

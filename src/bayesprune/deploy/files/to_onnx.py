@@ -1,33 +1,30 @@
 """A compact network as one ONNX model, for runtimes that have neither JAX nor NumPy."""
 
-import hashlib
 import os
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.files import write_atomically
+from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, Graph, integers, model
 from bayesprune.deploy.files.onnx_names import COMPARE, LOGIC, MADE, NUMBERS, POOL, REDUCE
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.weights import Draws, checked
 
-OPSET, IR = 18, 8  # of 2022: the first whose reductions all take their axes alike
-END, LARGEST = np.iinfo(np.int64).max, 2_000_000_000
-Array = str | np.ndarray  # by its name in the graph, or known now
+END = np.iinfo(np.int64).max
 
 
 def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None, num_draws: int | None = None) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
-    Its input "x" is float32, or what ``compact.takes`` says, of shape (rows, *input_shape) for any number of rows; its
-    output "mean" is E[y | x] as `Compact.predict` gives it: class probabilities (rows, classes), or means of y. Without a key
-    it is that of the network at the posterior mean, or the average over stored draws; with one, the average over networks that
-    are drawn now. Each of them has nodes and weights of its own, so that the file grows with their number; what no weight
-    reaches is shared.
+    Its input "x" is float32, or what ``compact.takes`` says, of shape (rows, *input_shape) for any number of rows; several
+    inputs have the names of their dictionary, "x[0]" and "x[1]" of a tuple. Its output "mean" is E[y | x] as `Compact.predict`
+    gives it: class probabilities (rows, classes), or means of y. Without a key it is that of the network at the posterior mean,
+    or the average over stored draws; with one, the average over networks that are drawn now. Each of them has nodes and weights
+    of its own, so that the file grows with their number; what no weight reaches is shared.
 
     Args:
         compact: of `bayesprune.compact` or `bayesprune.load`.
@@ -57,22 +54,24 @@ def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None,
         raise ImportError('ONNX models need onnx: pip install "bayesprune[export]".') from error
     if opaque := ", ".join([*compact.program.opaque, *compact.head.opaque]):
         raise ValueError(f"ONNX cannot hold {opaque}: keep the network in JAX, or write it by sums, products and functions.")
-    graph, head = _Graph(onnx, compact.takes), compact.head
+    names = [leaf.name for leaf in compact.inputs.leaves]
+    if OUTPUT in names or len(set(names)) < len(names):
+        raise ValueError(f"the inputs {', '.join(names)} cannot all keep their names beside the output {OUTPUT!r}: rename.")
+    graph, head = Graph(onnx, compact.inputs), compact.head
     outputs = _outputs(graph, compact.program, _networks(compact.law, rng_key, num_draws))
     means = [graph.cast(_run(graph, head, head.ops, {head.rows: made})[head.output], np.float32) for made in outputs]
-    graph.add("Mean" if len(means) > 1 else "Identity", *means, output="mean")
-    model = _model(graph, (-1, *compact.input_shape), head.sizes[head.output])
-    write_atomically(path, model.SerializeToString())
+    graph.add("Mean" if len(means) > 1 else "Identity", *means, output=OUTPUT)
+    write_atomically(path, model(graph, head.sizes[head.output]).SerializeToString())
 
 
-def _outputs(graph: "_Graph", program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
+def _outputs(graph: Graph, program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
     """The outputs of each network."""
     random, first, rest = set(program.weights.values()), list[Op](), list[Op]()
     for op in program.ops:
         reached = not random.isdisjoint(op.inputs)
         random.update(op.outputs if reached else ())
         (rest if reached else first).append(op)
-    shared = _run(graph, program, first, {program.rows: graph.cast("x", np.float32)})
+    shared = _run(graph, program, first, {program.rows: graph.rows()})
     for weights in networks:
         own = {number: np.asarray(weights[site]) for site, number in program.weights.items()}
         yield _run(graph, program, rest, {**shared, **own})[program.output]
@@ -91,7 +90,7 @@ def _networks(law: Any, rng_key: Any, num_draws: int | None) -> Iterator[Mapping
         yield draw(index, law.tensors())
 
 
-def _run(graph: "_Graph", program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
+def _run(graph: Graph, program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
     """``values`` and the results of the operations; constants in the types that JAX computes in."""
     typed = {n: array.astype(jax.dtypes.canonicalize_dtype(array.dtype)) for n, array in program.constants.items()}
     values = {**typed, **values}
@@ -100,68 +99,7 @@ def _run(graph: "_Graph", program: Program, ops: Iterable[Op], values: Mapping[i
     return values
 
 
-class _Graph:
-    """Nodes in order, and the arrays that they read, each once."""
-
-    def __init__(self, onnx: Any, takes: str) -> None:
-        self.onnx, self.nodes, self.arrays = onnx, list[Any](), dict[Any, Any]()
-        self.types = {"x": np.dtype(takes)}
-
-    def add(self, kind: str, *inputs: Array | float | int, dtype: Any = None, output: str = "", **attributes: Any) -> str:
-        """A node; its result is of ``dtype``, or of the type of its inputs, which plain numbers among them take too."""
-        own, *_ = [self.type(a) for a in inputs[kind == "Where" :] if isinstance(a, Array)]
-        names = [self.name(a if isinstance(a, Array) else np.asarray(a, own)) for a in inputs]
-        output = output or f"{kind}_{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], name=output, **attributes))
-        self.types[output] = np.dtype(dtype or own)
-        return output
-
-    def name(self, array: Array) -> str:
-        if isinstance(array, str):
-            return array
-        key = array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()  # draws share what is made for each anew
-        if key not in self.arrays:
-            self.arrays[key] = self.onnx.numpy_helper.from_array(array, f"array_{len(self.arrays)}")
-        return self.arrays[key].name
-
-    def type(self, array: Array) -> Any:
-        return self.types[array] if isinstance(array, str) else array.dtype
-
-    def cast(self, array: Array, dtype: Any) -> Array:
-        if isinstance(array, np.ndarray):
-            return np.asarray(array, dtype)
-        code = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return array if self.types[array] == dtype else self.add("Cast", array, dtype=dtype, to=code)
-
-    def alike(self, arrays: Sequence[Array], least: Any = np.int32) -> list[Any]:
-        """In the type that JAX would compute in, and in ``least`` in the place of bool, on which ONNX has no arithmetic."""
-        if any(self.type(array).name in ("int8", "uint8") for array in arrays):  # nor on these, whose overflow is JAX's own
-            raise ValueError("ONNX does not compute with int8 and uint8: let the network convert to int32 instead.")
-        common = jnp.result_type(least, *map(self.type, arrays))
-        return [self.cast(array, common) for array in arrays]
-
-    def transpose(self, array: Array, order: Sequence[int]) -> Array:
-        if list(order) == sorted(order):
-            return array
-        return self.add("Transpose", array, perm=list(order)) if isinstance(array, str) else array.transpose(order)
-
-    def reshape(self, array: Array, sizes: Sequence[int]) -> Array:
-        one = sum(n < 0 for n in sizes) == 1  # which follows from the others
-        return self.add("Reshape", array, _integers(max(n, -1) for n in sizes) if one else self.shape(sizes))
-
-    def pad(self, array: Array, sides: Sequence[Sequence[int]], value: Array) -> Array:
-        return self.add("Pad", array, np.asarray(sides, np.int64).T.ravel(), value) if np.any(sides) else array
-
-    def shape(self, sizes: Sequence[int]) -> Array:
-        """Sizes that may grow with the rows, as an array."""
-        fixed, growing = _integers(max(n, 0) for n in sizes), _integers(max(-n, 0) for n in sizes)
-        if not growing.any():
-            return fixed
-        rows = self.add("Shape", "x", dtype=np.int64, start=0, end=1)
-        return self.add("Add", self.add("Mul", rows, growing), fixed)
-
-
-def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
+def _step(graph: Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
     """One operation, as `reader.step` defines it."""
     name, at, a, before = op.name, op.attributes, arrays[0], sizes[op.inputs[0]]
     if name in NUMBERS:
@@ -174,7 +112,7 @@ def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]
     if name in LOGIC:
         return graph.add(LOGIC[name], *(graph.cast(array, bool) for array in arrays))
     if name in REDUCE:
-        return graph.add(REDUCE[name], *graph.alike([a]), _integers(at["axes"]), keepdims=0, noop_with_empty_axes=1)
+        return graph.add(REDUCE[name], *graph.alike([a]), integers(at["axes"]), keepdims=0, noop_with_empty_axes=1)
     if name in ("conv", *POOL):
         if any(graph.type(array).kind != "f" for array in arrays):
             raise ValueError(f"{name!r} of integers, which ONNX does not run: convert them to floats in the network.")
@@ -198,7 +136,7 @@ def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]
             cut = {axis: part for axis, part in enumerate(at["ranges"]) if list(part) != [0, before[axis], 1]}
             return _slice(graph, a, {axis: (low, END if high < 0 else high, by) for axis, (low, high, by) in cut.items()})
         case "take":
-            return graph.add("Gather", a, _integers(at["index"]), axis=at["axis"])
+            return graph.add("Gather", a, integers(at["index"]), axis=at["axis"])
         case "reverse":
             return _slice(graph, a, {axis: (-1, -END, -1) for axis in at["axes"]})
         case "concatenate":
@@ -208,7 +146,7 @@ def _step(graph: _Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]
     raise ValueError(f"operation {name!r} has no form in ONNX: write the network without it, or keep it in JAX.")
 
 
-def _dot(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Array:
+def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Array:
     contract, batch = op.attributes["contract"], op.attributes["batch"]
     left, right = (len(sizes[number]) for number in op.inputs)
     if not batch[0] and right == 2 and [*contract[0], *contract[1]] == [left - 1, 0]:
@@ -221,7 +159,7 @@ def _dot(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Arr
     return graph.add("Einsum", a, b, equation=f"{''.join(first)},{''.join(second)}->{''.join(result)}")
 
 
-def _convolve(graph: _Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:
+def _convolve(graph: Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:
     made = graph.add(
         "Conv", graph.transpose(a, at["data"]), graph.transpose(kernel, at["weights"]), group=at["groups"],
         pads=np.ravel(at["sides"], order="F"), strides=list(at["strides"]), dilations=list(at["dilation"]),
@@ -229,7 +167,7 @@ def _convolve(graph: _Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> 
     return graph.transpose(made, np.argsort(at["result"]).tolist())
 
 
-def _pool(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any) -> Array:
+def _pool(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Any) -> Array:
     """ONNX wants the axes that a window moves along behind two others."""
     (kind, empty), window, strides, sides = POOL[op.name], *(op.attributes[key] for key in ("window", "strides", "sides"))
     moving = [axis for axis, pair in enumerate(zip(window, strides, strict=True)) if pair != (1, 1)]
@@ -248,46 +186,27 @@ def _pool(graph: _Graph, op: Op, sizes: Mapping[int, Any], a: Any) -> Array:
     return graph.transpose(made, np.argsort(order).tolist())
 
 
-def _broadcast(graph: _Graph, a: Array, before: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Array:
+def _broadcast(graph: Graph, a: Array, before: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Array:
     known = dict(zip(axes, before, strict=True))
     added = [axis for axis in range(len(sizes)) if axis not in known]
-    a = graph.add("Unsqueeze", a, _integers(added)) if added else a
+    a = graph.add("Unsqueeze", a, integers(added)) if added else a
     return a if all(known.get(i, 1) == n for i, n in enumerate(sizes)) else graph.add("Expand", a, graph.shape(sizes))
 
 
-def _look_up(graph: _Graph, table: Array, index: Any, rows: int, rest: int, fill: bool) -> Array:
+def _look_up(graph: Graph, table: Array, index: Any, rows: int, rest: int, fill: bool) -> Array:
     """ONNX refuses numbers beyond the table's ends: they are moved to its ends, and what is found there is replaced."""
-    index = graph.add("Squeeze", graph.cast(index, np.int64), _integers([-1]))
+    index = graph.add("Squeeze", graph.cast(index, np.int64), integers([-1]))
     inside = graph.add("Min", graph.add("Max", index, 0), rows - 1)
     made = graph.add("Gather", table, inside, axis=0)
     if not fill:
         return made
     same = graph.add("Equal", inside, index, dtype=bool)
-    return graph.add("Where", graph.add("Unsqueeze", same, _integers(range(-rest, 0))) if rest else same, made, np.nan)
+    return graph.add("Where", graph.add("Unsqueeze", same, integers(range(-rest, 0))) if rest else same, made, np.nan)
 
 
-def _slice(graph: _Graph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:
+def _slice(graph: Graph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:
     """``ranges``: by axis (first, last, step)."""
     if not ranges:
         return a
-    first, last, steps = (_integers(column) for column in zip(*ranges.values(), strict=True))
-    return graph.add("Slice", a, first, last, _integers(ranges), steps)
-
-
-def _integers(values: Iterable[int]) -> np.ndarray:
-    return np.asarray(list(values), np.int64)
-
-
-def _model(graph: _Graph, rows: Sequence[int], output: Sequence[int]) -> Any:
-    """The model, checked; ``rows``, ``output``: sizes, below zero where they grow with the rows."""
-    onnx, helper = graph.onnx, graph.onnx.helper
-    if sum(len(array.raw_data) for array in graph.arrays.values()) > LARGEST:
-        raise ValueError("an ONNX file holds two gigabytes at most: average over fewer networks, or use `Compact.save`.")
-    x, mean = (
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), ["rows" if n < 0 else n for n in sizes])
-        for name, dtype, sizes in (("x", graph.types["x"], rows), ("mean", np.dtype(np.float32), output))
-    )
-    made = helper.make_graph(graph.nodes, "network", [x], [mean], list(graph.arrays.values()))
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="bayesprune")
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    first, last, steps = (integers(column) for column in zip(*ranges.values(), strict=True))
+    return graph.add("Slice", a, first, last, integers(ranges), steps)

@@ -11,12 +11,13 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Program
-from bayesprune.deploy.program.rows import random_rows
+from bayesprune.deploy.program.packing import Packing
+from bayesprune.deploy.program.rows import random_rows, taken
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.trace import trace
+from bayesprune.infer.predict import part_of
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.alone import sites_of_mean
-from bayesprune.model.shapes import is_shape
 from bayesprune.structure.jaxprs import called
 
 
@@ -31,29 +32,27 @@ def _without_state(bnn: BNN) -> Program:
 
 
 def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
-    if not bnn.inputs.is_array or not is_shape(bnn.output_shape):
-        raise ValueError(
-            "the network takes several inputs, or gives several outputs, and a smaller program goes from one array to one: "
-            "predict with the BNN, bp.predict(..., mask=mask)."
-        )
+    inputs, outputs = Packing.of_inputs(bnn.inputs), Packing.of_shapes(bnn.output_shape)
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
     leaves, tree = jax.tree.flatten(dict(state))
-    ((_, dtype),) = bnn.inputs.leaves
 
     def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
-        return bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x)
+        return outputs.together(bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x))
 
     def asked(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
         return net(weights, state, bnn.inputs.as_rows(x))
 
     def of_numbers(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
-        # Operations get rows in float32, whatever is asked for: `check_taken` sees that it holds whole numbers exactly.
-        return net(weights, state, x.astype(dtype) if bnn.inputs.scaling is None else bnn.inputs.scaling.by_arithmetic(x))
+        # Operations get rows in float32, whatever is asked for: `taken` sees that it holds whole numbers exactly.
+        if bnn.inputs.scaling is not None:
+            return net(weights, state, bnn.inputs.scaling.by_arithmetic(x))
+        typed = [part.astype(leaf.dtype) for part, leaf in zip(jax.tree.leaves(inputs.apart(x)), inputs.leaves, strict=True)]
+        return net(weights, state, inputs.tree(typed))
 
     def jaxpr(rows: int) -> Any:
-        return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *bnn.input_shape), jnp.float32))
+        return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *inputs.row_shape), jnp.float32))
 
     if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
         raise ValueError(
@@ -61,13 +60,8 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
             "dtype=float32; its parameters are the same."
         )
     program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
-    _check_rows(program, asked, [array.shape for array in arrays], leaves, takes(bnn))
+    _check_rows(program, asked, [array.shape for array in arrays], leaves, inputs)
     return program
-
-
-def takes(bnn: BNN) -> str:
-    """The type of the rows that the network is given: "uint8" where it scales bytes itself, "int32" of tokens, or "bool"."""
-    return bnn.inputs.leaves[0][1] if bnn.inputs.scaling is None else "uint8"
 
 
 def _dtypes(jaxpr: Any) -> set[str]:
@@ -80,23 +74,25 @@ def _dtypes(jaxpr: Any) -> set[str]:
     return found
 
 
-def _check_rows(program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any], dtype: str) -> None:
+def _check_rows(
+    program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any], inputs: Packing
+) -> None:
     """Compare the network on three rows with itself on each, and with its operations; weights at random."""
     rng = np.random.default_rng(0)
     scales = [1 / math.sqrt(max(1, math.prod(shape[:-1]))) for shape in shapes]
     draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
     weights = dict(zip(program.weights, draws, strict=True))
-    size = (3, *program.shapes[program.rows][1:])
-    x = random_rows(rng, dtype, program.vocabulary, size)
+    x = random_rows(rng, inputs, program.vocabulary, 3)
+    rows = np.asarray(taken(inputs, x), np.float32)
     with jax.default_matmul_precision("float32"):
         outputs = jax.jit(net)
         together = np.asarray(outputs(draws, state, x))
-        apart = np.concatenate([np.asarray(outputs(draws, state, x[i : i + 1])) for i in range(3)])
+        apart = np.concatenate([np.asarray(outputs(draws, state, part_of(x, slice(i, i + 1)))) for i in range(3)])
         if program.one_by_one:
-            ours = np.asarray(run(program, weights, x.astype(np.float32)))
+            ours = np.asarray(run(program, weights, rows))
         else:
             given = {**program.constants, **{program.weights[site]: value for site, value in weights.items()}}
-            ours = reader.run(program.ops, {**given, program.rows: x.astype(np.float32)}, 3)[program.output]
+            ours = reader.run(program.ops, {**given, program.rows: rows}, 3)[program.output]
     if not _close(together, apart):
         raise ValueError(
             "the network's outputs for a row depend on the rows beside it, as by statistics of the batch: a smaller network "
@@ -122,8 +118,11 @@ def head(bnn: BNN) -> Program:
             "one does not hold: predict with the BNN and its parameters."
         )
 
+    outputs = Packing.of_shapes(bnn.output_shape)
+
     def jaxpr(rows: int) -> Any:
-        return jax.make_jaxpr(bnn.likelihood.mean)(jax.ShapeDtypeStruct((rows, *bnn.output_shape), jnp.float32))
+        of_rows = jax.ShapeDtypeStruct((rows, *outputs.row_shape), jnp.float32)
+        return jax.make_jaxpr(lambda array: bnn.likelihood.mean(outputs.apart(array)))(of_rows)
 
     try:
         return trace(jaxpr, [], [])

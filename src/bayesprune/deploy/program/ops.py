@@ -14,6 +14,7 @@ ELEMENTWISE = frozenset([*reader.UNARY, *reader.BINARY, "integer_pow", "convert"
 # Bilinear: what one factor is worth depends on where the other is zero.
 PRODUCTS = frozenset(["mul", "dot", "conv"])
 OPAQUE = "opaque"  # an operation of JAX that is kept as it is, and all that it reads and makes
+GONE = "operations on single rows"  # of a network traced for one row, for the sake of an operation that fell away
 
 
 class Op(NamedTuple):
@@ -34,8 +35,8 @@ class Program:
     """A network: operations in order on numbered arrays.
 
     ``sizes``: of each array, below zero where they grow with the rows. ``constants``: arrays by number; ``weights``: number by
-    site; ``rows``, ``output``: the numbers of the data and the result. ``one_by_one``: some operation is opaque, so that it can
-    run on one row at a time only.
+    site; ``rows``, ``output``: the numbers of the data and the result. ``one_by_one``: it can run
+    on one row at a time only, for some operation is opaque, or was before it fell away.
     """
 
     ops: tuple[Op, ...]
@@ -58,8 +59,9 @@ class Program:
 
     @property
     def opaque(self) -> list[str]:
-        """The names of operations that are kept as they are, each once."""
-        return list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))
+        """The names of operations that are kept as they are, each once; `GONE` where one has left the rest for single rows."""
+        names = list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))
+        return names or [GONE] * self.one_by_one
 
     def single(self) -> "Program":
         """With constants in float32."""

@@ -68,8 +68,10 @@ def check_shapes(
 def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
     """One operation: its results. ``rows``: how many, which may be a symbol of `jax.export`."""
     if op.name == OPAQUE:
-        primitive = op.attributes["primitive"]
-        made = primitive.bind(*map(jnp.asarray, arrays), **op.attributes["params"])
+        primitive, values = op.attributes["primitive"], list(map(jnp.asarray, arrays))
+        for place, key in op.attributes.get("keys", {}).items():  # in the order of their places
+            values.insert(place, key)
+        made = primitive.bind(*values, **op.attributes["params"])
         return list(made) if primitive.multiple_results else [made]
     return [_step(op.name, op.attributes, rows, *map(jnp.asarray, arrays))]
 

@@ -1,8 +1,11 @@
 """From a network's jaxpr to operations as data."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode
@@ -37,8 +40,23 @@ def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Pr
     writer = _Writer(2)
     program = writer.program(two, three, sites, state)
     if any(op.name == OPAQUE for op in program.ops):
-        program = _Writer(1).program(jaxpr(1), jaxpr(1), sites, state)
+        return _row_by_row(program, _Writer(1).program(jaxpr(1), jaxpr(1), sites, state))
     return program
+
+
+def _row_by_row(many: Program, one: Program) -> Program:
+    """The program of one row, its sizes those of many: what is left when its opaque operations fall away is for any number.
+
+    As it is, where both differ in more than sizes, or places share an axis with rows: there a constant may be another one for
+    each place, which one row can have.
+    """
+    numbers = lambda p: [(op.name, op.inputs, op.outputs) for op in p.ops]  # noqa: E731
+    same = numbers(many) == numbers(one) and many.constants.keys() == one.constants.keys()
+    same = same and all(np.array_equal(value, one.constants[number]) for number, value in many.constants.items())
+    if not same or any(size < -1 for sizes in many.sizes.values() for size in sizes):
+        return one
+    ops = tuple(alone if alone.name == OPAQUE else op for op, alone in zip(many.ops, one.ops, strict=True))
+    return replace(many, ops=ops, one_by_one=True)
 
 
 class _Writer:
@@ -49,6 +67,7 @@ class _Writer:
         self.ops: list[Op] = []
         self.known_sizes: dict[int, tuple[int, ...]] = {}
         self.constants: dict[int, np.ndarray] = {}
+        self.keys: dict[int, Any] = {}  # random keys that the network closes over
         self.count = 0
 
     def program(self, one: ClosedJaxpr, other: ClosedJaxpr, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
@@ -118,6 +137,10 @@ class _Writer:
 
     def same(self, one: Any, other: Any) -> int:
         """A constant, which must not be another one for other rows."""
+        if jnp.issubdtype(getattr(one, "dtype", float), jax.dtypes.prng_key):
+            number = self.same(*(jax.random.key_data(key) for key in (one, other)))
+            self.keys[number] = one
+            return number
         if np.shape(one) != np.shape(other) or not np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
             raise _differs("a number")
         return self.constant(one)
@@ -140,12 +163,14 @@ class _Writer:
             op, attributes = self.as_data(name, one, other)
         except _NotAsData:
             op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
+            if keys := {place: self.keys[number] for place, number in enumerate(inputs) if number in self.keys}:
+                inputs, attributes = [number for number in inputs if number not in self.keys], attributes | {"keys": keys}
         self.ops.append(Op(op, tuple(inputs), outputs, attributes))
         return list(outputs)
 
     def counted(self, equation: Any, inputs: list[int]) -> bool:
         """Whether it is of whole numbers and booleans that are known now; real ones are folded in float64 later."""
-        known = all(number in self.constants and self.constants[number].dtype.kind in "iub" for number in inputs)
+        known = all(n in self.constants and n not in self.keys and self.constants[n].dtype.kind in "iub" for n in inputs)
         return known and all(str(getattr(variable.aval, "dtype", "")) in DTYPES for variable in equation.outvars)
 
     def split(self, one: Any, other: Any, inputs: list[int]) -> list[int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.packing import Packing
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -134,7 +135,7 @@ class Weighted(Protocol):
     @property
     def law(self) -> Law: ...
     @property
-    def input_shape(self) -> tuple[int, ...]: ...
+    def inputs(self) -> Packing: ...
     @property
     def output_shape(self) -> tuple[int, ...]: ...
 

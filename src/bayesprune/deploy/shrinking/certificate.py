@@ -44,6 +44,15 @@ class Certificate:
         """Whether both programs are the same function."""
         return self.same_plan and self.outputs > 0 and self.mismatches == 0 and self.float64 <= TOLERANCE
 
+    def why_not(self) -> str:
+        """What to say of a network whose certificate does not hold."""
+        if self.mismatches == 0 and math.isinf(self.float64):
+            return (
+                "the network cannot be compared with the smaller one: none of its outputs is finite, or other ones are, for "
+                f"random rows and weights, {self}. Does it divide by what its dead weights have made zero?"
+            )
+        return f"the smaller network is not the same function as the network: {self}. Report it."
+
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "holds": self.holds}
 
@@ -88,7 +97,8 @@ def _shapes(small: Small) -> list[tuple[Any, ...]]:
 def _same_numbers(exact: Program, kept: Program) -> bool:
     """Whether the constants in use are those that were folded, rounded."""
     pairs = [(array, kept.constants.get(number)) for number, array in exact.constants.items()]
-    return all(other is not None and np.array_equal(np.asarray(one, other.dtype), other) for one, other in pairs)
+    alike = lambda one, other: np.array_equal(np.asarray(one, other.dtype), other, equal_nan=other.dtype.kind == "f")  # noqa: E731
+    return all(other is not None and alike(one, other) for one, other in pairs)
 
 
 def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import OPAQUE, Op, Program
 from bayesprune.deploy.shrinking.plan import Plan
 from bayesprune.deploy.shrinking.shrink import Small
+from bayesprune.structure import Graph, multiply_adds
 
 
 @dataclass(frozen=True)
 class Cost:
     """``dense_numbers``: weights of the network; ``numbers``: weights and constants that are left, ``alive`` of them other than
     zero. FLOPs of products and convolutions for one row, two for a multiply-add, padding counted: ``dense`` by the network,
-    ``executed`` by the smaller one on dense arrays, ``theoretical`` if no zero were multiplied."""
+    ``executed`` by the smaller one on dense arrays, ``theoretical`` if no zero were multiplied. What is not followed counts as
+    the network's graph has it, all of it while a part is left; loops whose turns are settled when they run do not."""
 
     dense_numbers: int
     numbers: int
@@ -24,19 +26,22 @@ class Cost:
     theoretical: int
 
 
-def cost(plan: Plan, small: Small) -> Cost:
-    """Count both programs."""
+def cost(plan: Plan, small: Small, graph: Graph) -> Cost:
+    """Count both programs. ``graph``: of the network, which says what is done in operations that neither follows."""
     arrays = {**small.program.constants, **{n: small.alive[site] for site, n in small.program.weights.items()}}
     products = [op for op in small.program.ops if op.name in ("dot", "conv")]
     executed = [flops(op, small.program) for op in products]
-    dense = [flops(op, plan.program) for op in plan.program.ops if op.name in ("dot", "conv")]
+    dense = sum(flops(op, plan.program) for op in plan.program.ops if op.name in ("dot", "conv"))
+    whole = 0 if graph.unsettled else 2 * sum(executed for _, executed, _ in multiply_adds(graph, {}))
+    pinned = max(whole - dense, 0) if plan.program.one_by_one else 0
+    left = pinned if any(op.name == OPAQUE for op in small.program.ops) else 0
     return Cost(
         dense_numbers=sum(math.prod(plan.program.shapes[number]) for number in plan.program.weights.values()),
         numbers=sum(array.size for array in arrays.values()),
         alive=sum(int(np.count_nonzero(array)) for array in arrays.values()),
-        dense=sum(dense),
-        executed=sum(executed),
-        theoretical=sum(round(n * _density(op, arrays)) for op, n in zip(products, executed, strict=True)),
+        dense=dense + pinned,
+        executed=sum(executed) + left,
+        theoretical=sum(round(n * _density(op, arrays)) for op, n in zip(products, executed, strict=True)) + left,
     )
 
 

@@ -46,6 +46,11 @@ class _Builder:
         self.folds: set[int] = set()
         self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
 
+    @property
+    def of_one_row(self) -> bool:
+        """Whether sizes do not grow with the rows."""
+        return self.program.sizes[self.program.rows][0] > 0
+
     def small(self) -> Small:
         weights = {}
         self.arrive(self.program.rows)
@@ -69,7 +74,7 @@ class _Builder:
             weights={site: number for site, number in weights.items() if number in used},
             rows=self.program.rows,
             output=output,
-            one_by_one=self.program.one_by_one,
+            one_by_one=self.program.one_by_one and (self.of_one_row or any(op.name == OPAQUE for op in ops)),
         )
         places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
         entries = {

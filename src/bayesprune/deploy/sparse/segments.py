@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.linear import LINEAR, MOVES, by_row, moved, moves, pattern
-from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.sparse.fusing import Fuser, Place, Segment
 
 Arrays = Mapping[int, np.ndarray]
@@ -30,8 +30,8 @@ def joined(program: Program, head: Program) -> Program:
 
 def check_data(program: Program) -> None:
     """Refuse operations that only JAX can run."""
-    if any(op.name == OPAQUE for op in program.ops):
-        raise ValueError(f"{', '.join(program.opaque)} can be run by JAX only: use `Compact.predict`.")
+    if opaque := program.opaque:
+        raise ValueError(f"{', '.join(opaque)} can be run by JAX only: use `Compact.predict`.")
 
 
 def folded(program: Program, values: Arrays) -> dict[int, np.ndarray]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from numpyro.handlers import seed, trace
 
 from bayesprune.model.likelihoods.protocol import Likelihood, OutputShape
+from bayesprune.model.shapes import filled
 
 
 def sites_of_mean(likelihood: Likelihood | Any, output_shape: OutputShape) -> list[str]:
@@ -19,7 +20,7 @@ def sites_of_mean(likelihood: Likelihood | Any, output_shape: OutputShape) -> li
     names: list[str] = []
 
     def of_a_row() -> jax.Array:
-        sites = trace(seed(likelihood.mean, jax.random.key(0))).get_trace(jnp.zeros((1, *output_shape)))
+        sites = trace(seed(likelihood.mean, jax.random.key(0))).get_trace(filled(output_shape, 1, 0.0))
         names.extend(name for name, site in sites.items() if site["type"] in ("sample", "param"))
         return jnp.zeros(())
 
