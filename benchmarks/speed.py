@@ -164,6 +164,7 @@ def step_rows(name: str, repeats: int, num_steps: int, torch_python: str, only: 
         "ours, tiered": ours(make(), data, prior=bp.priors.Horseshoe()),
         "ours, tiered, gamma ratios": ours(make(), data, prior=bp.priors.Horseshoe(form="gamma_ratio")),
         "ours, MAP": ours(make(), data, posterior="map"),
+        "ours, MAP (masked)": ours(make(), data, posterior="map", sparsifier=bp.methods.Magnitude(0.5), every=10_000),
         "ours, SGHMC-SPL (masked)": sampled(make(), data, spl, sparsifier=bp.methods.SGHMCSPL(), every=10_000),
         "ours, SGHMC": sampled(make(), data, bp.kernels.SGHMC(step_size=1e-7)),
         "by hand, mean field": by_hand(make(), data),
@@ -190,6 +191,7 @@ def step_rows(name: str, repeats: int, num_steps: int, torch_python: str, only: 
         ("our masked step / our tiered step", "ours, BMR (masked)", "ours, tiered", "0.77"),
         ("our masked step / our tiered step, gamma ratios", "ours, BMR (masked)", "ours, tiered, gamma ratios", "0.77"),
         ("our SGHMC-SPL step / our MAP step", "ours, SGHMC-SPL (masked)", "ours, MAP", "1.15"),
+        ("our SGHMC-SPL step / our masked MAP step", "ours, SGHMC-SPL (masked)", "ours, MAP (masked)", ""),
         ("our SGHMC step / our MAP step", "ours, SGHMC", "ours, MAP", "1.15"),
         ("our MAP step / PyTorch MAP step", "ours, MAP", "PyTorch, MAP", "1.3"),
     ]

@@ -254,5 +254,5 @@ def test_names_that_no_onnx_model_can_have_are_refused(names, tmp_path) -> None:
     first, second = names
     tree = {first: AGE[:1], second: {"b": AGE[:1]} if second == "a" else AGE[:1]}
     small = dataclasses.replace(smaller("pair", "mean"), inputs=Packing.of_inputs(Inputs.of_example(tree)))
-    with pytest.raises(ValueError, match="cannot all have their names beside the output 'mean': rename them"):
+    with pytest.raises(ValueError, match="cannot all keep their names beside the output 'mean': rename"):
         bp.export_onnx(small, tmp_path / "net.onnx")
