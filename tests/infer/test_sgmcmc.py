@@ -346,6 +346,8 @@ def test_refusals(rng_key) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, **FAST | {"sample_every": 12})
     with pytest.raises(ValueError, match="multiple of the 3 cycles"):
         bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=3), **FAST)
+    with pytest.raises(ValueError, match="num_cycles must be at most num_steps=24, got 25"):
+        bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=25), **FAST)
     with pytest.raises(ValueError, match="burn_in must be below"):
         bp.fit_sgmcmc(rng_key, bnn, data, burn_in=24, **FAST)
     with pytest.raises(ValueError, match="4 samples every 2 steps do not fit into the 5 steps"):

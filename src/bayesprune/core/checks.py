@@ -50,6 +50,14 @@ def check_not_negative(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
 
 
+def check_number(value: Any, name: str) -> None:
+    """Refuse what is not one real number: names, None, arrays. A traced value cannot be looked at and passes."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    if isinstance(value, bool) or np.ndim(value) or not _numbers(value):
+        raise TypeError(f"{name} must be one number, got {value!r}: give a number such as 0.1.")
+
+
 def _numbers(value: Any) -> bool:
     return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
 

@@ -28,6 +28,11 @@ def plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int
             "ends of whose parts networks are kept: leave num_steps out of the kernel, or give both the same."
         )
     period = num_steps // cycles
+    if not period:
+        raise ValueError(
+            f"num_cycles must be at most num_steps={num_steps}, got {cycles}: a cycle has one step at least. Give the kernel "
+            "fewer cycles, or the call more steps."
+        )
     ends = tuple(period * cycle for cycle in range(1, cycles + 1) if period * cycle > burn_in)
     if not ends:
         raise ValueError(f"burn_in must be below {period * cycles}, where the last cycle ends, got {burn_in}: nothing is kept.")

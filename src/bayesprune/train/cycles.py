@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_positive
+from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
 from bayesprune.core.schedules import Constant, CyclicalCosine
 
 StepSize = float | Callable[[Any], Any]
@@ -17,7 +17,8 @@ class Paced:
     ``temperature``: T. ``num_cycles``: 0 keeps the step size, otherwise it falls by a cosine, anew in each cycle.
     ``num_steps``: of the whole run, of which cycles are parts; 0: not known yet.
 
-    Raises `ValueError` for a step size that is neither a positive number nor a function, and numbers below zero.
+    Raises `ValueError` for a step size that is not positive, and numbers below zero; `TypeError` for a step size that is
+    neither one number nor a function.
     """
 
     temperature: float = 1.0
@@ -29,11 +30,13 @@ class Paced:
         check_not_negative(self.temperature, "temperature")
 
     def check_pace(self) -> None:
-        """Refuse a step size and a number of cycles that are none."""
+        """Refuse a step size and numbers of cycles and steps that are none."""
         step_size: StepSize = self.step_size  # type: ignore[attr-defined]
         if not callable(step_size):
+            check_number(step_size, "step_size")
             check_positive(step_size, "step_size")
         check_integer(self.num_cycles, "num_cycles", minimum=0)
+        check_integer(self.num_steps, "num_steps", minimum=0)
 
     def pace(self, step: Any) -> Any:
         """The step size of a step: a function's own; a number, constant without cycles, else as `CyclicalCosine` has it."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_positive
+from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
 from bayesprune.formulas import sghmc_spl as formula
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
@@ -53,6 +53,7 @@ class SGHMCSPL(Paced):
 
     Raises:
         ValueError: a number out of its range; ``num_rows`` is not known yet.
+        TypeError: a momentum or a step size that is no number.
 
     Example:
         >>> SGHMCSPL(step_size=0.1, num_cycles=6).momentum
@@ -76,6 +77,7 @@ class SGHMCSPL(Paced):
         self.check_pace()
         if self.temperature is not None:
             check_not_negative(self.temperature, "temperature")
+        check_number(self.momentum, "momentum")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}: at 1 nothing would ever slow down.")
         check_positive(self.push, "push")
