@@ -1,5 +1,6 @@
 """The samplers' kernels: against NumPy, BlackJAX, and the variances that they are known to have."""
 
+import functools
 import itertools
 
 import blackjax
@@ -95,6 +96,73 @@ def test_a_thermostat_of_blackjax_runs() -> None:
     assert not np.allclose(again["a"], params["a"])
 
 
+def test_the_temperature_reaches_kernels_of_others(their_noise) -> None:
+    """By its name, wherever it stands, else as the last of six."""
+    ours = bp.kernels.SGLD(step_size=0.02, temperature=0.5)
+    theirs = blackjax.sgld.build_kernel()
+
+    def late(rng_key, state, grad_estimator, minibatch, step_size, scale=1.0, temperature=1.0):
+        assert scale == 1.0
+        return theirs(rng_key, state, grad_estimator, minibatch, step_size, temperature)
+
+    def plain(rng_key, state, grad_estimator, minibatch, step_size, T):
+        return theirs(rng_key, state, grad_estimator, minibatch, step_size, T)
+
+    key = jax.random.key(3)
+    expected = ours.step(key, GRADIENT, START, ours.init(START))[0]
+    for inner in (late, plain):
+        kernel = bp.kernels.BlackJAX(inner, step_size=0.02, temperature=0.5)
+        found = jax.jit(kernel.step)(key, GRADIENT, START, kernel.init(START))[0]
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, expected)
+
+
+def test_kernels_of_several_gradients_are_refused() -> None:
+    """They would see one stale gradient: sghmc with its inner steps, one that asks twice, one that asks elsewhere."""
+
+    def twice(rng_key, state, grad_estimator, minibatch, step_size, temperature):
+        grad_estimator(state, minibatch)
+        return grad_estimator(state, minibatch)
+
+    def elsewhere(rng_key, state, grad_estimator, minibatch, step_size, temperature):
+        return grad_estimator(jax.tree.map(lambda w: w + 1.0, state), minibatch)
+
+    inner_steps = functools.partial(blackjax.sghmc.build_kernel(), num_integration_steps=1)
+    for inner, words in ((inner_steps, "at another position"), (elsewhere, "at another position"), (twice, "twice in a step")):
+        kernel = bp.kernels.BlackJAX(inner)
+        with pytest.raises(ValueError, match=rf"{words}.*take kernels\.SGHMC"):
+            jax.eval_shape(kernel.step, jax.random.key(0), GRADIENT, START, kernel.init(START))
+
+
+def test_what_is_no_kernel_of_blackjax_is_refused_when_it_is_given() -> None:
+    build = r"give blackjax\.sgld\.build_kernel\(\)"
+    for given, words in (
+        (blackjax.sgld, build),
+        ("sgld", build),
+        (blackjax.sgld(lambda position, minibatch: position), build),
+        (blackjax.sgld.build_kernel, build),
+        (blackjax.sghmc.build_kernel(), r"num_integration_steps.*take kernels\.SGHMC"),
+    ):
+        with pytest.raises(TypeError, match=rf"kernel must be.*{words}"):
+            bp.kernels.BlackJAX(given)
+    with pytest.raises(TypeError, match="start must be a function"):
+        bp.kernels.BlackJAX(blackjax.sgld.build_kernel(), START)
+
+
+@pytest.mark.parametrize(
+    ("inner", "start"),
+    [
+        (blackjax.sgld.build_kernel(), None),
+        (blackjax.sgnht.build_kernel(1.0), lambda at: blackjax.sgmcmc.sgnht.init(at, jax.random.key(0), 1.0)),
+    ],
+    ids=["sgld", "sgnht"],
+)
+def test_kernels_of_blackjax_sample_a_gaussian(inner, start) -> None:
+    """N(0, 1/4), four standard errors, and 5 % for a step of finite size: its bias, .042 for sgld, is (7.8)'s."""
+    kernel = bp.kernels.BlackJAX(inner, *([start] if start else []), step_size=0.02)
+    found, _ = settled(kernel, 4.0, 600)
+    assert found.var() == pytest.approx(0.25, rel=4 * np.sqrt(2 / CHAINS) + 0.05)
+
+
 def test_the_kernel_of_spl_is_its_formula(their_noise) -> None:
     """(7.1) to (7.3), two steps; a decay that was set counts from then on."""
     params, state, w = START, TOLD.init(START), np.asarray(START["a"])
@@ -181,6 +249,13 @@ def test_cycles_begin_anew() -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="step_size must be positive"):
         bp.kernels.SGLD(-1.0)
+    for rates in ("a", np.array([1e-3, 1e-4])):
+        with pytest.raises(TypeError, match="step_size must be one number"):
+            bp.kernels.SGLD(step_size=rates)
+    with pytest.raises(ValueError, match="num_steps must be an integer of at least 0, got -1"):
+        bp.kernels.SGLD(num_steps=-1)
+    with pytest.raises(TypeError, match="momentum must be one number, got 'a'"):
+        bp.kernels.SGHMCSPL(momentum="a")
     with pytest.raises(ValueError, match=r"friction must lie in \(0, 1\]"):
         bp.kernels.SGHMC(friction=0.0)
     with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\)"):
