@@ -1,5 +1,7 @@
 """SGHMC-SPL as a method: against a loop over groups, its groups in networks, and a fit that finds the inputs that matter."""
 
+import types
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,8 @@ import scipy.stats
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups
 from bayesprune.model.families import MapFamily
+from bayesprune.train.loop import Carry
+from bayesprune.train.renewal import weigh
 from tests.infer import programs
 
 SIZES = {"a": (4, 3), "b": (3, 2)}
@@ -91,6 +95,57 @@ def test_it_waits(rng_key) -> None:
         state, _ = method.step(rng_key, evidence, state)
         assert (not np.asarray(state.mask["b"]).all()) == acts
         assert bool(np.asarray(method.precision(state)["a"]).any()) == acts
+
+
+def test_after_the_fit_it_waits_for_nothing() -> None:
+    """A posterior alone has no training to warm up in; and it is refused where nothing knows the groups."""
+    bnn = bp.BNN(
+        bp.nets.MLP((), 1), prior=bp.priors.Gaussian(1.0, centred=True), likelihood=bp.likelihoods.Normal(1.0),
+        input_shape=(3,), prunable=bp.select.everything,
+    )  # fmt: skip
+    params = {
+        "Dense_0.kernel$draws": jnp.array([[[1.0], [1e-4], [1.0]]] * 2)[None],
+        "Dense_0.bias$draws": jnp.ones((1, 2, 1)),
+    }
+    cut = bp.prune_once(params, bp.methods.SGHMCSPL(), program=bnn)
+    assert np.asarray(cut.mask["Dense_0.kernel"])[:, 0].tolist() == [True, False, True]
+    with pytest.raises(ValueError, match="give program=bnn"):
+        bp.prune_once(params, bp.methods.SGHMCSPL(), prior_scale=1.0)
+
+
+def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
+    method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)
+    kernel, params = bp.kernels.SGHMCSPL(num_rows=10, decay=0.5), {f"{site}_map_loc": jnp.zeros(s) for site, s in SIZES.items()}
+    recipe = types.SimpleNamespace(kernel=kernel, sparsifier=method)
+    carry = Carry(params, kernel.init(params), {}, *[jnp.zeros((), jnp.int32)] * 4)
+    state = method.init(rng_key, evidence.posterior)
+    for speaks in (False, False, True):
+        state, _ = method.step(rng_key, evidence, state)
+        decays = weigh(recipe, carry, state).opt_state.decay
+        wanted = method.precision(state)["a"] / 10 if speaks else 0.5 * np.ones(SIZES["a"])
+        np.testing.assert_allclose(decays["a_map_loc"], wanted, rtol=1e-6)
+    assert np.asarray(decays["a_map_loc"]).max() > 0.5
+
+
+@pytest.mark.slow
+def test_a_fit_that_goes_on_keeps_its_decays_while_the_method_waits(rng_key) -> None:
+    """Those that the kernel starts with, and those of a run that goes on; after the wait they are the method's."""
+    bnn, data = programs.small_bnn(prior=bp.priors.Gaussian(1.0, centred=True)), programs.classes()
+
+    def decays(warm_up, num_steps=4, **settings):
+        fit = bp.fit_sgmcmc(
+            rng_key, bnn, data, num_steps=num_steps, num_samples=1, every=2, progress=False,
+            kernel=bp.kernels.SGHMCSPL(num_cycles=0, decay=0.5), sparsifier=bp.methods.SGHMCSPL(warm_up=warm_up), **settings,
+        )  # fmt: skip
+        found = fit.state.optim_state[1][1].decay
+        return fit, next(np.asarray(value) for name, value in found.items() if name.startswith("Dense_0.kernel"))
+
+    with pytest.warns(UserWarning, match="never acts"):
+        np.testing.assert_array_equal(decays(warm_up=100)[1], 0.5)
+    before, learned = decays(warm_up=0)
+    assert not (learned == 0.5).any()
+    with pytest.warns(UserWarning, match="never acts"):
+        np.testing.assert_array_equal(decays(warm_up=10, init=before)[1], learned)
 
 
 class Convolutions(nn.Module):
@@ -205,9 +260,13 @@ def test_refusals() -> None:
         ({"share": 1.0}, r"share must lie in \(0, 1\)"),
         ({"rule": "switch", "hard": None}, "has none: give a threshold"),
         ({"scope": "layer"}, "unknown scope"),
+        ({"size": "range", "hard": None}, "hard=None compares nothing: leave size out"),
     ):
         with pytest.raises(ValueError, match=words):
             method(**settings)
+    for name, given in (("ratio", "a"), ("share", None)):
+        with pytest.raises(TypeError, match=f"{name} must be one number, got {given!r}"):
+            method(**{name: given})
 
 
 def test_a_prior_that_is_no_gaussian_is_refused(rng_key) -> None:
@@ -215,5 +274,5 @@ def test_a_prior_that_is_no_gaussian_is_refused(rng_key) -> None:
     with pytest.raises(ValueError, match="no fixed Gaussian prior"):
         bp.fit_sgmcmc(
             rng_key, bnn, programs.classes(), num_steps=8, num_samples=4, progress=False,
-            kernel=bp.kernels.SGHMCSPL(), sparsifier=bp.methods.SGHMCSPL(), every=2,
+            kernel=bp.kernels.SGHMCSPL(), sparsifier=bp.methods.SGHMCSPL(warm_up=0), every=2,
         )  # fmt: skip

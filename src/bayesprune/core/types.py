@@ -211,7 +211,8 @@ class Sparsifier(Protocol):
     """A frozen dataclass of knobs with two pure methods. Equal knobs hash equally: compiled functions are found again.
 
     An attribute ``needs``, a `Needs`, says what it cannot do without; without one it works on any posterior by what `Evidence`
-    always holds.
+    always holds. An attribute ``warm_up``, a number, says at how many of its first steps it does nothing: a kernel's decays
+    stay for so long, and `prune_once` goes past them.
     """
 
     def __hash__(self) -> int: ...

@@ -16,6 +16,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable
+from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.processes import check_same, of_mesh
@@ -159,15 +160,19 @@ def check_sampler(kernel: Any) -> None:
         )
 
 
-def check_acts(every: int, num_steps: int) -> None:
+def check_acts(sparsifier: Any, every: int, num_steps: int) -> None:
     """Warn of a sparsifier whose first pruning comes too late; ``every``: 0 where there is none."""
-    if every >= num_steps > 1:
-        warnings.warn(
-            f"the sparsifier never acts: every={every} (one epoch, if not given) in num_steps={num_steps}. Give every= of less "
-            "than num_steps, or call bp.prune_once on the fit.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if not every or num_steps == 1:
+        return
+    acts, warm_up = (num_steps - 1) // every, warm_up_of(sparsifier)
+    if acts > warm_up:
+        return
+    period = f"every={every} (one epoch, if not given)"
+    told = f"{period} in num_steps={num_steps}. Give every= of less than num_steps"
+    if acts:
+        told = f"{period} calls it {acts} times in num_steps={num_steps}, and the first warm_up={warm_up} times it does nothing"
+        told += f". Give it a warm_up= of less than {acts}, a smaller every="
+    warnings.warn(f"the sparsifier never acts: {told}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
 
 
 def check_replicated(bnn: Any, data: Any) -> Dataset:

@@ -151,7 +151,7 @@ def fit_sgmcmc(
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
     )._replace(stops=stops)
-    door.check_acts(periods.every, num_steps)
+    door.check_acts(sparsifier, periods.every, num_steps)
     eval_data = held_out(bnn, eval_data, NeverStop())
     recipe = make_recipe(
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),

@@ -167,7 +167,7 @@ def fit_svi(
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
     )
-    door.check_acts(periods.every, num_steps)
+    door.check_acts(sparsifier, periods.every, num_steps)
     set_up_guide(rng_key, program, feed.shown)
     recipe = make_recipe(
         program, feed.example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_integer, check_not_negative, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, unknown_name
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import group_slab
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.group_sums import GroupSums, groups_of
+from bayesprune.prune.group_sums import GroupSums, check_groups, groups_of
 
 REFERENCE = "ke2022optimization"
 RULES = ("em", "switch")
@@ -35,7 +35,8 @@ class SGHMCSPL:
       s_g: mean of w² over the group's alive weights, in the network's units;  d1 = 1/prior_scale², d0 = ratio d1
 
     Args:
-        rule: "em" as above. "switch" is that of the authors' code: p_g is 0 where s_g < ``soft``, else 1.
+        rule: "em" as above. "switch" is that of the authors' code: p_g is 0 where s_g < ``soft``, else 1; with ``soft`` below
+            ``hard`` every group of the spike is then cut at once.
         ratio: d0/d1, above 1. The authors' settings have 50 and 20 in simulations, 2 for CIFAR.
         soft: threshold of "switch".
         hard: a group whose size is less is cut for good. None, with "em": where p_g < 1/2.
@@ -43,7 +44,8 @@ class SGHMCSPL:
         scope: what a group is. "per_input": all weights of an array that read one input: a column of a dense layer, an input
             channel of a convolution. "per_slice": of a convolution the k x k weights from one channel to another; of a dense
             layer as "per_input". "unit": all that makes a unit or a channel of the network.
-        warm_up: how often it does nothing at first; it acts once in an epoch unless ``every`` of the fit says otherwise.
+        warm_up: how often it does nothing at first, and leaves the kernel's decays as they are; it acts once in an epoch unless
+            ``every`` of the fit says otherwise. `prune_once` acts at once.
         share: theta at the start.
 
     The decays go to the kernel: sample by ``fit_sgmcmc(..., kernel=kernels.SGHMCSPL())``. theta stays in
@@ -52,7 +54,8 @@ class SGHMCSPL:
     ``info.evidence_gained`` is not known.
 
     Raises:
-        ValueError: an unknown rule, scope or size; a number out of its range; ``hard=None`` with "switch".
+        ValueError: an unknown rule, scope or size; a number out of its range; ``hard=None`` with "switch" or a size.
+        TypeError: a ratio or share that is no number.
 
     Example:
         >>> SGHMCSPL(ratio=50.0, hard=1e-3, warm_up=50).rule
@@ -74,6 +77,8 @@ class SGHMCSPL:
         for name, value, known in (("rule", self.rule, RULES), ("size", self.size, SIZES), ("scope", self.scope, SCOPES)):
             if value not in known:
                 raise unknown_name(name, value, known)
+        for name in ("ratio", "share"):
+            check_number(getattr(self, name), name)
         if not (math.isfinite(self.ratio) and self.ratio > 1):
             raise ValueError(f"ratio must be above 1, got {self.ratio}: the spike is narrower than the slab.")
         check_positive(self.soft, "soft")
@@ -84,6 +89,8 @@ class SGHMCSPL:
             check_not_negative(self.hard, "hard")
         elif self.rule == "switch":
             raise ValueError("hard=None cuts by the probabilities of rule='em', and rule='switch' has none: give a threshold.")
+        elif self.size != SIZES[0]:
+            raise ValueError(f"size={self.size!r} is compared with hard, and hard=None compares nothing: leave size out.")
 
     @property
     def needs(self) -> Needs:
@@ -99,6 +106,7 @@ class SGHMCSPL:
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One round of expectation, maximisation and cutting; nothing while warming up."""
+        check_groups(evidence.groups, self.scope)
         new = self._round(evidence.posterior, evidence.groups, state)
         acts = state.step >= self.warm_up
         new = jax.tree.map(lambda after, before: jnp.where(acts, after, before), new, state)

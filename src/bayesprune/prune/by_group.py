@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from bayesprune.core import masks
 from bayesprune.core.types import Evidence, Groups, PyTree
 from bayesprune.prune.choose import kept
-from bayesprune.prune.group_sums import GroupSums, groups_of
+from bayesprune.prune.group_sums import GroupSums, check_groups, groups_of
 
 # A unit's score is the root of its members' squares; of these, which are logarithms and add up, it is their sum.
 SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_std", "second_moment")
@@ -26,11 +26,7 @@ def cut(
     best of every array stays then in any case, for the first layer is dear.
     """
     groups: Groups = evidence.groups
-    if groups is None:
-        raise ValueError(
-            f"scope={scope!r} asks the network which weights belong together, and nothing here knows the network: train with "
-            "fit_svi(..., sparsifier=...), or give program=bnn to prune_once."
-        )
+    check_groups(groups, scope)
     if scope == "per_output":
         return {site: _per_output(worth[site], groups.members[site], density, least, mask[site]) for site in worth}
     total = unit_scores(worth, groups, mask, summed=score in SUMMED)

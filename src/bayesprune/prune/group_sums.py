@@ -51,6 +51,15 @@ class GroupSums:
         return np.maximum(members, 0), self.mask[site] & (members >= 0)
 
 
+def check_groups(groups: Groups | None, scope: str) -> None:
+    """Refuse to go on without groups where the method's ``scope`` needs them."""
+    if groups is None:
+        raise ValueError(
+            f"scope={scope!r} asks the network which weights belong together, and nothing here knows the network: train with "
+            "fit_svi(..., sparsifier=...), or give program=bnn to prune_once."
+        )
+
+
 def groups_of(groups: Groups, site: str) -> np.ndarray:
     """Whether each group has a weight in an array, dead or alive.
 

@@ -22,6 +22,11 @@ def needs_of(sparsifier: Any) -> Needs:
     return getattr(sparsifier, "needs", Needs())
 
 
+def warm_up_of(sparsifier: Any) -> int:
+    """How often a sparsifier does nothing at first; 0 where it says nothing."""
+    return int(getattr(sparsifier, "warm_up", 0))
+
+
 def check_needs(sparsifier: Any, posterior: PyTree) -> None:
     """Refuse a posterior, site -> node, that lacks what the sparsifier needs. Values are looked at where there are any yet.
 

@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_function, check_mask, check_object, che
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.prune.bookkeeping import fill_unknown
-from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.prune.needs import check_needs, needs_of, warm_up_of
 
 
 def prune_once(
@@ -35,7 +35,8 @@ def prune_once(
         params: NumPyro parameters of `fit_svi`; others with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (of an
             `AutoNormal`), of which every array counts as weights under an unknown prior unless ``program`` says better; or any
             tree whose nodes are `MeanField` or `SpikeSlab`.
-        sparsifier: a method of `bayesprune.methods`.
+        sparsifier: a method of `bayesprune.methods`. Its ``warm_up`` is left out, for there is no training to wait
+            for.
         program: the `BNN` or `Program` that was fitted. It says which sites are weights (never those of positive or bounded
             support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit.
         data: rows (x, y) such as a hand-written `Program` was fitted to: its model is run on them to be read.
@@ -74,6 +75,8 @@ def prune_once(
     given = {} if mask is None else _given(mask, _shapes(nodes))
     given = {path: alive for path, alive in given.items() if path in chosen}
     state = sparsifier.init(rng_key, chosen)  # not compiled: it may refuse what it sees
+    if warm_up := warm_up_of(sparsifier):
+        state = state._replace(step=jnp.asarray(warm_up, jnp.int32))
     state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state, given)
     return _result(params, chosen, state, fill_unknown(info))
 

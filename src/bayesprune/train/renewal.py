@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.posteriors.params import stems, write
+from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Sites
 
@@ -45,10 +46,17 @@ def _moved(kernel: Kernel, state: Any, params: dict[str, Any], moves: dict[str, 
 
 
 def weigh(recipe: Any, carry: Any, sparse: Any) -> Any:
-    """The state of a fit whose kernel has taken over each weight's decay from what the sparsifier's state says of it."""
+    """The state of a fit whose kernel has taken over each weight's decay from what the sparsifier's state says of it.
+
+    While the sparsifier warms up it says nothing, and decays stay as they are.
+    """
     precision = recipe.sparsifier.precision(sparse)
     by_name = {name: precision[site] for name, site in stems(carry.params, precision).items()}
-    return carry._replace(opt_state=recipe.kernel.with_decay(carry.opt_state, by_name))
+    opt_state = recipe.kernel.with_decay(carry.opt_state, by_name)
+    if warm_up := warm_up_of(recipe.sparsifier):
+        speaks = sparse.step > warm_up
+        opt_state = jax.tree.map(lambda new, old: jnp.where(speaks, new, old), opt_state, carry.opt_state)
+    return carry._replace(opt_state=opt_state)
 
 
 def check_decay(kernel: Kernel, sparsifier: Any) -> None:
