@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.types import MeanField
@@ -113,8 +114,8 @@ def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = No
         chains: how many there are, where draws lie one after another; None: the draws are one chain, or grouped already.
 
     Raises:
-        ValueError: a site is missing, unknown or of another shape; parameters or running statistics of the network that no
-            prior covers are not among the samples.
+        ValueError: a site is missing, unknown or of another shape, has other numbers of draws than the rest, or one that is not
+            finite; parameters or running statistics of the network that no prior covers are not among the samples.
 
     Example:
         >>> import bayesprune as bp
@@ -137,7 +138,24 @@ def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = No
     for name, of_site in found.items():
         grouped = lambda leaf, like, name=name: _grouped(name, leaf, like.shape, chains)  # noqa: E731
         params[name + DRAWS] = jax.tree.map(grouped, samples[name], of_site)
+    _check_draws(params)
     return params | bnn.describe(params)
+
+
+def _check_draws(params: dict[str, Any]) -> None:
+    """Refuse sites of different numbers of draws, and draws that are not finite."""
+    leaves = [(name.removesuffix(DRAWS), leaf) for name, value in params.items() for leaf in jax.tree.leaves(value)]
+    numbers = {leaf.shape[: len(AXES)]: name for name, leaf in leaves}
+    if len(numbers) > 1:
+        told = " and ".join(f"{shape} of {name!r}" for shape, name in numbers.items())
+        raise ValueError(f"samples must have as many draws of every site, got (chains, draws) {told}: give whole runs.")
+    for name, leaf in leaves:
+        known = not isinstance(leaf, jax.core.Tracer) and jnp.issubdtype(leaf.dtype, jnp.floating)
+        if known and not np.isfinite(leaf).all():
+            raise ValueError(
+                f"samples[{name!r}] must be finite, got NaN or infinity among its draws: sample again with smaller steps, or "
+                "leave those draws out of every site."
+            )
 
 
 def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
