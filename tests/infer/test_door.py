@@ -170,7 +170,7 @@ def test_a_sparsifier_that_warms_up_for_the_whole_fit_is_told(recwarn) -> None:
     """The number of its first rounds that do nothing, beside the rounds that there are: before steps 2, 4, 6 and 8 of 9."""
     door.check_acts(bp.methods.SGHMCSPL(warm_up=3), 2, 9)
     assert not recwarn.list
-    with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4 times in num_steps=9.* warm_up=4 .* less than 4"):
+    with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4x in num_steps=9.* warm_up=4 .* less than 4"):
         door.check_acts(bp.methods.SGHMCSPL(warm_up=4), 2, 9)
 
 

@@ -346,6 +346,8 @@ def test_refusals(rng_key) -> None:
         bp.fit_sgmcmc(rng_key, bnn, data, **FAST | {"sample_every": 12})
     with pytest.raises(ValueError, match="multiple of the 3 cycles"):
         bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=3), **FAST)
+    with pytest.raises(ValueError, match=r"num_rows must be the data's 60, got 7: leave it out"):
+        bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMCSPL(num_rows=7), **FAST)
     with pytest.raises(ValueError, match="num_cycles must be at most num_steps=24, got 25"):
         bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(num_cycles=25), **FAST)
     with pytest.raises(ValueError, match="burn_in must be below"):
@@ -360,7 +362,18 @@ def test_refusals(rng_key) -> None:
     with pytest.raises(ValueError, match="needs a posterior with spread"):
         bp.fit_sgmcmc(rng_key, bnn, data, sparsifier=bp.methods.BMR(), **FAST)
     with pytest.raises(ValueError, match=r"bp\.fit_sgmcmc\(..., kernel=bp\.kernels\.SGHMCSPL"):
-        bp.fit_svi(rng_key, bnn, data, num_steps=4, sparsifier=bp.methods.SGHMCSPL(), every=2, progress=False)
+        bp.fit_svi(rng_key, bnn, data, num_steps=4, sparsifier=bp.methods.SGHMCSPL(warm_up=0), every=2, progress=False)
+
+
+def test_samples_from_elsewhere_are_whole_and_finite() -> None:
+    draws = {"Dense_0.kernel": np.zeros((4, 3, 1), np.float32), "Dense_0.bias": np.zeros((4, 1), np.float32)}
+    assert bp.stored_samples(linear(), draws)["Dense_0.bias$draws"].shape == (1, 4, 1)
+    with pytest.raises(ValueError, match=r"as many draws of every site, got .*\(1, 4\) of 'Dense_0.kernel'"):
+        bp.stored_samples(linear(), draws | {"Dense_0.bias": np.zeros((3, 1), np.float32)})
+    for bad in (np.nan, np.inf):
+        draws["Dense_0.kernel"][2, 1] = bad
+        with pytest.raises(ValueError, match=r"samples\['Dense_0.kernel'\] must be finite"):
+            bp.stored_samples(linear(), draws)
 
 
 @pytest.mark.slow

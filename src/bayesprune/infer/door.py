@@ -170,7 +170,7 @@ def check_acts(sparsifier: Any, every: int, num_steps: int) -> None:
     period = f"every={every} (one epoch, if not given)"
     told = f"{period} in num_steps={num_steps}. Give every= of less than num_steps"
     if acts:
-        told = f"{period} calls it {acts} times in num_steps={num_steps}, and the first warm_up={warm_up} times it does nothing"
+        told = f"{period} calls it {acts}x in num_steps={num_steps}, and at the first warm_up={warm_up} calls it does nothing"
         told += f". Give it a warm_up= of less than {acts}, a smaller every="
     warnings.warn(f"the sparsifier never acts: {told}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
 

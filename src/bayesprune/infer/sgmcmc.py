@@ -172,7 +172,15 @@ def _check_bnn(bnn: Any) -> None:
 
 
 def _told(kernel: Any, num_rows: int, num_steps: int) -> Any:
-    """The kernel with what it does not know yet: the rows of the data, and the steps of the run."""
+    """The kernel with what it does not know yet: the rows of the data, and the steps of the run.
+
+    `ValueError` where it knows another number of rows: its temperature and its decays are parts of that.
+    """
+    known = getattr(kernel, "num_rows", 0)
+    if known not in (0, num_rows):
+        raise ValueError(
+            f"the kernel's num_rows must be the data's {num_rows}, got {known}: leave it out of the kernel, fit_sgmcmc says it."
+        )
     facts = {"num_rows": num_rows, "num_steps": num_steps}
     unknown = {name: value for name, value in facts.items() if getattr(kernel, name, None) == 0}
     return dataclasses.replace(kernel, **unknown) if unknown else kernel
