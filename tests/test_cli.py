@@ -320,6 +320,12 @@ def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None
     assert "--data FILE" in told and "--net MODULE:FUNCTION" in told
     for word in ("bmr", "magnitude", "snr", "none", "scale-mixture", "lenet5", "fashion_mnist", "alpha0=1.0", "density=0.1"):
         assert word in told
+    assert "sghmcspl" not in told
+
+
+def test_a_method_that_samples_is_no_method_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, "run", "--method", "SGHMC-SPL")
+    assert "method 'sghmcspl'" in told and "sample by bp.fit_sgmcmc(..., sparsifier=bp.methods.SGHMCSPL()" in told
 
 
 def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None:

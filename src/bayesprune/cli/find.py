@@ -28,10 +28,16 @@ def flag_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
+def _methods(sampled: bool) -> dict[str, type]:
+    """Methods by their flags' names: those of `fit_svi`, or those that set decays, which a sampler's kernel alone has."""
+    found = {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
+    return {name: cls for name, cls in found.items() if hasattr(cls, "precision") == sampled}
+
+
 # What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
 KINDS: dict[str, Callable[[], dict[str, type]]] = {
     "net": lambda: {name.lower(): cls for name, cls in _public(all_nets).items()},
-    "method": lambda: {"none": KeepAll} | {flag_name(name): cls for name, cls in sorted(all_methods.find().items())},
+    "method": lambda: {"none": KeepAll} | _methods(sampled=False),
     "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items()},
 }
 
@@ -51,7 +57,19 @@ def choose(kind: str, name: str) -> Choice:
     for candidate, cls in known.items():
         if _squash(candidate) == _squash(name):
             return Choice(candidate, cls)
+    if kind == "method":
+        _check_trained(name)
     raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")
+
+
+def _check_trained(name: str) -> None:
+    """Refuse a method that prunes on the way of a sampler: runs train by an optimiser."""
+    for candidate, cls in _methods(sampled=True).items():
+        if _squash(candidate) == _squash(name):
+            raise ValueError(
+                f"method {candidate!r} sets the decay of single weights, which no optimizer of a run has: sample by "
+                f"bp.fit_sgmcmc(..., sparsifier=bp.methods.{cls.__name__}(), kernel=bp.kernels.SGHMCSPL()) in Python."
+            )
 
 
 def _public(module: Any) -> dict[str, type]:
