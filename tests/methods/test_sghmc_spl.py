@@ -176,6 +176,42 @@ def test_groups_of_a_network(name, count) -> None:
     assert set(numbers[numbers >= 0]) == set(range(count))
 
 
+class Grouped(nn.Module):
+    """A convolution in four groups of channels, straight after the data, or after a convolution that makes its channels."""
+
+    first: int = 0
+
+    @nn.compact
+    def __call__(self, x):
+        if self.first:
+            x = nn.relu(nn.Conv(self.first, (1, 1), name="whole")(x))
+        x = nn.relu(nn.Conv(8, (3, 3), feature_group_count=4, name="grouped")(x))
+        return nn.Dense(2)(x.mean((1, 2)))
+
+
+@pytest.mark.parametrize(("channels", "first"), [(4, 0), (8, 0), (1, 4)])
+def test_a_grouped_convolution_has_a_group_for_each_channel_that_it_reads(channels, first) -> None:
+    """By derivatives: entries of one group move with one channel, and with no other; one or two channels to a group."""
+    bnn = bp.BNN(
+        Grouped(first), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4, 4, channels),
+        prunable=lambda path, shape: path == "grouped.kernel",
+    )  # fmt: skip
+    reads = first or channels
+    kernel = jnp.ones((3, 3, reads // 4, 8))
+    of_channel = lambda kernel, x: jax.lax.conv_general_dilated(  # noqa: E731
+        x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=4
+    ).sum()
+    groups = bnn.groups("per_input")
+    assert groups.count == reads
+    members = np.broadcast_to(groups.members["grouped.kernel"], kernel.shape)
+    for channel in range(reads):
+        moved = jax.grad(of_channel)(kernel, jnp.zeros((1, 4, 4, reads)).at[..., channel].set(1.0)) != 0
+        np.testing.assert_array_equal(members == channel, moved)
+    slices = np.broadcast_to(bnn.groups("per_slice").members["grouped.kernel"], kernel.shape)
+    assert bnn.groups("per_slice").count == 2 * reads
+    assert all(len(np.unique(members[slices == one])) == 1 for one in range(2 * reads)), "a slice reads one channel"
+
+
 def regression(rows: int, seed: int = 0) -> bp.Dataset:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 20)).astype(np.float32)

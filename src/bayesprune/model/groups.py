@@ -24,8 +24,8 @@ def groups(bnn: Any, name: str) -> Groups:
     """The groups of a name over the weights of ``bnn`` that may be pruned.
 
     "unit": what makes a unit. "head": what makes the queries, keys and values of a head of attention. "per_output": the outputs
-    of each array, numbered from 0 in every one. "per_input": weights of an array that read one input; "per_slice": of arrays
-    with positions those from one input to one output, else as "per_input".
+    of each array, numbered from 0 in every one. "per_input": weights of an array that read one input, of a convolution one
+    channel of what it is given; "per_slice": of arrays with positions those from one input to one output, else as "per_input".
 
     Raises `ValueError` for an unknown name, and for heads of a network that has none; warns where scores
     are left in which no head is seen.
@@ -87,24 +87,32 @@ def _outputs(bnn: Any) -> Groups:
 
 
 def _inputs(bnn: Any) -> Groups:
-    return _in_a_row(bnn, lambda spec: spec.inputs)
+    return _in_a_row(bnn, _channels)
 
 
 def _slices(bnn: Any) -> Groups:
     has_positions = lambda spec: len(spec.inputs) + len(spec.outputs) < len(spec.shape)  # noqa: E731
-    return _in_a_row(bnn, lambda spec: (*spec.inputs, *spec.outputs) if has_positions(spec) else spec.inputs)
+    return _in_a_row(bnn, lambda spec: _along(spec, (*spec.inputs, *spec.outputs)) if has_positions(spec) else _channels(spec))
 
 
-def _in_a_row(bnn: Any, axes_of: Callable[[ParamSpec], tuple[int, ...]]) -> Groups:
-    """Groups along some axes of each array, numbered through all arrays; an array that reads nothing is in none."""
+def _channels(spec: ParamSpec) -> np.ndarray:
+    """The input that each entry reads; of a convolution in groups of channels, each group of outputs has inputs of its own."""
+    within, outputs = _along(spec, spec.inputs), _along(spec, spec.outputs)
+    if spec.channel_groups == 1:
+        return within
+    return _thin(outputs // (outputs.size // spec.channel_groups) * within.size + within)
+
+
+def _in_a_row(bnn: Any, numbers_of: Callable[[ParamSpec], np.ndarray]) -> Groups:
+    """Groups of each array, numbered through all arrays; an array that reads nothing is in none."""
     members, count = {}, 0
     for spec in bnn.layout:
         if not spec.prunable:
             continue
-        axes = axes_of(spec) if spec.inputs else ()
-        ids = _along(spec, axes) + count if axes else np.full((1,) * len(spec.shape), -1, np.int32)
+        reads = spec.inputs or spec.channel_groups > 1
+        ids = numbers_of(spec) + np.int32(count) if reads else np.full((1,) * len(spec.shape), -1, np.int32)
         members[str(spec.path)] = ids
-        count += ids.size if axes else 0
+        count = max(count, int(ids.max(initial=-1)) + 1)
     return Groups(members, count)
 
 

@@ -51,7 +51,8 @@ class ParamSpec(NamedTuple):
     ``inputs`` and ``outputs``: its axes that run over what it reads and over what it makes, whichever way the module keeps its
     kernels: ``(0,), (1,)`` of a Flax dense layer, ``(1,), (0,)`` of an Equinox one, ``(2,), (3,)`` of a Flax convolution, whose
     other axes are positions; ``(), (0,)`` of a bias, ``(), (0, 2)`` of a position embedding (1, tokens, channels). ``fan_in``:
-    numbers that enter one output, positions counted (a bias: 1).
+    numbers that enter one output, positions counted (a bias: 1). ``channel_groups``: of a convolution, in how many groups of
+    outputs each reads input channels of its own; ``inputs`` then runs over those of one group.
     """
 
     path: ParamPath
@@ -63,6 +64,7 @@ class ParamSpec(NamedTuple):
     outputs: tuple[int, ...] = ()
     fan_in: int = 1
     fan_out: int = 1
+    channel_groups: int = 1
 
 
 Layout = tuple[ParamSpec, ...]
@@ -77,6 +79,6 @@ def make_layout(graph: Graph, params: Mapping[str, Any], bayesian: Predicate, pr
         path = ParamPath(site, ParamPath(site).layer in last, role.is_norm if role.used else None)
         chosen = bool(bayesian(path, role.shape))
         pruned = chosen and bool(prunable(path, role.shape))
-        axes = (role.inputs, role.outputs, role.fan_in, role.fan_out)
+        axes = (role.inputs, role.outputs, role.fan_in, role.fan_out, role.channel_groups)
         specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes))
     return tuple(specs)

@@ -44,15 +44,17 @@ class Role:
 
     ``inputs``, ``outputs``, ``positions``: its axes that run over what it reads, over what it makes, and over the positions of
     a convolution's kernel, or of a position embedding; an array without inputs (a bias, a scale) is applied entry by entry.
-    ``looked_up``: its inputs are chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or threshold of a
-    normalisation. ``is_last``: no kernel stands between it and the outputs of the network. ``used``: the network reads it at
-    all.
+    ``channel_groups``: of a convolution, in how many groups of outputs each reads channels of its own; ``inputs`` runs over
+    those of one. ``looked_up``: its inputs are chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or
+    threshold of a normalisation. ``is_last``: no kernel stands between it and the outputs of the network. ``used``: the network
+    reads it at all.
     """
 
     shape: tuple[int, ...]
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+    channel_groups: int = 1
     looked_up: bool = False
     is_norm: bool = False
     is_last: bool = False

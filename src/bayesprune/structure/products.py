@@ -126,6 +126,8 @@ def read_convolution(
     if groups > 1 and weights.shape != shape:
         weights = weights.showing(np.broadcast_to(weights.entries, shape))
     bits = recorder.role(weights, data.upstream, inputs=kernel_spec[1:2], outputs=kernel_spec[:1], positions=kernel_spec[2:])
+    for site in weights.sites:
+        recorder.channel_groups.setdefault(site, groups)
     rank = data.labels.ndim
     channels = recorder.merge(data.labels, [axis for axis in range(rank) if axis != data_spec[1]], tie=True).ravel()
     makes, reads = (weights.shape[axis] for axis in kernel_spec[:2])

@@ -29,6 +29,7 @@ class Recorder:
         self.order: dict[int, None] = {}
         self.axes: dict[int, dict[str, tuple[int, ...]]] = {}
         self.looked_up: set[int] = set()
+        self.channel_groups: dict[int, int] = {}
         self.norms = 0
         self.behind: dict[int, int] = {}  # kernel -> weights that its inputs depend on
         self.trailing: dict[int, int] = {}  # weight applied entry by entry -> heads of what it is applied to

@@ -19,6 +19,7 @@ def roles(recorder: Recorder, heads: int) -> dict[str, Role]:
             shape=shape,
             **axes,
             looked_up=site in recorder.looked_up,
+            channel_groups=recorder.channel_groups.get(site, 1),
             is_norm=is_norm,
             is_last=bool(last >> site & 1) or trails,
             used=site in recorder.order,
