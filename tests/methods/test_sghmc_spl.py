@@ -6,12 +6,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import pytest
 import scipy.stats
 
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups
 from bayesprune.model.families import MapFamily
+from bayesprune.model.samples import current_sample, values_of
 from bayesprune.train.loop import Carry
 from bayesprune.train.renewal import weigh
 from tests.infer import programs
@@ -146,6 +148,32 @@ def test_a_fit_that_goes_on_keeps_its_decays_while_the_method_waits(rng_key) -> 
     assert not (learned == 0.5).any()
     with pytest.warns(UserWarning, match="never acts"):
         np.testing.assert_array_equal(decays(warm_up=10, init=before)[1], learned)
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("prior", [bp.priors.Flat(), bp.priors.Horseshoe()])
+def test_under_a_prior_with_scales_it_sees_weights_given_them(rng_key, prior) -> None:
+    """A sampler's nodes: the prior of loc is N(0, 1), and loc unit is the weight that the network has."""
+    bnn = programs.small_bnn(prior=prior)
+    moving = bnn.under(current_sample(bnn.family))
+    sites = numpyro.handlers.trace(numpyro.handlers.seed(moving.guide, rng_key)).get_trace()
+    params = {name: site["value"] for name, site in sites.items() if site["type"] == "param"}
+    values = values_of(moving.guide, params)
+    weights = numpyro.handlers.substitute(numpyro.handlers.seed(prior.model, rng_key), data=values)(moving.layout)
+    for site, node in moving.read(params | moving.describe(params)).items():
+        np.testing.assert_array_equal(node.prior_scale, 1.0)
+        np.testing.assert_allclose(node.loc * node.unit, weights[site], rtol=1e-5)
+
+
+def test_the_slab_is_of_what_the_scale_multiplies_and_the_threshold_of_the_weight(rng_key) -> None:
+    """A large w_hat under a small scale has no decay and is cut; a small one under a scale of 1 has one and stays."""
+    unit = jnp.array([[0.01], [1.0], [1.0]])
+    nodes = {"a": bp.MeanField(jnp.array([[2.0, 2.0], [0.1, 0.1], [2.0, 2.0]]), jnp.zeros((3, 2)), 1.0, unit)}
+    method = bp.methods.SGHMCSPL(ratio=50.0, hard=1e-3, warm_up=0)
+    evidence = Evidence(nodes, {}, groups=Groups({"a": np.arange(3)[:, None]}, 3))
+    state, _ = method.step(rng_key, evidence, method.init(rng_key, nodes))
+    assert np.asarray(state.mask["a"])[:, 0].tolist() == [False, True, True]
+    assert (np.asarray(method.precision(state)["a"])[:, 0] > 1).tolist() == [False, True, False]
 
 
 class Convolutions(nn.Module):

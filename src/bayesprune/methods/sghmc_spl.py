@@ -48,6 +48,10 @@ class SGHMCSPL:
             ``every`` of the fit says otherwise. `prune_once` acts at once.
         share: theta at the start.
 
+    Under a prior with scales of its own (`Flat`, `Horseshoe`) all is given those scales, where the chain has them: (7.4) is of
+    w_hat = w / scale, whose prior is then N(0, 1), and ``soft`` and ``hard`` are compared with w itself. So weights that only
+    their scale keeps small are of the slab, and ``hard`` cuts them.
+
     The decays go to the kernel: sample by ``fit_sgmcmc(..., kernel=kernels.SGHMCSPL())``. theta stays in
     [1/(G + 1), G/(G + 1)] of the G groups that are left. Both thresholds look at the same groups (the authors, for CIFAR,
     have the soft one on slices and the hard one on channels). The best group of every array stays; the dead stay dead.
@@ -94,7 +98,7 @@ class SGHMCSPL:
 
     @property
     def needs(self) -> Needs:
-        """A Gaussian prior, the groups, and a kernel with decays."""
+        """A prior that is Gaussian given its scales, the groups, and a kernel with decays."""
         return Needs(evidence=True, groups=self.scope, decay=True)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
