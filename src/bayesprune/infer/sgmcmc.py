@@ -74,7 +74,10 @@ def fit_sgmcmc(
 
     Args:
         rng_key: a JAX random key.
-        bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else.
+        bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else. Most start at
+            U(-2, 2) in the coordinates of their sites, whatever the prior's scale: under a narrow one, as ``Gaussian(0.1,
+            centred=True)`` is, give a fit with ``posterior="map"`` as init=, parameters as init_params=, or
+            ``posterior=MapFamily(init_loc="he")`` of `bayesprune.model.families`.
         data: whatever `fit_svi` takes: arrays, memory-mapped ones, rows by number, batches; chains all at once take arrays.
         num_steps: steps of each chain.
         kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
@@ -87,13 +90,14 @@ def fit_sgmcmc(
             device). The last two are without sparsifier, mask, evaluation, callbacks and checkpoints.
         batch_size, num_rows: as of `fit_svi`: rows of a minibatch, None for all at every step; rows of data in batches.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
-            None). It reads points: `SGHMCSPL`, `Magnitude`.
+            None). It reads points: `SGHMCSPL`, `Magnitude`, `SSVI` (RigL's exchanges), and under `GaussianSlab` also `SBNN`.
         init: a fit to start from, or a pruned one, of the same network and prior, with its mask: its mean, or for each of
             several chains a draw of its own (with ``posterior="map"`` it has one point). Samples: every chain goes on from its
             last network; a single one, as it was returned, with momentum, batches and noise too, so that with the same key and
             settings, no pruning and no cycles, 10 steps and 10 more are the 20 of one run, bit by bit; with cycles it goes on
             where one of the call's begins, and is refused elsewhere. The others begin a kernel anew: give them another key, or
-            their noise and minibatches are those of the first run.
+            their noise and minibatches are those of the first run. Where a kernel goes on, so do the decays that `SGHMCSPL` has
+            set; a sparsifier begins anew under the mask, with its theta and its warm-up.
         mask, init_params: to start from, as of `fit_svi`; parameters such as a fit with ``posterior="map"`` has.
         eval_data, eval_every: held-out data, on which the network of the moment is evaluated.
         callbacks, callback_every, checkpoint, checkpoint_every, progress, mesh, remat, augment: as of `fit_svi`; over the
