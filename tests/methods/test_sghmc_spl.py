@@ -116,14 +116,16 @@ def test_after_the_fit_it_waits_for_nothing() -> None:
 
 
 def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
+    """Under strict promotion of types, too."""
     method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)
     kernel, params = bp.kernels.SGHMCSPL(num_rows=10, decay=0.5), {f"{site}_map_loc": jnp.zeros(s) for site, s in SIZES.items()}
     recipe = types.SimpleNamespace(kernel=kernel, sparsifier=method)
     carry = Carry(params, kernel.init(params), {}, *[jnp.zeros((), jnp.int32)] * 4)
     state = method.init(rng_key, evidence.posterior)
     for speaks in (False, False, True):
-        state, _ = method.step(rng_key, evidence, state)
-        decays = weigh(recipe, carry, state).opt_state.decay
+        with jax.numpy_dtype_promotion("strict"):
+            state, _ = method.step(rng_key, evidence, state)
+            decays = weigh(recipe, carry, state).opt_state.decay
         wanted = method.precision(state)["a"] / 10 if speaks else 0.5 * np.ones(SIZES["a"])
         np.testing.assert_allclose(decays["a_map_loc"], wanted, rtol=1e-6)
     assert np.asarray(decays["a_map_loc"]).max() > 0.5

@@ -127,7 +127,7 @@ class SGHMCSPL:
         of_present = sums.mean({site: jnp.asarray(node.prior_scale, float) ** -2.0 for site, node in posterior.items()})
         slab = jnp.where(present, of_present, 1.0)  # a group without living weights has none, and no say
         p = self._inclusion(posterior, sums, slab, state.memory.share)
-        number = jnp.maximum(jnp.sum(present), 1)
+        number = jnp.maximum(jnp.sum(present), 1).astype(p.dtype)
         share = jnp.clip(jnp.sum(p, where=present) / number, 1.0 / (number + 1), number / (number + 1.0))
         beyond = group_slab.precision(p, slab, self.ratio * slab) - slab
         precision = {site: sums.at(beyond, site, 0.0) for site in state.mask}

@@ -113,7 +113,8 @@ class SGHMCSPL(Paced):
 
     def with_decay(self, state: SPLState, precision: Params) -> SPLState:
         """The state after a spike and slab has spoken: ``precision`` beyond the prior's, nats per squared weight, by name."""
-        decay = {name: precision[name] / self.num_rows if name in precision else d for name, d in state.decay.items()}
+        per_row = {name: (value / self.num_rows).astype(state.decay[name].dtype) for name, value in precision.items()}
+        decay = {name: per_row.get(name, d) for name, d in state.decay.items()}
         return state._replace(decay=decay)
 
     def _knobs(self) -> formula.Knobs:
