@@ -97,4 +97,4 @@ def _arrays(feed: Whole | Stream) -> Dataset:
             "chain_method='vectorized' and 'parallel' take arrays, for each chain has an order of rows of its own: give "
             "arrays, or take chain_method='sequential'."
         )
-    return feed.data
+    return feed.shown

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
@@ -11,6 +12,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn
+from bayesprune.train.batches import Padded
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.processes import check_shares, of_mesh
 from bayesprune.train.share import rows_here
@@ -29,6 +31,8 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
     processes = of_mesh(mesh)
     if num_rows is not None:
         check_integer(num_rows, "num_rows")
+    if isinstance(data, Padded):
+        return _padded(program, data, batch_size, mesh)
     if _in_memory(data):
         whole = door.check_program_data(program, data, "data")
         _check_same(num_rows, len(whole.y))
@@ -72,6 +76,18 @@ def _has_fields(data: Any) -> bool:
 
 def _check_of(program: Any, name: str) -> Check:
     return lambda x, y: jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), name))
+
+
+def _padded(program: Any, data: Padded, batch_size: int | None, mesh: Any) -> tuple[Whole, int]:
+    """Rows in more places than there are; see `Padded`."""
+    places, num_rows = door.check_program_data(program, Dataset(data.x, data.y), "data"), int(data.num_rows)
+    batch = door.check_batch(batch_size, num_rows)
+    if batch == num_rows or num_rows > len(places.y) or mesh is not None:
+        raise ValueError(
+            f"{num_rows} rows in {len(places.y)} places are drawn by minibatches of fewer rows, on one device: give them as "
+            "bp.Dataset(x, y)."
+        )
+    return Whole(Padded(*places, jnp.asarray(num_rows, jnp.int32))), batch
 
 
 def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: Any, mesh: Any) -> tuple[Stream, int]:

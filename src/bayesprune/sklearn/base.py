@@ -18,6 +18,7 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.sklearn import cutting, network
+from bayesprune.train.batches import Padded
 
 # Prediction compiles once for each number of rows it is given, so it is given few: multiples of this, and powers of two of it.
 CHUNK, LARGEST = 125, 8_000
@@ -79,7 +80,7 @@ class SparseNetwork(BaseEstimator):
         fit = fit_svi(
             self._key(),
             self.bnn_,
-            Dataset(self._scaling.apply(x), y),
+            _placed(self._scaling.apply(x), y, self.batch_size, prior),
             num_steps=self.num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             optimizer=network.optimizer(rate),
@@ -138,6 +139,28 @@ class SparseNetwork(BaseEstimator):
             drawn = draw(key, self.bnn_, self.params_, self._filled(rows), mask=self.mask_, num_samples=self.num_samples)
             blocks.append((drawn, len(rows)))
         return blocks
+
+
+def _placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset | Padded:
+    """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
+
+    Fits of 440, 441 and 442 rows, as folds are, then share what is compiled.
+    """
+    places = _room(len(x))
+    if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
+        return Dataset(x, y)
+    index = np.minimum(np.arange(places), len(x) - 1)
+    return Padded(x[index], y[index], len(x))
+
+
+def _room(num_rows: int) -> int:
+    """The number of rows, rounded up to one of eight in each octave: an eighth more at most.
+
+    >>> [_room(rows) for rows in (7, 16, 17, 440, 442, 448, 1000)]
+    [7, 16, 18, 448, 448, 448, 1024]
+    """
+    step = 2 ** max(0, (num_rows - 1).bit_length() - 4)
+    return -(-num_rows // step) * step
 
 
 def _places(num_rows: int) -> np.ndarray:

@@ -138,6 +138,13 @@ def read_prior(prior: Any, num_rows: int, num_inputs: int) -> Any:
     return prior
 
 
+def counts_rows(prior: Any) -> bool:
+    """Whether the prior may be another one for another number of rows; what is not known may."""
+    if isinstance(prior, DiracSlab):
+        return isinstance(prior.log_inclusion, str)
+    return not isinstance(prior, Flat | GaussianSlab)
+
+
 def read_likelihood(likelihood: Any) -> Any:
     """The likelihood of a name; or an object of numbers, with whatever knobs."""
     if isinstance(likelihood, str):

@@ -30,6 +30,17 @@ class Block(NamedTuple):
     first: Any
 
 
+class Padded(NamedTuple):
+    """Rows in more places than there are: the first ``num_rows`` count, the others are never drawn.
+
+    How many there are is a value, so that fits of as many places share what is compiled. A minibatch has fewer rows than that.
+    """
+
+    x: Any
+    y: Any
+    num_rows: Any
+
+
 class Streamed(NamedTuple):
     """Where the reading of blocks stands: the minibatch of this number is next, from row ``offset`` of its epoch on."""
 
@@ -42,10 +53,13 @@ def order_key(rng_key: jax.Array) -> jax.Array:
     return jax.random.split(rng_key, 3)[2]
 
 
-def start(rng_key: jax.Array, num_rows: int) -> Batches:
-    """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone."""
-    zero = jnp.zeros((), jnp.int32)
-    return Batches(rng_key, zero, zero, _shuffle(rng_key, zero, num_rows), _shuffle(rng_key, zero + 1, num_rows))
+def start(rng_key: jax.Array, num_rows: Any, places: int | None = None) -> Batches:
+    """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone.
+
+    ``places``: in which the rows stand; None: as many.
+    """
+    zero, places = jnp.zeros((), jnp.int32), num_rows if places is None else places
+    return Batches(rng_key, zero, zero, *(_shuffle(rng_key, zero + ahead, num_rows, places) for ahead in (0, 1)))
 
 
 def after(reading: Any, num_taken: int, num_rows: int) -> Any:
@@ -56,7 +70,7 @@ def after(reading: Any, num_taken: int, num_rows: int) -> Any:
     epoch, offset = (jnp.asarray(number, jnp.int32) for number in divmod(num_taken, num_rows))
     if isinstance(reading, Streamed):
         return reading._replace(offset=offset)
-    current, following = (_shuffle(reading.rng_key, epoch + ahead, num_rows) for ahead in (0, 1))
+    current, following = (_shuffle(reading.rng_key, epoch + ahead, num_rows, num_rows) for ahead in (0, 1))
     return Batches(reading.rng_key, epoch, offset, current, following)
 
 
@@ -65,13 +79,17 @@ def start_blocks() -> Streamed:
     return Streamed(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
 
-def take(batches: Batches, batch_size: int) -> tuple[Batches, jax.Array]:
-    """The next ``batch_size`` row numbers; a batch that crosses the end of an epoch goes on with the next permutation."""
-    num_rows = batches.current.shape[0]
+def take(batches: Batches, batch_size: int, num_rows: Any = None) -> tuple[Batches, jax.Array]:
+    """The next ``batch_size`` row numbers; a batch that crosses the end of an epoch goes on with the next permutation.
+
+    ``num_rows``: as of `start`; None: as many as places.
+    """
+    num_rows = batches.current.shape[0] if num_rows is None else num_rows
     index = batches.offset + jnp.arange(batch_size, dtype=jnp.int32)
     rows = jnp.where(index < num_rows, batches.current[index % num_rows], batches.following[index % num_rows])
     moved = batches._replace(offset=batches.offset + batch_size)
-    return jax.lax.cond(moved.offset >= num_rows, _turn, lambda unchanged: unchanged, moved), rows
+    turn = functools.partial(_turn, num_rows=num_rows)
+    return jax.lax.cond(moved.offset >= num_rows, turn, lambda unchanged: unchanged, moved), rows
 
 
 def take_from_block(reading: Streamed, block: Block, batch_size: int, num_rows: int) -> tuple[Streamed, Dataset]:
@@ -89,7 +107,7 @@ class Rows:
     def __init__(self, rng_key: jax.Array, num_rows: int, batch_size: int) -> None:
         self._num_rows, self._batch_size = num_rows, batch_size
         # A minibatch has rows of two epochs at most.
-        self._order = functools.lru_cache(maxsize=2)(lambda epoch: np.asarray(_permutation(rng_key, epoch, num_rows)))
+        self._order = functools.lru_cache(maxsize=2)(lambda epoch: np.asarray(_permutation(rng_key, epoch, num_rows, num_rows)))
 
     def __call__(self, number: int) -> np.ndarray:
         """The rows of minibatch ``number``, counted from 0; all of them, in their own order, where a batch has all."""
@@ -101,14 +119,16 @@ class Rows:
         return np.concatenate([rows, self._order(epoch + 1)[:missing]]) if missing else rows
 
 
-def _turn(batches: Batches) -> Batches:
-    num_rows = batches.current.shape[0]
-    following = _shuffle(batches.rng_key, batches.epoch + 2, num_rows)
+def _turn(batches: Batches, num_rows: Any) -> Batches:
+    following = _shuffle(batches.rng_key, batches.epoch + 2, num_rows, batches.current.shape[0])
     return Batches(batches.rng_key, batches.epoch + 1, batches.offset - num_rows, batches.following, following)
 
 
-def _shuffle(rng_key: jax.Array, epoch: Any, num_rows: int) -> jax.Array:
-    return jax.random.permutation(jax.random.fold_in(rng_key, epoch), num_rows).astype(jnp.int32)
+def _shuffle(rng_key: jax.Array, epoch: Any, num_rows: Any, places: int) -> jax.Array:
+    order = jax.random.permutation(jax.random.fold_in(rng_key, epoch), places).astype(jnp.int32)
+    if isinstance(num_rows, int):
+        return order
+    return order[jnp.argsort(order >= num_rows, stable=True)]  # rows that count first, in the order that they have among all
 
 
-_permutation = jax.jit(_shuffle, static_argnums=2)
+_permutation = jax.jit(_shuffle, static_argnums=(2, 3))

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bayesprune.core.types import Dataset
-from bayesprune.train.batches import Block, order_key
+from bayesprune.train.batches import Block, Padded, order_key
 from bayesprune.train.loop import CHUNK
 from bayesprune.train.share import everywhere, rows_here, spread
 from bayesprune.train.sites import Example
@@ -34,17 +34,21 @@ class Now(NamedTuple):
 class Whole:
     """Data in the device's memory. ``first``: what the loop starts from; ``shown``: rows that a model may be run on."""
 
-    data: Dataset
+    data: Dataset | Padded
 
     @property
     def example(self) -> Example:
-        return Example.of(self.data)
+        return Example.of(self.shown)
 
     @property
-    def first(self) -> Dataset:
+    def first(self) -> Dataset | Padded:
         return self.data
 
-    shown = alike = first
+    alike = first
+
+    @property
+    def shown(self) -> Dataset:
+        return Dataset(self.data.x, self.data.y)
 
     def described(self) -> Any:
         return self.data
@@ -53,11 +57,11 @@ class Whole:
     def open(self, rng_key: jax.Array, now: Now, last: int, ahead: int, keep: bool) -> Iterator["Whole"]:
         yield self
 
-    def block(self, step: int) -> tuple[Dataset, int]:
+    def block(self, step: int) -> tuple[Dataset | Padded, int]:
         """What holds the minibatch of the step after ``step``, and for how many steps it lasts."""
         return self.data, CHUNK
 
-    def ahead(self, step: int) -> Dataset:
+    def ahead(self, step: int) -> Dataset | Padded:
         """What holds all minibatches that a sparsifier may look at then."""
         return self.data
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,7 @@ from bayesprune.model.inputs import rows_taken
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import batches as batching
-from bayesprune.train.batches import Block
+from bayesprune.train.batches import Block, Padded
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.remat import products_only
@@ -32,6 +32,7 @@ CHUNK = 500
 _PRUNING = 2**31
 _AUGMENTING = 2**31 + 1
 _MOVING = 2**31 + 2
+Data = Dataset | Block | Padded
 
 
 def as_it_is(rng_key: jax.Array, x: Any) -> Any:
@@ -92,14 +93,22 @@ class Loop:
 
     recipe: Recipe
     sites: Sites
-    num_rows: int
+    num_rows: Any  # a number, or a value of the data
 
-    def init(self, rng_key: jax.Array, data: Dataset | Block) -> Carry:
+    def of(self, data: Data) -> tuple["Loop", Dataset | Block]:
+        """The loop of as many rows as the data say, and the data without that."""
+        if not isinstance(data, Padded):
+            return self, data
+        return replace(self, num_rows=data.num_rows), Dataset(data.x, data.y)
+
+    def init(self, rng_key: jax.Array, data: Data) -> Carry:
         """The state before the first step; of a block, its first minibatch is what the program is shown."""
+        self, data = self.of(data)
         init_key, run_key, data_key = jax.random.split(rng_key, 3)
         shown: Any = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
         params, mutable = self.sites.initial(init_key, shown)
-        reading = batching.start_blocks() if isinstance(data, Block) else batching.start(data_key, self.num_rows)
+        streamed = isinstance(data, Block)
+        reading = batching.start_blocks() if streamed else batching.start(data_key, self.num_rows, len(shown.y))
         zero = jnp.zeros((), jnp.int32)
         params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
         return Carry(params, opt_state, mutable, zero, run_key, reading, zero)
@@ -120,17 +129,17 @@ class Loop:
         known = known or self.recipe.program.describe(params)
         return cut(params | carry.mutable, whole_mask) | known, whole_mask
 
-    def run(
-        self, carry: Carry, data: Dataset | Block, mask: dict[str, Any], num_steps: jax.Array
-    ) -> tuple[Carry, jax.Array, jax.Array]:
+    def run(self, carry: Carry, data: Data, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array, jax.Array]:
         """At most ``num_steps`` steps, ending early at a loss that is not finite: (carry, losses, steps taken).
 
         The number of steps is a traced value: any run up to `CHUNK` steps is served by one compilation.
         """
 
+        loop, data = self.of(data)
+
         def body(state: Any) -> Any:
             carry, losses, done, _ = state
-            carry, loss = self.step(carry, data, mask)
+            carry, loss = loop.step(carry, data, mask)
             return carry, losses.at[done].set(loss), done + 1, jnp.isfinite(loss)
 
         start = (carry, jnp.zeros((CHUNK,)), jnp.zeros((), jnp.int32), jnp.array(True))
@@ -173,6 +182,8 @@ class Loop:
         guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
         values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
         keywords = dict(self.recipe.keywords)
+        if "num_rows" in keywords and not isinstance(self.num_rows, int):
+            keywords["num_rows"] = self.num_rows
         result = self.recipe.elbo.loss_with_mutable_state(rng_key, values, model, guide, batch.x, batch.y, **keywords)
         return result["loss"] / self.num_rows, result["mutable_state"] or {}
 
@@ -181,8 +192,8 @@ class Loop:
         reading, size = carry.batches, self.recipe.batch_size
         if isinstance(data, Block):
             reading, batch = batching.take_from_block(reading, data, size, self.num_rows)
-        elif size < self.num_rows:
-            reading, rows = batching.take(reading, size)
+        elif size < len(data.y):
+            reading, rows = batching.take(reading, size, self.num_rows)
             batch = jax.tree.map(lambda leaf: leaf[rows], data)
         else:
             batch = data
@@ -194,12 +205,13 @@ class Loop:
         return reading, by_rows(batch, self.recipe.mesh)
 
     def prune(
-        self, carry: Carry, data: Dataset | Block, state: SparseState, known: dict[str, Any], planned: jax.Array
+        self, carry: Carry, data: Data, state: SparseState, known: dict[str, Any], planned: jax.Array
     ) -> tuple[SparseState, Info]:
         """One step of the sparsifier; the gradient it may read is that of the next minibatch, the dead weights' included.
 
         ``known``: as of `whole`. ``planned``: steps of the whole training.
         """
+        self, data = self.of(data)
         params = self.recipe.storage.whole(carry.params, state.mask)
         mask = self.recipe.storage.whole_mask(state.mask)
         posterior = self.recipe.program.read(self.sites.constrain(params) | known)
