@@ -9,6 +9,7 @@ import pytest
 
 from bayesprune.data.tables import schema as schemas
 from bayesprune.data.tables.own import load_own
+from bayesprune.data.tables.reading import read_frame
 
 
 def table(rows: int = 40) -> pd.DataFrame:
@@ -60,6 +61,16 @@ def test_a_new_file_is_read_by_what_was_found(csv: Path, tmp_path: Path) -> None
             again.dataset(new)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["a,y\n1,b c\n2,d\n", "a, y\n1, b c\n2, d\n", "a,y\n1,b c,\n2,d,\n", "a,y,\n1,b c,\n2,d,\n", "a\ty\n1\t b c\n2\td\n"],
+)
+def test_blanks_after_commas_and_commas_at_the_ends_of_lines_mean_nothing(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.csv"
+    path.write_text(content)
+    assert read_frame(path).to_dict("list") == {"a": [1, 2], "y": ["b c", "d"]}
+
+
 def test_arrays_with_and_without_test_rows(tmp_path: Path) -> None:
     path, rng = tmp_path / "my.npz", np.random.default_rng(0)
     x, y = rng.integers(0, 255, (20, 4, 4, 2), dtype=np.uint8), np.arange(20) % 2
@@ -83,6 +94,7 @@ def test_arrays_with_and_without_test_rows(tmp_path: Path) -> None:
         ("1,2\n3,4\n", "y", "begins with numbers"),
         ("a,y\n", "y", "has no rows"),
         ("", "y", "is no whole table"),
+        ('"a","y"\n"1",2,3\n"2",4,5\n', "y", r"fewer names in its first line than values.*row\.names = FALSE"),
         ("a,y\n3,1\n3,2\n3,4\n", "y", "every column of .* is constant"),
     ],
 )

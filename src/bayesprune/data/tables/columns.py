@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.data.scaling import fit_scaling
-from bayesprune.data.tables.reading import is_number
+from bayesprune.data.tables.reading import NAMELESS, is_number
 
 MOST = 100  # categories of a column
 
@@ -53,7 +53,7 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     chosen = [name for name in features or names if name != target and name not in drop]
     if not chosen:
         raise ValueError(f"no column is left to predict {target!r} from.")
-    if nameless := [name for name in chosen if name.startswith("Unnamed: ")]:
+    if nameless := [name for name in chosen if name.startswith(NAMELESS)]:
         raise ValueError(
             f"a column without a name, perhaps the row numbers that were written with the table: give it one, or leave it out "
             f"with --drop '{nameless[0]}'."

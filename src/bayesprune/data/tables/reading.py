@@ -1,16 +1,18 @@
 """Files of named columns, read by pandas; it comes with the extra ``cli``."""
 
 import importlib
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayesprune.core.files import reading
+from bayesprune.core.files import DamagedFileError, reading
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
 SEPARATORS = ",;\t"
+NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
 
 
 def check_kind(path: Path) -> None:
@@ -36,14 +38,28 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
             with open(path, encoding="utf-8") as file:
                 line = file.readline()
             separator = max(SEPARATORS, key=line.count)
-            names = dict.fromkeys(text, str)
-            frame = pandas.read_csv(path, sep=separator, dtype=names, low_memory=False, encoding="utf-8", index_col=False)
+            frame = _of_text(pandas, path, separator, dict.fromkeys(text, str))
     frame.columns = [str(name) for name in frame.columns]
     if all(is_number(name.split(".")[0]) for name in frame.columns):
         raise ValueError(f"{path} begins with numbers where the names of its columns should be: add a first line of names.")
     if not len(frame):
         raise ValueError(f"{path} has no rows, only names.")
     return frame
+
+
+def _of_text(pandas: Any, path: Path, separator: str, kinds: dict[str, type]) -> Any:
+    """A text file's table, without blanks after commas, and without the empty column that a last comma makes."""
+    how = {"index_col": False, "skipinitialspace": True, "low_memory": False, "encoding": "utf-8"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        try:
+            frame = pandas.read_csv(path, sep=separator, dtype=kinds, **how)
+        except pandas.errors.ParserWarning:  # all it can tell of here; the last values would be left out
+            raise DamagedFileError(
+                f"{path} has fewer names in its first line than values in the others. Perhaps it was written with row numbers "
+                "that have no name, as R's write.table does: write it without them (row.names = FALSE), or give them a name."
+            ) from None
+    return frame[[name for name in frame if not (str(name).startswith(NAMELESS) and frame[name].isna().all())]]
 
 
 def values_of(frame: Any, name: str) -> np.ndarray:
