@@ -40,15 +40,20 @@ def test_whole_numbers_have_one_text() -> None:
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), r"holds datetime64\[D\].*--drop 'e'"),
+        (np.array(["2020-01-01", "2020-01-02", "2020-01-03"], dtype="datetime64[D]"), r"holds datetime64\[D\].*--drop 'e'"),
         (np.array([1.0, np.inf, 2.0]), r"infinite in row 2"),
         (texts(*(f"id {number}" for number in range(30))), r"text of 30 different values, such as 'id 0'.*--drop 'e'"),
-        (texts(*map(str, range(29)), "1,5"), r"such as '1,5'"),
+        (texts(*map(str, range(29)), "1,5"), r"column 'e' would be numbers.*such as '1,5'.*--drop 'e'. Codes .* as in 'c12'"),
+        (texts("2020-01-01", "2020-01-02", "2020-01-01"), r"column 'e' holds dates, such as '2020-01-01'.*--drop 'e'"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(values: np.ndarray, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         infer("e", values, TRAIN)
+
+
+def test_categories_that_the_file_declares_may_look_like_numbers() -> None:
+    assert infer("e", texts("1", "2", "1"), TRAIN, declared=True).categories == ("1", "2")
 
 
 def test_a_text_where_training_had_numbers_is_refused() -> None:

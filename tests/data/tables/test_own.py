@@ -61,6 +61,18 @@ def test_a_new_file_is_read_by_what_was_found(csv: Path, tmp_path: Path) -> None
             again.dataset(new)
 
 
+def test_categories_that_a_file_declares_are_not_questioned(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    codes = pd.Series(["1", "2"] * 10)
+    frame = pd.DataFrame({"code": codes, "y": codes.iloc[::-1].to_numpy(), "a": np.arange(20.0)})
+    frame.to_parquet(tmp_path / "texts.parquet")
+    frame.astype({"code": "category", "y": "category"}).to_parquet(tmp_path / "declared.parquet")
+    with pytest.raises(ValueError, match="column 'code' would be numbers"):
+        load_own(tmp_path / "texts.parquet", "y")
+    found = load_own(tmp_path / "declared.parquet", "y").schema
+    assert found.columns[0].categories == found.target.classes == ("1", "2")
+
+
 @pytest.mark.parametrize(
     "content",
     ["a,y\n1,b c\n2,d\n", "a, y\n1, b c\n2, d\n", "a,y\n1,b c,\n2,d,\n", "a,y,\n1,b c,\n2,d,\n", "a\ty\n1\t b c\n2\td\n"],

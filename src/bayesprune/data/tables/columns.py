@@ -9,8 +9,10 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, is_number
+from bayesprune.data.tables.texts import check_names
 
 MOST = 100  # categories of a column
+CODES = "Codes that are no quantities are categories where each has a letter, as in 'c12'."
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,12 @@ def check_whole(frame: Any, names: Iterable[str]) -> None:
         raise ValueError(f"values are missing in {told}: fill them in, delete those rows, or leave columns out with --drop.")
 
 
-def infer(name: str, values: np.ndarray, train: np.ndarray) -> Column:
+def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = False) -> Column:
     """What a column without missing values is; ``train``: the numbers of the training rows.
 
-    Raises `ValueError` for dates, infinite numbers, and texts of too many values to be categories.
+    ``declared``: whether the file itself says that it has categories. Raises `ValueError` for dates, infinite numbers, numbers
+    written as text, and texts of too many values to be categories.
     """
-    if values.dtype.kind in "mM":
-        raise ValueError(f"column {name!r} holds {values.dtype}: write it as numbers, or leave it out with --drop '{name}'.")
     if values.dtype.kind in "biuf":
         numbers = _numbers(values, name, "")[train]
         scaling = fit_scaling(numbers)
@@ -85,11 +86,12 @@ def infer(name: str, values: np.ndarray, train: np.ndarray) -> Column:
     known = tuple(sorted(set(texts)))
     if len(set(texts[train])) == 1:
         return Column(name, "constant")
+    if not declared:
+        check_names(f"column {name!r}", values, known, f"or leave it out with --drop '{name}'. {CODES}")
     if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
-        odd = next((text for text in known if not is_number(text)), known[0])
         raise ValueError(
-            f"column {name!r} is text of {len(known):,} different values, such as {odd!r}: too many for categories. If they "
-            f"are numbers, write all of them as such; else leave the column out with --drop '{name}'."
+            f"column {name!r} is text of {len(known):,} different values, such as {known[0]!r}: too many for categories. Leave "
+            f"it out with --drop '{name}', or unite rare ones."
         )
     return Column(name, "category", known)
 

@@ -11,7 +11,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.data.hold_out import hold_out
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import Column, check_whole, choose, infer
-from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
+from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import Schema, arrays, digest_of
 from bayesprune.data.tables.target import infer_target
 
@@ -67,7 +67,8 @@ def _of_table(
     names = choose(list(frame.columns), target, features, drop)
     check_whole(frame, [*names, target])
     train, test = _parts(len(frame), share, seed)
-    columns = tuple(infer(name, values_of(frame, name), train) for name in names)
+    columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
+    kind = kind or ("classes" if is_declared(frame, target) else None)
     predicted = infer_target(target, values_of(frame, target), train, kind)
     width = sum(column.width for column in columns)
     if not width:

@@ -69,6 +69,11 @@ def values_of(frame: Any, name: str) -> np.ndarray:
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
 
+def is_declared(frame: Any, name: str) -> bool:
+    """Whether the file has a column as one of categories, which texts cannot say."""
+    return frame[name].dtype.name == "category"
+
+
 def needed(library: str, what: str, remedy: str) -> Any:
     """A library that is not always there."""
     try:

@@ -8,8 +8,11 @@ import numpy as np
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import as_texts, positions
 from bayesprune.data.tables.reading import is_number
+from bayesprune.data.tables.texts import check_names
 
 FEW = 20  # whole numbers of no more values than this may be classes
+EACH = 5  # rows with a class, on average
+CLASSES = "or take all values as classes by --likelihood categorical."
 KINDS = ("classes", "numbers", "counts", "shares")
 
 
@@ -41,11 +44,14 @@ class Target:
 def infer_target(name: str, values: np.ndarray, train: np.ndarray, kind: str | None) -> Target:
     """What a column without missing values is as a target, or, with ``kind``, that it can be this; numbers of ``train`` rows.
 
-    Raises `ValueError` for a target of one value, and for a kind that its values are not.
+    Raises `ValueError` for a target of one value, for a kind that its values are not, and, where no kind is given, for texts
+    that are numbers or dates, or too many to be classes.
     """
-    kind = kind or guess(values)
     if len(set(values.tolist())) < 2:
         raise ValueError(f"target {name!r} has one value in all rows, {as_texts(values)[0]}: there is nothing to learn.")
+    if values.dtype.kind not in "biuf" and kind != "classes":
+        _check_classes(name, values, asked=kind is not None)
+    kind = kind or guess(values)
     if kind == "classes":
         texts = set(as_texts(values))
         if values.dtype.kind == "f" and not all(text.lstrip("-").isdigit() for text in texts):
@@ -68,9 +74,25 @@ def guess(values: np.ndarray) -> str:
     if not np.all(values == np.round(values)):
         return "numbers"
     different = len(np.unique(values))
-    if different == 2 or (different <= FEW and len(values) >= 5 * different):
+    if different <= FEW and _repeat(different, len(values)):
         return "classes"
     return "counts" if values.min() == 0 else "numbers"
+
+
+def _repeat(different: int, rows: int) -> bool:
+    """Whether so many different values come back often enough to be classes."""
+    return different == 2 or rows >= EACH * different
+
+
+def _check_classes(name: str, values: np.ndarray, asked: bool) -> None:
+    """Refuse texts that nobody said are classes, and that do not look it; ``asked``: for numbers."""
+    texts = sorted(set(as_texts(values)))
+    check_names(f"target {name!r}", values, texts, CLASSES)
+    if not asked and not _repeat(len(texts), len(values)):
+        raise ValueError(
+            f"target {name!r} is text of {len(texts):,} different values, such as {texts[0]!r}, in {len(values):,} rows: fewer "
+            f"than {EACH} for each. Unite rare ones, or leave their rows out, {CLASSES}"
+        )
 
 
 def as_numbers(values: np.ndarray, name: str, kind: str) -> np.ndarray:

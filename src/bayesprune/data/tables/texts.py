@@ -1,0 +1,45 @@
+"""Texts that are no names: numbers that something keeps from being read as such, and dates."""
+
+import re
+from collections.abc import Collection
+
+import numpy as np
+
+from bayesprune.data.tables.reading import is_number
+
+MOST = 0.75  # of the different values: where more of them are numbers, or dates, the column is one of these
+_BESIDE = re.compile(r"[\s,$€£%]")  # stands in or beside a number
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_MONTH, _YEAR_FIRST, _YEAR_LAST = (
+    r"\d{4}-(0[1-9]|1[0-2])",
+    r"\d{4}(?P<first>[-/.])\d{1,2}(?P=first)\d{1,2}",
+    r"\d{1,2}(?P<last>[-/.])\d{1,2}(?P=last)\d{4}",
+)
+_DATE = re.compile(rf"({_MONTH}|{_YEAR_FIRST}|{_YEAR_LAST})([T ].*)?")
+
+
+def check_names(what: str, values: np.ndarray, texts: Collection[str], remedy: str) -> None:
+    """Refuse ``values`` that are dates, and the different ``texts`` of values that are mostly numbers or dates.
+
+    ``what``: such as "column 'age'"; ``remedy``: beside writing them otherwise. Raises `ValueError`.
+
+    >>> check_names("column 'age'", np.array(["31", "40", "58", "62", "?"]), ["31", "40", "58", "62", "?"], "or drop it.")
+    Traceback (most recent call last):
+    ...
+    ValueError: column 'age' would be numbers but for texts such as '?': write numbers with a point and ... or drop it.
+    """
+    if values.dtype.kind in "mM":
+        raise ValueError(f"{what} holds {values.dtype}: write them as numbers, {remedy}")
+    if _mostly(_DATE, texts):
+        odd = next(filter(_DATE.fullmatch, texts))
+        raise ValueError(f"{what} holds dates, such as {odd!r}: write them as numbers, {remedy}")
+    if _mostly(_NUMBER, [_BESIDE.sub("", text) for text in texts]):
+        odd = next((text for text in texts if not is_number(text)), next(iter(texts)))
+        raise ValueError(
+            f"{what} would be numbers but for texts such as {odd!r}: write numbers with a point and nothing beside them, and "
+            f"missing values empty, {remedy}"
+        )
+
+
+def _mostly(form: re.Pattern[str], texts: Collection[str]) -> bool:
+    return sum(form.fullmatch(text) is not None for text in texts) > MOST * len(texts)
