@@ -66,7 +66,14 @@ def test_what_is_found_is_printed(done: Path) -> None:
             ["--target", "kind"],
             ["numbers, standardised: size, price, visits", "colour (blue, red)", "left out: year", "categorical"],
         ),
-        (["--target", "visits", "--features", "size"], ["target visits: counts", "likelihood: poisson (other readings"]),
+        (
+            ["--target", "visits", "--features", "size"],
+            [
+                "target visits: overdispersed counts",
+                "likelihood: negative-binomial (other readings of the target: --likelihood",
+            ],
+        ),
+        (["--target", "visits", "--features", "size", "--likelihood", "poisson"], ["visits: counts", "likelihood: poisson"]),
         (["--target", "price", "--likelihood", "student-t"], ["target price: numbers, standardised", "likelihood: student-t"]),
     ):
         chosen = resolve(parse(["--data", str(done / "my.csv"), *words]))

@@ -18,20 +18,22 @@ OF_CLASSES: dict[str, Maker] = {  # of the number of classes
     "categorical": lambda classes: (likelihoods.Categorical(), classes),
     "ordinal": lambda classes: (likelihoods.Ordinal(classes), 1),
 }
+OF_COUNTS: dict[str, Maker] = {
+    "poisson": lambda targets: (likelihoods.Poisson(), targets),
+    "negative-binomial": lambda targets: (likelihoods.NegativeBinomial(), targets),
+}
 KINDS: dict[str, dict[str, Maker]] = {
     "numbers": OF_NUMBERS,
     "classes": OF_CLASSES,
-    "counts": {
-        "poisson": lambda targets: (likelihoods.Poisson(), targets),
-        "negative-binomial": lambda targets: (likelihoods.NegativeBinomial(), targets),
-    },
+    "counts": OF_COUNTS,
+    "overdispersed counts": dict(reversed(OF_COUNTS.items())),
     "shares": {"beta": lambda targets: (likelihoods.Beta(), targets)},
 }
 
 
 def check(name: str) -> None:
     """Refuse an unknown name."""
-    known = [AUTO, *(known for of_kind in KINDS.values() for known in of_kind)]
+    known = {AUTO, *(known for of_kind in KINDS.values() for known in of_kind)}
     if name not in known:
         raise unknown_name("choice of likelihood", name, known)
 

@@ -51,8 +51,8 @@ class Settings:
     """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
     likelihood: str = "auto"
     """Of real targets: normal (auto), student-t (outliers), or predicted-noise (each row's own); of labels: categorical (auto)
-    or ordinal (ordered classes); of counts in --data: poisson (auto) or negative-binomial; of shares: beta. One that is given
-    says what the target is."""
+    or ordinal (ordered classes); of counts in --data: poisson, or negative-binomial (auto: by their variance); of shares: beta.
+    One that is given says what the target is."""
     density: str | None = None
     """Share of the prunable weights that stays alive: the density knob of the method, where it has one."""
     out: Annotated[Path | None, conf.arg(metavar="PATH", help_behavior_hint="")] = None

@@ -16,7 +16,10 @@ TRAIN = np.arange(4)
         (np.array([5.0, 7.0, 5.0]), "classes"),  # two values
         (np.repeat([3, 4, 5], 5), "classes"),
         (np.array([0, 1, 2, 5]), "counts"),  # too few rows for classes
-        (np.arange(200), "counts"),
+        (np.repeat([0, 2, 4], 2), "counts"),  # variance 8/3, mean 2
+        (np.arange(101), "overdispersed counts"),
+        (np.arange(102), "numbers"),  # beyond 100
+        (np.array([0, 800, 70_000]), "numbers"),  # money
         (np.arange(25, 200), "numbers"),  # no zero among them
         (np.array([-1, 0, 3, 4]), "numbers"),
         (np.array([0.5, 1.0, 2.0]), "numbers"),

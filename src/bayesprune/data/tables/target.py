@@ -13,7 +13,9 @@ from bayesprune.data.tables.texts import check_names
 FEW = 20  # whole numbers of no more values than this may be classes
 EACH = 5  # rows with a class, on average
 CLASSES = "or take all values as classes by --likelihood categorical."
-KINDS = ("classes", "numbers", "counts", "shares")
+KINDS = ("classes", "numbers", "counts", "overdispersed counts", "shares")
+HIGHEST = 100  # of what is taken for counts
+POISSON = 2.0  # times their mean is the most that the variance of Poisson's counts is taken to be
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,12 @@ def infer_target(name: str, values: np.ndarray, train: np.ndarray, kind: str | N
 
 
 def guess(values: np.ndarray) -> str:
-    """Texts, bits and few whole numbers are classes, whole numbers from 0 are counts, all else is real.
+    """Texts, bits and few whole numbers are classes; whole numbers from 0 to at most 100 are counts; all else is real.
 
-    >>> [guess(np.array(values)) for values in (["a", "b"], [0, 1] * 9, range(99), [0.5, 1.0])]
-    ['classes', 'classes', 'counts', 'numbers']
+    Counts are overdispersed where their variance is more than twice their mean, which is Poisson's variance.
+
+    >>> [guess(np.array(values)) for values in (["a", "b"], [0, 1] * 9, [0, 1, 2, 5], range(99), range(999), [0.5, 1.0])]
+    ['classes', 'classes', 'counts', 'overdispersed counts', 'numbers', 'numbers']
     """
     if values.dtype.kind not in "iuf":
         return "classes"
@@ -76,7 +80,9 @@ def guess(values: np.ndarray) -> str:
     different = len(np.unique(values))
     if different <= FEW and _repeat(different, len(values)):
         return "classes"
-    return "counts" if values.min() == 0 else "numbers"
+    if values.min() != 0 or values.max() > HIGHEST:
+        return "numbers"
+    return "counts" if values.var() <= POISSON * values.mean() else "overdispersed counts"
 
 
 def _repeat(different: int, rows: int) -> bool:
