@@ -23,7 +23,9 @@ def test_texts_are_categories_with_an_input_for_each() -> None:
     column = infer("c", texts("b", "a", "b", "z"), TRAIN)
     assert column.categories == ("a", "b", "z") and column.width == 3
     assert column.encode(texts("z", "a"), "f").tolist() == [[0, 0, 1], [1, 0, 0]]
-    with pytest.raises(ValueError, match=r"unknown category in column 'c' 'y'.*Known: a, b, z. It is in row 2 of new.csv"):
+    with pytest.raises(
+        ValueError, match=r"unknown category in column 'c' 'y'.*Known: a, b, z. It is in row 2 of new.csv.*run anew"
+    ):
         column.encode(texts("a", "y"), "new.csv")
 
 
@@ -59,6 +61,11 @@ def test_categories_that_the_file_declares_may_look_like_numbers() -> None:
 def test_a_text_where_training_had_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match=r"column 'a' of new.csv has 'x' where training had numbers"):
         Column("a", "number").encode(texts(1, "x"), "new.csv")
+
+
+def test_an_infinite_number_of_a_new_file_has_a_remedy_that_there_is() -> None:
+    with pytest.raises(ValueError, match=r"infinite in row 2 of new.csv: correct it, or delete that row\.$"):
+        Column("a", "number").encode(np.array([0.0, np.inf]), "new.csv")
 
 
 def test_the_choice_of_columns() -> None:

@@ -59,6 +59,10 @@ def test_a_new_file_is_read_by_what_was_found(csv: Path, tmp_path: Path) -> None
         frame.drop(columns=lacking).to_csv(new, index=False)
         with pytest.raises(ValueError, match=told):
             again.dataset(new)
+    for gap, told in (("size", "missing in size .*run anew without these columns"), ("kind", "missing in kind .*predict them")):
+        frame.assign(**{gap: frame[gap].where(frame.index > 0)}).to_csv(new, index=False)
+        with pytest.raises(ValueError, match=told):
+            again.dataset(new)
 
 
 def test_categories_that_a_file_declares_are_not_questioned(tmp_path: Path) -> None:
@@ -94,6 +98,24 @@ def test_arrays_with_and_without_test_rows(tmp_path: Path) -> None:
     found = load_own(path, "y")
     assert len(found.train.y) == 20 and len(found.test.y) == 3
     np.testing.assert_array_equal(found.schema.rows(path), found.train.x)
+    (tmp_path / "new.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"is a table, and the network was trained on the arrays of my.npz: give an .npz file"):
+        found.schema.rows(tmp_path / "new.csv")
+
+
+def test_targets_of_arrays_may_stand_in_one_column(tmp_path: Path) -> None:
+    path, x, y = tmp_path / "my.npz", np.arange(20.0).reshape(10, 2), np.linspace(0.5, 2, 10)
+    np.savez(path, x=x, y=y, x_test=x, y_test=y)
+    plain = load_own(path, None)
+    np.savez(path, x=x, y=y[:, None], x_test=x, y_test=y[:, None])
+    found = load_own(path, None)
+    for one, other in zip(found[:2], plain[:2], strict=True):
+        np.testing.assert_array_equal(one.y, other.y)
+    np.testing.assert_array_equal(found.schema.dataset(path).y, plain.train.y)
+    np.savez(path, x=x, y=np.stack([y, y], 1))
+    for read in (found.schema.dataset, lambda path: load_own(path, None)):
+        with pytest.raises(ValueError, match=r"y of .* has 2 columns, and a run predicts one: save one of them"):
+            read(path)
 
 
 @pytest.mark.parametrize(

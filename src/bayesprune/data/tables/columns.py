@@ -12,6 +12,7 @@ from bayesprune.data.tables.reading import NAMELESS, is_number
 from bayesprune.data.tables.texts import check_names
 
 MOST = 100  # categories of a column
+UNSEEN = "correct it, delete that row, or run anew, with another --out, on a file that has it."
 CODES = "Codes that are no quantities are categories where each has a letter, as in 'c12'."
 
 
@@ -63,12 +64,12 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     return chosen
 
 
-def check_whole(frame: Any, names: Iterable[str]) -> None:
-    """Refuse missing values, by column; every column at once."""
+def check_whole(frame: Any, names: Iterable[str], otherwise: str) -> None:
+    """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
     counts = {name: int(frame[name].isna().sum()) for name in names}
     if gaps := {name: count for name, count in counts.items() if count}:
         told = ", ".join(f"{name} ({count} of {len(frame):,} rows)" for name, count in gaps.items())
-        raise ValueError(f"values are missing in {told}: fill them in, delete those rows, or leave columns out with --drop.")
+        raise ValueError(f"values are missing in {told}: fill them in, delete those rows, or {otherwise}.")
 
 
 def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = False) -> Column:
@@ -108,7 +109,7 @@ def positions(texts: np.ndarray, known: Sequence[str], what: str, where: str) ->
     places = {text: place for place, text in enumerate(known)}
     for row, text in enumerate(texts, start=1):
         if text not in places:
-            raise unknown_name(what, text, known, f"It is in row {row} of {where}: training saw none of it.")
+            raise unknown_name(what, text, known, f"It is in row {row} of {where}, and training saw none of it: {UNSEEN}")
     return np.array([places[text] for text in texts], np.int32)
 
 
@@ -120,5 +121,6 @@ def _numbers(values: np.ndarray, name: str, where: str) -> np.ndarray:
         raise ValueError(f"column {name!r} of {where} has {odd!r} where training had numbers.") from None
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers))) + 1
-        raise ValueError(f"column {name!r} is infinite in row {row}: correct it, or leave the column out with --drop '{name}'.")
+        place, otherwise = (f" of {where}", "delete that row") if where else ("", f"leave the column out with --drop '{name}'")
+        raise ValueError(f"column {name!r} is infinite in row {row}{place}: correct it, or {otherwise}.")
     return numbers

@@ -12,7 +12,7 @@ from bayesprune.data.hold_out import hold_out
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import Column, check_whole, choose, infer
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
-from bayesprune.data.tables.schema import Schema, arrays, digest_of
+from bayesprune.data.tables.schema import Schema, arrays, digest_of, one_column
 from bayesprune.data.tables.target import infer_target
 
 Y = "y"  # the target of arrays
@@ -65,7 +65,7 @@ def _of_table(
     if target is None or target not in frame.columns:
         raise _no_target(path, target, list(frame.columns))
     names = choose(list(frame.columns), target, features, drop)
-    check_whole(frame, [*names, target])
+    check_whole(frame, [*names, target], "leave columns out with --drop")
     train, test = _parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)
@@ -80,6 +80,7 @@ def _of_table(
 
 def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> Own:
     found = arrays(path, ("x", "y"))
+    found |= {name: one_column(found[name], path) for name in ("y", "y_test") if name in found}
     x, y, rows = found["x"], found["y"], len(found["x"])
     if x.ndim < 2 or x.dtype.kind not in "biuf" or y.ndim != 1 or len(y) != rows or not rows:
         raise ValueError(

@@ -45,7 +45,7 @@ class Schema:
                 raise unknown_name(
                     "column", column.name, frame.columns, f"The network was trained on it, and {where} lacks it."
                 )
-        check_whole(frame, [column.name for column in self.used])
+        check_whole(frame, [column.name for column in self.used], "run anew without these columns")
         return np.concatenate([column.encode(values_of(frame, column.name), where) for column in self.used], axis=1)
 
     def array_inputs(self, x: Any, where: str) -> np.ndarray:
@@ -63,18 +63,26 @@ class Schema:
         check_kind(path)
         if self.named:
             return self.frame_inputs(self._frame(path), str(path))
-        return self.array_inputs(arrays(path, ("x",))["x"], str(path))
+        return self.array_inputs(self._array(path, "x"), str(path))
 
     def dataset(self, path: Path) -> Dataset:
         """The inputs and targets of a new file."""
         x = self.rows(path)
         if not self.named:
-            return Dataset(x, self.target.encode(arrays(path, ("y",))["y"], str(path)))
+            return Dataset(x, self.target.encode(one_column(self._array(path, "y"), path), str(path)))
         frame = self._frame(path)
         if self.target.name not in frame.columns:
             raise unknown_name("column", self.target.name, frame.columns, f"It is the target, and {path} lacks it.")
-        check_whole(frame, [self.target.name])
+        check_whole(frame, [self.target.name], "predict them: bayesprune predict needs no target")
         return Dataset(x, self.target.encode(values_of(frame, self.target.name), str(path)))
+
+    def _array(self, path: Path, name: str) -> np.ndarray:
+        if path.suffix.lower() not in ARRAYS:
+            raise ValueError(
+                f"{path} is a table, and the network was trained on the arrays of {self.file}: give an .npz file with an array "
+                f"{name}."
+            )
+        return arrays(path, (name,))[name]
 
     def _frame(self, path: Path) -> Any:
         if path.suffix.lower() in ARRAYS:
@@ -129,6 +137,16 @@ def digest_of(path: Path) -> str:
     """A checksum of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def one_column(y: np.ndarray, path: Path) -> np.ndarray:
+    """Targets of shape (rows,) from these, or from (rows, 1)."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"y of {path} has {y.shape[1]} columns, and a run predicts one: save one of them as y (of one-hot classes "
+            "y.argmax(1)), or fit all at once in Python, by bp.fit_svi."
+        )
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def arrays(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
