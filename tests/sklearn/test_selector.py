@@ -1,6 +1,7 @@
 import jax
 import numpy as np
 import pytest
+import sklearn.datasets
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
@@ -97,8 +98,31 @@ def test_labels_take_a_classifier_and_a_fold_need_not_show_them_all():
         bp.BayesianSparseClassifier(**LINEAR), rule="cv", fractions=(0.5, 1.0), cv=2, random_state=0
     ).fit(x, labels)
     assert np.isfinite(chooser.fraction_choice_.losses).all()
-    for targets, kind in ((labels, bp.BayesianSparseClassifier), (y, bp.BayesianSparseRegressor)):
-        assert {type(one) for one in bp.BayesianFeatureSelector()._candidates(targets)} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("targets", "kind"),
+    [
+        (np.array(["up", "down", "rare"], object), bp.BayesianSparseClassifier),
+        (np.repeat([0.0, 1.0, 2.0], 5), bp.BayesianSparseClassifier),  # as a CSV file may have labels
+        (np.repeat([0, 1, 2], 5)[:, None], bp.BayesianSparseClassifier),
+        (sklearn.datasets.load_diabetes().target, bp.BayesianSparseRegressor),
+        (np.arange(100), bp.BayesianSparseRegressor),
+        (np.arange(6) / 2, bp.BayesianSparseRegressor),
+        (np.stack([np.repeat([0, 1], 5), np.arange(10)], axis=1), bp.BayesianSparseRegressor),
+    ],
+    ids=["texts", "few floats", "a column", "diabetes", "many integers", "fractions", "two columns"],
+)
+def test_many_whole_numbers_are_no_labels_of_whatever_dtype(targets, kind):
+    assert {type(one) for one in bp.BayesianFeatureSelector()._candidates(targets)} == {kind}
+
+
+@pytest.mark.slow
+def test_whole_numbers_held_as_floats_are_regressed_by_default():
+    x, y = sklearn.datasets.load_diabetes(return_X_y=True)
+    fitted = bp.BayesianFeatureSelector(random_state=0).fit(x, y)
+    assert isinstance(fitted.estimator_, bp.BayesianSparseRegressor)
+    assert fitted.get_support()[[2, 8]].all()  # the body mass index, and the logarithm of a serum's level
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from jaxtyping import Bool
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.data.tables.target import guess
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
@@ -22,10 +22,11 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """Select the inputs that a sparse Bayesian network needs.
 
     Args:
-        estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y
-            (integers are labels): of a linear model and the default network, the one that predicts held-out rows better, in
-            five fits in place of one. Its prior must have gates for "fdr" and should have them for the others; for "auto" the
-            sparser "dirac_slab" is taken.
+        estimator: an unfitted `BayesianSparseRegressor` or `BayesianSparseClassifier`; None takes the one that suits y, by the
+            rule of the command line: a classifier for texts, booleans, two whole numbers, or at most 20 of them with five rows
+            each on the average, of whatever dtype; else a regressor. Of a linear model and the default network it takes the one
+            that predicts held-out rows better, in five fits in place of one. Its prior must have gates for "fdr" and should
+            have them for the others; for "auto" the sparser "dirac_slab" is taken.
         rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
@@ -106,8 +107,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
 
     def _candidates(self, y: Any) -> tuple[SparseNetwork, ...]:
         if self.estimator is None:
-            real = type_of_target(y, input_name="y").startswith("continuous")
-            kind = BayesianSparseRegressor if real else BayesianSparseClassifier
+            labels = all(guess(column) == "classes" for column in np.atleast_2d(np.transpose(y)))
+            kind = BayesianSparseClassifier if labels else BayesianSparseRegressor
             return kind(hidden=()), kind()
         if not isinstance(self.estimator, SparseNetwork):
             raise TypeError(
