@@ -4,7 +4,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,13 +17,14 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.sklearn import cutting, network
+from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.train.batches import Padded
 
 # Prediction compiles once for each number of rows it is given, so it is given few: multiples of this, and powers of two of it.
 CHUNK, LARGEST = 125, 8_000
 
 
-class SparseNetwork(BaseEstimator):
+class SparseNetwork(WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     # Any: scikit-learn wants every value taken here, and refused by ``fit``.

@@ -57,6 +57,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         losses_, n_iter_: negative ELBO by step, nats, and the steps taken.
         n_features_in_, feature_names_in_: of X.
 
+    What an object of methods, priors or likelihoods was made with is a parameter too, for `set_params` and searches:
+    ``method__density``, ``prior__slab_scale``.
+
     Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. Sparse matrices and weights of
     rows are not taken. y may have several columns; they share the network and (standardised) the noise.
 
