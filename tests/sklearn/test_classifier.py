@@ -1,4 +1,5 @@
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from scipy.sparse import csr_matrix
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 import bayesprune as bp
 from tests.sklearn.problems import LINEAR, linear_rows
@@ -60,8 +62,35 @@ def test_refusals():
         bp.BayesianSparseClassifier().fit(x, x[:, 0])
     with pytest.raises(TypeError, match="Sparse data was passed"):
         bp.BayesianSparseClassifier().fit(csr_matrix(x), y)
-    with pytest.raises(TypeError, match="sample_weight"):
-        bp.BayesianSparseClassifier().fit(x, y, sample_weight=np.ones(120))
+
+
+WORDS = "unexpected keyword argument 'sample_weight': rows count alike. Repeat those that count more"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (bp.BayesianSparseClassifier, WORDS + r".*likelihoods.Categorical\(class_weights="),
+        (bp.BayesianSparseRegressor, WORDS),
+        (bp.BayesianFeatureSelector, WORDS),
+    ],
+)
+def test_weights_of_rows_are_refused_with_what_to_do(kind, words):
+    x, y = labelled()
+    with pytest.raises(TypeError, match=words):
+        kind().fit(x, y, sample_weight=np.ones(120))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epochs': it takes X and y"):
+        kind().fit(x, y, epochs=3)
+    assert not has_fit_parameter(kind(), "sample_weight"), "scikit-learn's ensembles would take it for one that follows them"
+
+
+def test_logarithms_of_probabilities_are_those_of_scikit_learn_and_warn_of_nothing(fitted, monkeypatch):
+    model, x, _ = fitted
+    np.testing.assert_array_equal(model.predict_log_proba(x), np.log(model.predict_proba(x)))
+    monkeypatch.setattr(type(model), "predict_proba", lambda self, X: np.array([[1.0, 0.0]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.predict_log_proba(x).tolist() == [[0.0, -np.inf]]
 
 
 def test_the_log_density_of_labels_is_that_of_their_probabilities(fitted):

@@ -141,6 +141,21 @@ class SparseNetwork(WithKnobs):
         return blocks
 
 
+def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
+    """Refuse what ``fit`` is given by name beside X and y, such as weights of rows.
+
+    A signature with ``sample_weight`` would promise scikit-learn's searches and ensembles that it is followed.
+    """
+    if "sample_weight" in others:
+        raise TypeError(
+            "fit() got an unexpected keyword argument 'sample_weight': rows count alike. Repeat those that count more, as by "
+            f"np.repeat(X, counts, axis=0), and y with them.{remedy}"
+        )
+    if others:
+        name = next(iter(others))
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}: it takes X and y, settings go to the constructor.")
+
+
 def _placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset | Padded:
     """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
 

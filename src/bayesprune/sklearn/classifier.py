@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesprune.infer.predict import predict
 from bayesprune.sklearn import network
-from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.base import SparseNetwork, refuse_others
 
 
 class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
@@ -36,8 +36,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any) -> "BayesianSparseClassifier":
-        """Fit to X (rows, features), in any units, and labels y (rows,)."""
+    def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseClassifier":
+        """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
+        refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
         x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -58,11 +59,16 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 
+    def predict_log_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
+        """Logarithms of `predict_proba`, in nats; -inf of a probability that float32 rounds to zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def log_density(self, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
-        probabilities = self.predict_proba(X)
+        nats = self.predict_log_proba(X)
         labels = np.asarray(y)
         places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        if labels.shape != (len(probabilities),) or (self.classes_[places] != labels).any():
-            raise ValueError(f"y must hold one label for each of the {len(probabilities)} rows, all of them among classes_.")
-        return np.log(probabilities[np.arange(len(labels)), places])
+        if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
+            raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
+        return nats[np.arange(len(labels)), places]

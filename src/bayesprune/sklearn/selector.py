@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.data.tables.target import guess
-from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, Settings
@@ -85,8 +85,9 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.shrinkage = shrinkage
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> "BayesianFeatureSelector":
-        """Select among the columns of X (rows, features) for the targets y, labels or real."""
+    def fit(self, X: Any, y: Any, **others: Any) -> "BayesianFeatureSelector":
+        """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
+        refuse_others(others)
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
         x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=2)
