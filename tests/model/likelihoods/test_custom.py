@@ -76,3 +76,31 @@ def test_settings_are_checked() -> None:
     for wrong in (dist.Normal(0.0, 1.0), dist.Gamma(jnp.ones(2), 1.0), 3.0):
         with pytest.raises(ValueError, match=r"learned\['s'\] must be a prior of one positive number"):
             bp.likelihoods.Custom(lambda f, s: dist.Normal(f, s), learned={"s": wrong})
+
+
+NAMES = r"must take its arguments by the names in learned=, "
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"fn": lambda f, s: dist.Laplace(f[..., 0], s)},
+            rf"^fn {NAMES}fn\(outputs, scale\), got fn\(f, s\): .*'s'.*lambda outputs, scale",
+        ),
+        ({"fn": lambda f: dist.Laplace(f[..., 0], 1.0)}, rf"^fn {NAMES}.*unexpected keyword argument 'scale'"),
+        ({"fn": lambda f, scale, rate: dist.Gamma(scale, rate)}, rf"^fn {NAMES}.*missing a required argument: 'rate'"),
+        ({"mean_of": lambda f: f[..., 0]}, rf"^mean_of {NAMES}mean_of\(outputs, scale\), got mean_of\(f\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused_where_they_are_given(settings, message) -> None:
+    given = {"fn": lambda f, scale: dist.Laplace(f[..., 0], scale), "learned": {"scale": dist.Gamma(2.0, 2.0)}}
+    with pytest.raises(TypeError, match=message):
+        bp.likelihoods.Custom(**(given | settings))
+
+
+@pytest.mark.parametrize(
+    "fn", [dist.Poisson, lambda *args, **kwargs: dist.Poisson(*args), lambda f, scale=1.0: dist.Laplace(f, scale)]
+)
+def test_classes_open_signatures_and_defaults_are_functions(fn) -> None:
+    assert bp.likelihoods.Custom(fn).fn is fn

@@ -64,6 +64,14 @@ class Draws(linen.Module):
         return linen.Dense(3)(x) + jax.random.normal(self.make_rng("noise"), (3,))
 
 
+class AlwaysTrains(linen.Module):
+    """Statistics of batches that no argument holds still."""
+
+    @linen.compact
+    def __call__(self, x, train: bool = True):
+        return linen.Dense(3)(linen.BatchNorm(use_running_average=False)(x))
+
+
 class NnxDraws(nnx.Module):
     def __init__(self, rngs: nnx.Rngs):
         self.head, self.rngs = nnx.Linear(4, 3, rngs=rngs), rngs
@@ -106,6 +114,10 @@ REFUSED = {
     "no dict": (KeywordOnly, {"apply_kwargs": "train"}, TypeError, "apply_kwargs must be a dict"),
     "too many inputs": (KeywordOnly, {"example": (X, X)}, TypeError, r"on 2 input\(s\).*too many positional"),
     "noise in prediction": (Draws, {}, TypeError, 'needs PRNG for "noise".*draw in training alone'),
+    "statistics that always move": (
+        AlwaysTrains, {}, TypeError,
+        r"updates its state where it predicts \(Cannot update variable \"mean\".*immutable\).*use_running_average=not train",
+    ),
     "noise in prediction, nnx": (lambda: NnxDraws(nnx.Rngs(0, noise=1)), {}, TypeError, "outputs depend on the key"),
     "noise in prediction, equinox": (lambda: EquinoxDraws(KEY), {}, TypeError, "outputs depend on the key"),
     "a state of rows": (lambda: StateOfRows(KEY), {}, TypeError, "changes row by row"),

@@ -42,3 +42,11 @@ def draws_in_prediction(how: str) -> TypeError:
         f"net draws random numbers where it predicts ({how}): let it draw in training alone, as by an argument train= of its "
         "call, or in nnx an attribute deterministic."
     )
+
+
+def changes_in_prediction(how: str) -> TypeError:
+    """The error for a net that updates its state, such as statistics of batches, where it should only predict."""
+    return TypeError(
+        f"net updates its state where it predicts ({how}): let it do so in training alone, by an argument train=False of its "
+        "call that its BatchNorm follows, use_running_average=not train, and that apply_kwargs= leaves alone."
+    )

@@ -8,7 +8,7 @@ from flax import errors, linen, traverse_util
 
 from bayesprune.model.adapters.call import arguments, call_of
 from bayesprune.model.adapters.named_axes import with_axes
-from bayesprune.model.adapters.net import Net, Params, State, draws_in_prediction
+from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, draws_in_prediction
 from bayesprune.model.inputs import Inputs
 
 _OTHERS = 1  # folded into the key of dropout for all other draws, which linen makes of "params" where they have no own
@@ -34,10 +34,17 @@ def of_linen(module: linen.Module, inputs: Inputs, apply_kwargs: Mapping[str, An
         try:
             outputs = with_axes(run)
         except errors.InvalidRngError as error:
-            raise draws_in_prediction(str(error).split(" (http")[0]) from None
+            raise draws_in_prediction(_without_link(error)) from None
+        except errors.ModifyScopeVariableError as error:
+            raise changes_in_prediction(_without_link(error)) from None
         return (outputs[0], dict(outputs[1])) if train else (outputs, state)
 
     def own(params: Params, state: State) -> Any:
         return {"params": traverse_util.unflatten_dict(params, sep="."), **state}
 
     return Net(init, apply, own)
+
+
+def _without_link(error: errors.FlaxError) -> str:
+    """What Flax says, less the address of its page and the stop before it."""
+    return str(error).split(" (http")[0].rstrip(".")

@@ -1,5 +1,6 @@
 """Any distribution of NumPyro as a likelihood."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,6 +30,10 @@ class Custom:
 
     Networks of one and the same ``fn`` are equal and share what is compiled: write it once, not inside a loop.
 
+    Raises:
+        TypeError: ``fn`` or ``mean_of`` is no function of the outputs and the names in ``learned``.
+        ValueError: a prior that is none of one positive number.
+
     Raises (when data come, by ``check``):
         TypeError: ``fn`` gives no distribution.
         ValueError: one whose first batch axis is not the rows, or without a mean and no ``mean_of``; targets of another shape
@@ -55,6 +60,9 @@ class Custom:
                     f"learned[{name!r}] must be a prior of one positive number under a name other than 'obs', such as "
                     f"dist.Gamma(2.0, 2.0), got {prior!r}."
                 )
+        _check_call(self.fn, "fn", list(self.learned))
+        if self.mean_of is not None:
+            _check_call(self.mean_of, "mean_of", list(self.learned))
 
     def observe(self, outputs: Any, y: Any) -> Any:
         fn = self.fn(outputs, **self._sampled())
@@ -109,3 +117,19 @@ class Custom:
         if jnp.shape(mean)[:1] != (2,) or not bool(jnp.isfinite(mean).all()):
             raise ValueError(f"{type(fn).__name__} has no finite mean of each row: give mean_of=, what is to be predicted.")
         return fn
+
+
+def _check_call(function: Callable[..., Any], name: str, learned: list[str]) -> None:
+    """Refuse a function that cannot be called as ``function(outputs, scale=...)``, by its signature if it has one."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # compiled functions may have none
+        return
+    wanted = ", ".join(["outputs", *learned])
+    try:
+        signature.bind(None, **dict.fromkeys(learned))
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must take its arguments by the names in learned=, {name}({wanted}), got {name}{signature}: {error}. "
+            f"Write it as lambda {wanted}: ..."
+        ) from None
