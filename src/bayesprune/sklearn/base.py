@@ -18,10 +18,9 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.sklearn import cutting, network
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.train.batches import Padded
+from bayesprune.sklearn.places import filling, placed
 
-# Prediction compiles once for each number of rows it is given, so it is given few: multiples of this, and powers of two of it.
-CHUNK, LARGEST = 125, 8_000
+LARGEST = 8_000  # rows of a prediction at once
 
 
 class SparseNetwork(WithKnobs):
@@ -80,7 +79,7 @@ class SparseNetwork(WithKnobs):
         fit = fit_svi(
             self._key(),
             self.bnn_,
-            _placed(self._scaling.apply(x), y, self.batch_size, prior),
+            placed(self._scaling.apply(x), y, self.batch_size, prior),
             num_steps=self.num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             optimizer=network.optimizer(rate),
@@ -116,11 +115,11 @@ class SparseNetwork(WithKnobs):
 
     def _filled(self, x: np.ndarray) -> np.ndarray:
         """Standardised, the last row repeated to fill a block: its size decides what is compiled."""
-        return self._scaling.apply(x[_places(len(x))])
+        return self._scaling.apply(x[filling(len(x))])
 
     def _log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x) of each row, nats, y as the network was trained on."""
-        rows = Dataset(self._filled(x), y[_places(len(x))])
+        rows = Dataset(self._filled(x), y[filling(len(x))])
         key = jax.random.fold_in(self._key(), 1)
         nats = log_density(key, self.bnn_, self.params_, rows, self.mask_, self.num_samples)
         if nats is None:
@@ -154,39 +153,6 @@ def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
     if others:
         name = next(iter(others))
         raise TypeError(f"fit() got an unexpected keyword argument {name!r}: it takes X and y, settings go to the constructor.")
-
-
-def _placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset | Padded:
-    """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
-
-    Fits of 440, 441 and 442 rows, as folds are, then share what is compiled.
-    """
-    places = _room(len(x))
-    if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
-        return Dataset(x, y)
-    index = np.minimum(np.arange(places), len(x) - 1)
-    return Padded(x[index], y[index], len(x))
-
-
-def _room(num_rows: int) -> int:
-    """The number of rows, rounded up to one of eight in each octave: an eighth more at most.
-
-    >>> [_room(rows) for rows in (7, 16, 17, 440, 442, 448, 1000)]
-    [7, 16, 18, 448, 448, 448, 1024]
-    """
-    step = 2 ** max(0, (num_rows - 1).bit_length() - 4)
-    return -(-num_rows // step) * step
-
-
-def _places(num_rows: int) -> np.ndarray:
-    """The numbers of rows, the last one again and again up to the canonical number."""
-    return np.minimum(np.arange(_canonical(num_rows)), num_rows - 1)
-
-
-def _canonical(num_rows: int) -> int:
-    """The number of rows, rounded up to ``CHUNK`` times a power of two."""
-    chunks = -(-num_rows // CHUNK)
-    return CHUNK * 2 ** (chunks - 1).bit_length()
 
 
 def _scaling_of_inputs(x: Any) -> Scaling:
