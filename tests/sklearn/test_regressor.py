@@ -199,6 +199,8 @@ def test_noise_that_grows_and_outliers():
     assert 0.67 * np.e < std[1] / std[0] < 1.5 * np.e
     np.testing.assert_allclose(std, 0.9 * np.exp([-0.5, 0.5]), rtol=0.3)
     wild = 10 + 3 * x[:, 0] + 0.3 * rng.standard_t(2, 2000)
+    # By .03 the slope goes on moving: over six seeds it ended .13 away, by .005 less than .05.
+    more |= {"learning_rate": 0.005}
     model = bp.BayesianSparseRegressor(**more, likelihood=bp.likelihoods.StudentT(3.0)).fit(x, wild)
     low, high = model.predict([[-1.0, 0.0], [1.0, 0.0]])
     assert high - low == pytest.approx(6.0, abs=0.1)
