@@ -99,5 +99,35 @@ def test_20_4_is_the_ratio_of_densities_at_zero(columns, float64) -> None:
         - stats.norm.logpdf(0, 0, prior[r, columns]).sum()
         for r in range(4)
     ]
-    got = removal.row_removal_gains(jnp.array(loc), jnp.diagonal(u), jnp.array(v), jnp.array(prior), jnp.array(columns))
+    # V of the living columns by its factor; the dead have no deviation, and no mean in units of it.
+    lower = np.linalg.cholesky(v[np.ix_(columns, columns)])
+    whitened = np.zeros((4, 3))
+    whitened[:, columns] = np.linalg.solve(lower, loc[:, columns].T).T
+    half = np.log(np.diag(lower)).sum()
+    got = removal.row_removal_gains(jnp.array(whitened), jnp.sqrt(jnp.diagonal(u)), half, jnp.array(prior), jnp.array(columns))
     np.testing.assert_allclose(got, expected, rtol=1e-10)
+
+
+def test_one_row_after_another_is_20_3_of_them_all(float64) -> None:
+    """Two rows, then a column, by reflections: the covariances, and the mean in both sides' units, against the blocks."""
+    rng, row_given_zero = np.random.default_rng(6), jax.jit(removal.row_given_zero)
+    a, b, z = (rng.normal(size=shape) for shape in ((5, 5), (4, 4), (5, 4)))
+    rows, columns = (a, a @ z), (b, b @ z.T)
+    for index in (3, 1):
+        factor, by_rows, by_columns = row_given_zero(*map(jnp.array, (*rows, columns[1])), index)
+        rows, columns = (factor, by_rows), (columns[0], by_columns)
+    factor, by_columns, by_rows = row_given_zero(*map(jnp.array, (*columns, rows[1])), 2)
+    alive, living = np.array([1, 0, 1, 0, 1], bool), np.array([1, 1, 0, 1], bool)
+    mean, u = turned(a @ z @ b.T, a @ a.T, alive)
+    mean, v = turned(mean.T, b @ b.T, living)
+    for left, kept, expected in ((rows[0], alive, u), (factor, living, v)):
+        np.testing.assert_allclose(np.asarray(left @ left.T)[np.ix_(kept, kept)], expected, atol=1e-12)
+        assert not np.asarray(left)[~kept].any()
+    np.testing.assert_allclose((by_rows @ factor.T)[alive][:, living], mean.T, atol=1e-12)
+    np.testing.assert_allclose((by_columns @ rows[0].T).T[alive][:, living], mean.T, atol=1e-12)
+
+
+def test_a_row_of_zeros_moves_nothing() -> None:
+    factor, mean = jnp.array([[0.0, 0.0], [0.6, 0.8]]), jnp.array([[0.0], [1.0]])
+    left, moved, across = removal.row_given_zero(factor, mean, jnp.array([[0.3, 0.5]]), 0)
+    assert (left == factor).all() and (moved == mean).all() and across.tolist() == [[0.30000001192092896, 0.5]]

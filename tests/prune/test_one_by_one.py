@@ -101,6 +101,47 @@ def test_rows_and_columns_of_a_matrix_normal_go_by_their_exact_evidence(float64)
     np.testing.assert_allclose(jnp.kron(left.rows @ left.rows.T, left.columns @ left.columns.T), rest, atol=1e-9)
 
 
+def near_singular(case):
+    """loc and two factors whose variances, given what goes before, are 1e-8 of the marginal ones."""
+    twins, third = np.array([[1.0, 0.0], [1.0, 1e-4]]), np.array([[1.0, 0, 0], [1, 1e-4, 0], [1, 5e-5, 1e-4]])
+    if case == "full":
+        return np.full(3, 0.1), third, np.ones((1, 1))
+    if case == "columns":
+        return np.array([[0.02, 0.02], [2.0, 2.0]]), 0.1 * np.eye(2), twins
+    return np.array([[0.02, 2.0], [0.02, 2.0]]), twins, 0.1 * np.eye(2)
+
+
+@pytest.mark.parametrize("case", ["full", "columns", "rows"])
+def test_single_precision_cuts_by_the_evidence_of_double(case) -> None:
+    """Near singular covariances: the gain is SciPy's, of the ratio of densities where the dead weights are zero."""
+    loc, rows, columns = (part.astype(np.float32) for part in near_singular(case))
+    pruned = bp.bmr_prune({"w": node(loc, rows, columns, prior_scale=10.0)})
+    dead = ~np.asarray(pruned.mask["w"]).ravel()
+    assert dead.sum() == {"full": 3, "columns": 2, "rows": 2}[case]
+    factor = np.kron(rows.astype(np.float64), columns)[dead]
+    here = stats.multivariate_normal.logpdf(np.zeros(dead.sum()), loc.ravel()[dead], factor @ factor.T)
+    gained = here - stats.norm.logpdf(0, 0, 10.0) * dead.sum()
+    assert float(pruned.info.evidence_gained) == pytest.approx(gained, abs=1e-3)
+
+
+def test_what_is_near_singular_does_not_take_its_neighbours_along() -> None:
+    """A bias fifty deviations from zero beside such a kernel, with which it shares its rate."""
+    loc, rows, columns = map(jnp.float32, near_singular("columns"))
+    bias = bp.MeanField(jnp.array([5.0, 5.0]), jnp.array([0.1, 0.1]))
+    pruned = bp.bmr_prune({"d.kernel": node(loc, rows, columns, prior_scale=10.0), "d.bias": bias})
+    assert pruned.mask["d.bias"].all() and pruned.mask["d.kernel"].tolist() == [[False, False], [True, True]]
+
+
+def test_nothing_dies_by_nan() -> None:
+    """A threshold that is not known kills nothing; nor has a weight without spread, whatever its mean, a NaN to give."""
+    posterior = {"v": bp.MeanField(jnp.zeros(2), jnp.ones(2)), "w": node(jnp.zeros(2), jnp.array([[1.0, 0.0], [1.0, 0.0]]))}
+    alive = jax.tree.map(lambda n: jnp.ones(2, bool), posterior, is_leaf=lambda n: hasattr(n, "loc"))
+    _, kept = one_by_one(posterior, alive, lambda gain: dict.fromkeys(gain, jnp.array(jnp.nan)))
+    assert all(mask.all() for mask in kept.values())
+    gain, kept = one_by_one(posterior, alive, lambda gain: dict.fromkeys(gain, jnp.float32(-1.0)))
+    assert int(kept["w"].sum()) == 1 and not jnp.isnan(gain["w"]).any()
+
+
 def test_single_weights_of_a_matrix_normal_are_not_cut() -> None:
     with pytest.raises(ValueError, match="whole rows or columns"):
         bp.prune_once({"w": matrix()}, bp.methods.SNR(0.3))

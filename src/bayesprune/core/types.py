@@ -102,6 +102,15 @@ class Gradient(NamedTuple):
     divergence: bool = False
 
 
+def varies_together(node: Any) -> bool:
+    """Whether the weights of a node are correlated: then a cut moves the others, by its ``given_zero(alive)``.
+
+    >>> varies_together(MeanField(0.0, 1.0))
+    False
+    """
+    return hasattr(node, "given_zero")
+
+
 class Needs(NamedTuple):
     """What a sparsifier needs, and what it promises; `prune.needs.check_needs` compares it with what there is.
 

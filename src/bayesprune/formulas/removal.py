@@ -56,9 +56,9 @@ def remove(
 
 
 def row_removal_gains(
-    loc: Float[Array, "rows columns"],
-    row_variance: Float[Array, " rows"],
-    column_covariance: Float[Array, "columns columns"],
+    whitened: Float[Array, "rows columns"],
+    row_scale: Float[Array, " rows"],
+    half_log_determinant: Float[ArrayLike, ""],
     prior_scale: Real[Array, "rows columns"],
     where: Bool[Array, " columns"] | bool = True,
 ) -> Float[Array, " rows"]:
@@ -66,21 +66,64 @@ def row_removal_gains(
 
       dF0_r = sum_j log prior_scale_rj - (n/2) log U_rr - log|V|/2 - M_r V^-1 M_r' / (2 U_rr),   n columns
 
-    ``loc`` is M, ``row_variance`` the diagonal of U, ``column_covariance`` V; the prior is N(0, prior_scale²), independent.
-    ``where``: the columns that are alive; the others have no say. Nats. One column of variance 1 makes it `removal_gains`.
+    V is known by its factor, V = B B': ``whitened`` is M B'^-1, ``half_log_determinant`` log|V|/2, the sum of the logarithms of
+    B's diagonal; ``row_scale`` is sqrt(U_rr) > 0. The prior is N(0, prior_scale²), independent. ``where``: the columns that are
+    alive; of the others no prior has a say. Nats. One column, whitened by 1, makes it `removal_gains`.
 
-    >>> eye = jnp.eye(2)
-    >>> print(row_removal_gains(jnp.array([[0.0, 0.0], [2.0, 0.0]]), jnp.array([0.25, 1.0]), eye, jnp.ones((2, 2))))
+    >>> print(row_removal_gains(jnp.array([[0.0, 0.0], [2.0, 0.0]]), jnp.array([0.5, 1.0]), 0.0, jnp.ones((2, 2))))
     [ 1.3862944 -2.       ]
 
     Source: Dickey 1971, for a matrix-normal posterior.
     """
-    where = jnp.broadcast_to(where, loc.shape[1:])
-    # The dead columns' part of V becomes the identity, which adds nothing to the determinant.
-    lower = jnp.linalg.cholesky(jnp.where(where & where[:, None], column_covariance, jnp.eye(loc.shape[1], dtype=loc.dtype)))
-    z = solve_triangular(lower, jnp.where(where, loc, 0.0).T, lower=True)
-    spread = jnp.sum(where) * jnp.log(row_variance) / 2.0 + jnp.sum(jnp.log(jnp.diagonal(lower)))
-    return jnp.sum(jnp.log(prior_scale), axis=1, where=where) - spread - jnp.sum(z**2, axis=0) / (2.0 * row_variance)
+    where = jnp.broadcast_to(where, prior_scale.shape[1:])
+    spread = jnp.sum(where) * jnp.log(row_scale) + half_log_determinant
+    return (
+        jnp.sum(jnp.log(prior_scale), axis=1, where=where) - spread - jnp.sum((whitened / row_scale[:, None]) ** 2, axis=1) / 2
+    )
+
+
+def row_given_zero(
+    factor: Float[Array, "rows rows"],
+    by_rows: Float[Array, "rows columns"],
+    by_columns: Float[Array, "columns rows"],
+    index: Integer[ArrayLike, ""] | int,
+) -> tuple[Float[Array, "rows rows"], Float[Array, "rows columns"], Float[Array, "columns rows"]]:
+    """What is left of a matrix-normal posterior given that row ``index`` is zero: (20.3) for one row, by one reflection.
+
+    Derivation. W = A (Z + E) B' with E standard normal has mean A Z B'. A reflection H that turns row r of A onto one
+    coordinate k leaves that coordinate of H (Z + E) zero where row r is, and the others as they were: A becomes A H, Z becomes
+    H Z, both without k. Nothing is subtracted from a variance, so that single precision does.
+
+    ``factor`` is A, any square root of U; ``by_rows`` is A Z, the mean in units of the columns' deviations, ``by_columns`` is
+    B Z', in units of the rows'. All three come back so, with row ``index`` of the first two and a coordinate of A exactly zero.
+    A row of zeros leaves the others as they are.
+
+    >>> factor, mean = jnp.array([[1.0, 0.0], [0.6, 0.8]]), jnp.array([[1.0], [1.0]])
+    >>> left, moved, _ = row_given_zero(factor, mean, jnp.array([[1.0, 0.5]]), 1)
+    >>> print(jnp.linalg.norm(left[0]).round(3), moved[:, 0].round(3))
+    0.8 [0.4 0. ]
+
+    Source: Golub & Van Loan, Matrix Computations, section 5.1, for the reflection; Hassibi & Stork 1993 for the removal.
+    """
+    row = factor[index]
+    norm = jnp.linalg.norm(row)
+    unit = row / jnp.where(norm > 0, norm, 1.0)
+    at = jnp.argmax(jnp.abs(unit))
+    sign = jnp.where(unit[at] < 0, -1.0, 1.0).astype(unit.dtype)
+    normal = jnp.where(norm > 0, unit.at[at].add(sign), 0.0)  # its square is 2 (1 + |unit_at|)
+
+    def turned(matrix: Array) -> Array:
+        # By sums, not a product of matrices, which accelerators round to ten bits.
+        along = jnp.sum(matrix * normal, axis=1) / (1.0 + jnp.abs(unit[at]))
+        return matrix - along[:, None] * normal
+
+    gone = (jnp.arange(len(row)) == at) & (norm > 0)
+    left = turned(factor)
+    slope = -sign * left[:, at] / jnp.where(norm > 0, norm, 1.0)
+    stays = (jnp.arange(len(row)) != index)[:, None]
+    left = jnp.where(stays & ~gone, left, 0.0)
+    moved = jnp.where(stays, by_rows - slope[:, None] * by_rows[index], 0.0)
+    return left, moved, jnp.where(gone, 0.0, turned(by_columns))
 
 
 def given_zero(

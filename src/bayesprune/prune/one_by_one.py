@@ -10,18 +10,25 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 
-from bayesprune.core.types import PyTree
-from bayesprune.formulas.removal import row_removal_gains
+from bayesprune.core.types import PyTree, varies_together
+from bayesprune.formulas.removal import row_given_zero, row_removal_gains
 from bayesprune.posteriors.correlated import Correlated
 from bayesprune.prune.scores import check_evidence, evidence
 
 
 class _Side(NamedTuple):
-    """Rows of a matrix normal, or its columns: their covariance, and which are alive."""
+    """Rows of a matrix normal, or its columns: a square root of their covariance, and which are alive.
 
-    covariance: jax.Array
+    ``mean``: of the array with this side's rows, in units of the other side's deviations; ``half_log_determinant``: half the
+    logarithm of the determinant of the living ones' covariance.
+    """
+
+    factor: jax.Array
+    mean: jax.Array
     alive: jax.Array
+    half_log_determinant: jax.Array
 
 
 class _Left(NamedTuple):
@@ -31,7 +38,6 @@ class _Left(NamedTuple):
     ``gain``: of every weight, that of the better of its two; of one that is gone, that with which it went.
     """
 
-    loc: jax.Array
     rows: _Side
     columns: _Side
     by_row: jax.Array
@@ -46,10 +52,11 @@ def one_by_one(posterior: PyTree, alive: PyTree, zetas: Zetas) -> tuple[dict[str
     """Evidence gained by every weight's removal, and the mask without those where it exceeds zeta.
 
     ``zetas``: the gains, site -> array -> a threshold by site, in nats a weight; asked anew after every removal. The sum of the
-    gains over what is cut is the evidence that the cut gains, exact where the posterior is.
+    gains over what is cut is the evidence that the cut gains, exact where the posterior is. NaN exceeds nothing, and nothing
+    exceeds NaN.
     """
     check_evidence(posterior)
-    joint = {site: node for site, node in posterior.items() if isinstance(node, Correlated)}
+    joint = {site: node for site, node in posterior.items() if varies_together(node)}
     # Weights by themselves: their gains stay, whatever else goes.
     gain = {site: -value for site, value in evidence({s: n for s, n in posterior.items() if s not in joint}).items()}
     scales = {site: jnp.broadcast_to(n.prior_scale, jnp.shape(n.loc)).reshape(n.matrix) for site, n in joint.items()}
@@ -69,7 +76,7 @@ def one_by_one(posterior: PyTree, alive: PyTree, zetas: Zetas) -> tuple[dict[str
         left, _ = jax.lax.while_loop(lambda carry: carry[1], remove, (left, jnp.array(True)))
     gain = gains(left)
     zeta = zetas(gain)
-    kept = {site: alive[site] & (gain[site] <= zeta[site]) for site in posterior if site not in joint}
+    kept = {site: alive[site] & ~(gain[site] > zeta[site]) for site in posterior if site not in joint}
     kept |= {site: alive[site] & _alive(part).reshape(shapes[site]) for site, part in left.items()}
     return gain, {site: kept[site] for site in posterior}
 
@@ -78,46 +85,61 @@ def _start(node: Correlated, alive: jax.Array, scale: jax.Array) -> _Left:
     """A node given that its dead weights are zero."""
     node = node.given_zero(alive)
     alive = jnp.broadcast_to(alive, jnp.shape(node.loc)).reshape(node.matrix)
-    rows, columns = _Side(node.rows @ node.rows.T, alive.any(axis=1)), _Side(node.columns @ node.columns.T, alive.any(axis=0))
     loc = jnp.asarray(node.loc).reshape(node.matrix)
-    return _weighed(loc, rows, columns, jnp.zeros_like(loc), scale)
+    sides = _side(node.rows, node.columns, loc, alive.any(axis=1)), _side(node.columns, node.rows, loc.T, alive.any(axis=0))
+    return _weighed(*sides, jnp.zeros_like(loc), scale)
+
+
+def _side(factor: jax.Array, other: jax.Array, loc: jax.Array, alive: jax.Array) -> _Side:
+    """One side, from the triangular factors of both; dead rows of either are zero."""
+    mean = solve_triangular(other + jnp.diag(jnp.where(jnp.diagonal(other) == 0, 1.0, 0.0)), loc.T, lower=True).T
+    diagonal = jnp.abs(jnp.diagonal(factor))
+    return _Side(factor, mean, alive, jnp.sum(jnp.log(jnp.where(diagonal > 0, diagonal, 1.0))))
 
 
 def _alive(left: _Left) -> jax.Array:
     return left.rows.alive[:, None] & left.columns.alive
 
 
-def _weighed(loc: jax.Array, rows: _Side, columns: _Side, gain: jax.Array, scale: jax.Array) -> _Left:
+def _weighed(rows: _Side, columns: _Side, gain: jax.Array, scale: jax.Array) -> _Left:
     """The array with the evidence of what is alive taken anew; ``gain``: of what is gone."""
-    by_row = _gains(loc, rows, columns, scale)
+    by_row = _gains(rows, columns, scale)
     # The one column of a full covariance is the whole array, whose rows are the weights.
-    by_column = jnp.full(1, -jnp.inf, loc.dtype) if loc.shape[1] == 1 else _gains(loc.T, columns, rows, scale.T)
+    by_column = jnp.full(1, -jnp.inf, gain.dtype) if scale.shape[1] == 1 else _gains(columns, rows, scale.T)
     better = jnp.maximum(by_row[:, None], by_column)
-    return _Left(loc, rows, columns, by_row, by_column, jnp.where(rows.alive[:, None] & columns.alive, better, gain))
+    return _Left(rows, columns, by_row, by_column, jnp.where(rows.alive[:, None] & columns.alive, better, gain))
 
 
-def _gains(loc: jax.Array, side: _Side, other: _Side, scale: jax.Array) -> jax.Array:
+def _gains(side: _Side, other: _Side, scale: jax.Array) -> jax.Array:
     """Evidence gained by removing each row, given what is gone already, a weight."""
-    variance = jnp.where(side.alive, jnp.diagonal(side.covariance), 1.0)  # of the dead any number that has a logarithm
-    gains = row_removal_gains(loc, variance, other.covariance, scale, other.alive)
-    return jnp.where(side.alive, gains / jnp.maximum(jnp.sum(other.alive), 1), -jnp.inf)
+    spread = jnp.linalg.norm(side.factor, axis=1)
+    # What has no spread left has no density at zero: it stays.
+    weighed = side.alive & jnp.any(other.alive) & (spread > 0)
+    gains = row_removal_gains(side.mean, jnp.where(weighed, spread, 1.0), other.half_log_determinant, scale, other.alive)
+    return jnp.where(weighed, gains / jnp.maximum(jnp.sum(other.alive), 1), -jnp.inf)
 
 
 def _remove_best(left: _Left, scale: jax.Array, zeta: jax.Array) -> tuple[_Left, jax.Array]:
     """Without the row or column of the highest gain a weight, if that is above zeta; and whether there was one."""
     row, column = jnp.max(left.by_row), jnp.max(left.by_column)
-    moved = jnp.maximum(row, column) > zeta
-    loc, rows, gone = _without(left.loc, left.rows, jnp.argmax(left.by_row), moved & (row >= column))
-    turned, columns, other = _without(loc.T, left.columns, jnp.argmax(left.by_column), moved & (row < column))
-    gain = jnp.where(_alive(left), jnp.where(gone[:, None], row, jnp.where(other, column, left.gain)), left.gain)
-    return _weighed(turned.T, rows, columns, gain, scale), moved
+    best = jnp.maximum(row, column)
+
+    def without_row(_: None) -> tuple[_Side, _Side]:
+        return _without(left.rows, left.columns, jnp.argmax(left.by_row))
+
+    def without_column(_: None) -> tuple[_Side, _Side]:
+        columns, rows = _without(left.columns, left.rows, jnp.argmax(left.by_column))
+        return rows, columns
+
+    moved = best > zeta
+    branches = (lambda _: (left.rows, left.columns), without_row, without_column)
+    rows, columns = jax.lax.switch(jnp.where(moved, 1 + (row < column), 0), branches, None)
+    went = _alive(left) & ~(rows.alive[:, None] & columns.alive)
+    return _weighed(rows, columns, jnp.where(went, best, left.gain), scale), moved
 
 
-def _without(loc: jax.Array, side: _Side, index: jax.Array, goes: jax.Array) -> tuple[jax.Array, _Side, jax.Array]:
-    """Rows of a matrix given that row ``index`` is zero, (20.2), if it ``goes``; and which rows do."""
-    gone = goes & (jnp.arange(len(side.alive)) == index)
-    slope = jnp.where(goes, side.covariance[:, index] / jnp.where(goes, side.covariance[index, index], 1.0), 0.0)
-    rest = side.covariance - jnp.outer(slope, side.covariance[index])
-    stays = ~gone
-    loc = jnp.where(stays[:, None], loc - slope[:, None] * loc[index], 0.0)
-    return loc, _Side(jnp.where(stays & stays[:, None], rest, 0.0), side.alive & stays), gone
+def _without(side: _Side, other: _Side, index: jax.Array) -> tuple[_Side, _Side]:
+    """Both sides given that row ``index`` of the first is zero, (20.3)."""
+    factor, mean, of_other = row_given_zero(side.factor, side.mean, other.mean, index)
+    left = side.half_log_determinant - jnp.log(jnp.linalg.norm(side.factor[index]))
+    return _Side(factor, mean, side.alive.at[index].set(False), left), other._replace(mean=of_other)
