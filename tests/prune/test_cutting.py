@@ -94,6 +94,24 @@ def test_at_any_price_the_best_unit_stays() -> None:
     np.testing.assert_array_equal(alive["a.bias"], np.arange(4) == total.argmax())
 
 
+def test_units_that_are_equally_dear_rank_by_their_worth() -> None:
+    """At a price of which single precision cannot tell one unit's worth from another's, or of none that is a number."""
+    free = {"a.kernel": UNITS.members["a.kernel"], "a.bias": UNITS.members["a.bias"], "b.kernel": UNITS.members["b.kernel"]}
+    equal = Groups(free, 4, lambda: np.ones(4))
+    best = np.arange(4) == evidence_of_units().argmax()
+    for price in (1e9, lambda step: jnp.where(step == 3, jnp.nan, 1.0)):
+        method = bp.methods.Cut("evidence", threshold=0.0, scope="unit", price=price)
+        state = method.init(jax.random.key(0), GAUSSIAN)._replace(step=jnp.asarray(2))
+        state, _ = method.step(jax.random.key(0), Evidence(GAUSSIAN, None, groups=equal), state)
+        np.testing.assert_array_equal(state.mask["a.bias"], best)
+
+
+@pytest.mark.parametrize("price", [lambda step: -1.0, lambda step: jnp.nan, lambda step: 1.5 - step])
+def test_schedules_of_prices_are_looked_at(price) -> None:
+    with pytest.raises(ValueError, match=r"price at step \d+ of its schedule must be finite and not negative"):
+        bp.methods.Cut("evidence", threshold=0.0, scope="unit", price=price)
+
+
 def test_the_evidence_of_weights_that_vary_together_does_not_add_up() -> None:
     twins = jnp.array([[0.5, 0.0], [0.499, 0.03]])
     node = Correlated(jnp.zeros(2), marginal(twins, jnp.ones((1, 1)), (2,)), rows=twins, columns=jnp.ones((1, 1)))

@@ -40,9 +40,9 @@ class Cut:
     "per_output", "unit" and "head" ask the network, so they need `fit_svi` of a `BNN`, or ``prune_once(..., program=bnn)``.
 
     Raises:
-        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; a price below 0, or of
-            another scope; "evidence" of weights that vary together; scope "head" of a network in which no head is seen (a
-            warning where some are, and some are not).
+        ValueError: an unknown score or scope; a density outside (0, 1]; both a density and a threshold; a price, or one of the
+            first of a schedule, below 0 or not finite, or of another scope; "evidence" of weights that vary together; scope
+            "head" of a network in which no head is seen (a warning where some are, and some are not).
 
     Example:
         >>> import jax.numpy as jnp

@@ -1,5 +1,7 @@
 """Cuts of whole groups: units or heads of the network, or the same number of weights for every output of an array."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,22 +25,24 @@ def cut(
 
     ``worth``: site -> score of every weight. ``density``: share of the units or heads, or of each output's weights, that stays;
     ``least``: in its place, the lowest score that stays. ``price``: what the score of a unit or head loses for every FLOP; the
-    best of every array stays then in any case, for the first layer is dear.
+    best of every array stays then in any case, for the first layer is dear. Units of equal value, and all of them at a price
+    that is no number, rank by their scores.
     """
     groups: Groups = evidence.groups
     check_groups(groups, scope)
     if scope == "per_output":
         return {site: _per_output(worth[site], groups.members[site], density, least, mask[site]) for site in worth}
-    total = unit_scores(worth, groups, mask, summed=score in SUMMED)
+    worths = total = unit_scores(worth, groups, mask, summed=score in SUMMED)
     if price is not None:
         if groups.flops is None:
             raise ValueError("price needs the FLOPs of groups, and these have none: give Groups(..., count_flops=function).")
-        total -= price * jnp.asarray(groups.flops, total.dtype)
-    if density is not None:
-        staying = _best(total, groups, mask, density)
-    else:
-        staying = (total >= least) | (False if price is None else _best_of_arrays(total, groups, mask))
+        total = total - price * jnp.asarray(groups.flops, total.dtype)
     sums = GroupSums(groups, mask)
+    highest = functools.partial(_highest, total, worths, sums.size > 0)
+    if density is not None:
+        staying = _best(highest, groups, mask, density)
+    else:
+        staying = (total >= least) | (False if price is None else _best_of_arrays(highest, groups, mask))
     return {site: mask[site] & sums.at(staying, site, True) for site in worth}
 
 
@@ -55,18 +59,28 @@ def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Fl
     return jnp.where(sums.size > 0, total if summed else jnp.sqrt(total), -jnp.inf)
 
 
-def _best(total: Float[Array, " units"], groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
+def _highest(
+    total: Float[Array, " units"], ties: Float[Array, " units"], alive: Bool[Array, " units"], count: Any, within: Any
+) -> Bool[Array, " units"]:
+    """The ``count`` living units of the highest total among those ``within``; equal ones by ``ties``, then by their order."""
+    order = jnp.argsort(-ties, stable=True)
+    return jnp.zeros(alive.shape, bool).at[order].set(masks.top_k(total[order], count, (alive & within)[order]))
+
+
+Highest = Callable[[Any, Any], Bool[Array, " units"]]
+
+
+def _best(highest: Highest, groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
     """The highest units, exactly round(density * units) of them, the best of each array among them."""
-    best = _best_of_arrays(total, groups, mask)
-    others = masks.top_k(total, kept(density, groups.count) - masks.count(best), (total > -jnp.inf) & ~best)
-    return best | others
+    best = _best_of_arrays(highest, groups, mask)
+    return best | highest(kept(density, groups.count) - masks.count(best), ~best)
 
 
-def _best_of_arrays(total: Float[Array, " units"], groups: Groups, mask: PyTree) -> Bool[Array, " units"]:
+def _best_of_arrays(highest: Highest, groups: Groups, mask: PyTree) -> Bool[Array, " units"]:
     """The highest living unit that each array has a part in."""
     best = jnp.zeros(groups.count, bool)
     for site in mask:
-        best |= masks.top_k(total, 1, groups_of(groups, site) & (total > -jnp.inf))
+        best |= highest(1, groups_of(groups, site))
     return best
 
 

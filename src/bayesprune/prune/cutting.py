@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_not_negative, unknown_name
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab, varies_together
 from bayesprune.prune import by_group, scores
 from bayesprune.prune.bookkeeping import take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
@@ -16,6 +16,7 @@ from bayesprune.prune.choose import SCOPES, keep_density, threshold
 # Scores that compare a weight with its spread, and say nothing of points.
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
 PRICED = ("unit", "head")
+SEEN = (1, 2, 10, 100)
 GROUPED = ("per_output", *PRICED)
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
@@ -31,10 +32,19 @@ def check(score: str, density: Any, least: float | None, scope: str, price: Any 
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
     if density is not None and not callable(density):
         check_density(density)
-    if price is not None and not callable(price):
-        check_not_negative(price, "price")
+    if price is not None:
+        _check_price(price)
     if price is not None and scope not in PRICED:
         raise ValueError(f"price needs scope 'unit' or 'head', got {scope!r}: by single weights no dense product gets smaller.")
+
+
+def _check_price(price: Any) -> None:
+    """Refuse a price below zero or without a value; of a schedule by its first steps, and by some later ones."""
+    if not callable(price):
+        return check_not_negative(price, "price")
+    with jax.ensure_compile_time_eval():
+        for number in SEEN:
+            check_not_negative(price(jnp.asarray(number)), f"price at step {number} of its schedule")
 
 
 def log_odds(probability: float) -> float:
@@ -78,7 +88,7 @@ def cut(
 def _check_apart(posterior: PyTree) -> None:
     """Refuse weights that vary together: the evidence of several of them is no sum of what each has alone."""
     for site, node in trees.flatten(posterior).items():
-        if hasattr(node, "given_zero"):
+        if varies_together(node):
             raise ValueError(
                 f"the weights of {site!r} vary together, and their evidence does not add up: cut them one after the other by "
                 "bp.bmr_prune, or by a score of single weights, such as 'snr'."
