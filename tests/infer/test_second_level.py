@@ -91,6 +91,10 @@ def test_refusals() -> None:
     bnn, params = fitted()
     with pytest.raises(TypeError, match=r"must give its weights scales, as priors.Horseshoe\(\) does"):
         bp.reduce_scales(jax.random.key(0), bnn, params, bp.priors.Gaussian(), num_steps=2)
+    whole = programs.small_bnn(prior=bp.priors.Flat(), prunable=bp.select.everything)
+    fit = bp.fit_svi(jax.random.key(0), whole, programs.classes(rows=20), num_steps=1, progress=False)
+    with pytest.raises(TypeError, match=r"last layer, no scales of their own.*Horseshoe\(last='unit'\)"):
+        bp.reduce_scales(jax.random.key(0), whole, fit.params, bp.priors.Horseshoe(), num_steps=2)
     mixture = programs.small_bnn(prior=bp.priors.ScaleMixture())
     with pytest.raises(ValueError, match="no fixed Gaussian prior"):
         bp.reduce_scales(jax.random.key(0), mixture, params, bp.priors.Horseshoe(), num_steps=2)

@@ -12,7 +12,7 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
-from bayesprune.core.types import MeanField, Scaled
+from bayesprune.core.types import MeanField, Scaled, varies_together
 from bayesprune.formulas import gaussian
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.elbo import MeanFieldELBO
@@ -87,7 +87,7 @@ def reduce_scales(
     nodes = bnn.read(params)
     check_evidence(nodes)
     for site, node in nodes.items():
-        if hasattr(node, "given_zero"):
+        if varies_together(node):
             raise ValueError(
                 f"site {site!r} has weights that vary together, and a second level asks for independent ones: fit with "
                 "posterior='mean_field', or remove its weights by bp.bmr_prune."
@@ -133,7 +133,13 @@ def _program(prior: Any, layout: Any, nodes: dict[str, MeanField], family: Any) 
     return model, guide
 
 
-def _no_scales(prior: Any) -> TypeError:
+def _no_scales(prior: Any, path: Any = "") -> TypeError:
+    if getattr(prior, "last", None) == "layer":
+        name = type(prior).__name__
+        return TypeError(
+            f"prior gives the units of {path}, the last layer, no scales of their own, got {prior!r}: take "
+            f"priors.{name}(last='unit'), or keep that layer out by prunable= of the BNN."
+        )
     return TypeError(f"prior must give its weights scales, as priors.Horseshoe() does, got {prior!r}.")
 
 
@@ -146,7 +152,7 @@ def _reduced(node: MeanField, prior: Any, spec: ParamSpec, moments: Moments) -> 
     """The node under the new prior at its expected scale; coordinates and unit are the fit's."""
     scaled = prior.node(replace(node, prior_scale=1.0), spec, moments)
     if not isinstance(scaled, Scaled):
-        raise _no_scales(prior)
+        raise _no_scales(prior, spec.path)
     wide = jnp.broadcast_to(node.prior_scale, jnp.shape(node.loc))
     narrow = wide * scaled.unit
     loc, scale = gaussian.reduced_posterior(node.loc, jnp.minimum(node.scale, wide), 0.0, wide, 0.0, narrow)
