@@ -12,6 +12,7 @@ from scipy import stats
 from tests.infer import programs
 
 import bayesprune as bp
+from bayesprune.core.types import varies_together
 from bayesprune.model.correlated import CorrelatedFamily, CorrelatedNormal
 from bayesprune.model.divergence import divergence, read_elementwise
 from bayesprune.model.handlers import masked
@@ -121,8 +122,10 @@ def test_a_pruned_fit_predicts_with_what_is_left(fitted) -> None:
     exact = np.linalg.solve(kept.T @ kept + np.eye(2), kept.T @ data.y)
     got = bp.predict(jax.random.key(1), bnn, pruned.params, data.x[:5], mask=pruned.mask, num_samples=2000)
     np.testing.assert_allclose(np.ravel(got), kept[:5] @ exact, atol=0.05)
-    with pytest.raises(ValueError, match="one pruning"):
+    with pytest.raises(ValueError, match=r"one pruning, .* of bp.bmr_prune\.$"):
         bp.predict(jax.random.key(1), bnn, fit.params, data.x[:5], mask=pruned.mask)
+    with pytest.raises(ValueError, match=r"another mask, which cuts fewer.*not bp\.connected's"):
+        bp.predict(jax.random.key(1), bnn, pruned.params, data.x[:5], mask={"kernel": np.zeros((4, 1), bool)})
     drawn = trace(seed(masked(bnn.guide, pruned.mask), 0)).get_trace()["kernel"]["value"]
     assert float(jnp.abs(drawn[~alive]).max()) == 0
 
@@ -166,7 +169,28 @@ def test_chosen_arrays_alone_vary_together() -> None:
     bnn = programs.small_bnn(posterior=CorrelatedFamily(sites=("Dense_0.bias",)))
     fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=20), num_steps=2, progress=False)
     assert {"Dense_0.bias_auto_factor", "Dense_0.kernel_auto_scale"} <= fit.params.keys()
-    assert {"Dense_0.bias", "Dense_0.kernel"} <= bp.bmr_prune(fit.params).mask.keys()
+    assert [site for site, node in bnn.read(fit.params).items() if varies_together(node)] == ["Dense_0.bias"]
+    pruned = bp.bmr_prune(fit.params)
+    left = bnn.read(pruned.params)
+    assert {str(spec.path) for spec in bnn.layout if spec.prunable} == pruned.mask.keys()
+    for site, alive in pruned.mask.items():
+        np.testing.assert_array_equal(np.asarray(left[site].scale) != 0, alive)
+    with pytest.raises(ValueError, match=r"weights of Dense_0.bias vary together.*--method none"):
+        bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=20), num_steps=2, sparsifier=bp.methods.BMR(), every=1)
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("kind", ["full", "matrix_normal"])
+def test_scales_start_with_the_spread_that_was_asked_for(kind, rng_key) -> None:
+    """Of 40 deviations at .1 with spread .02: their mean and spread within 4 standard errors; and they are no mean field's."""
+    net = nn.Dense(40, use_bias=False)
+    family = CorrelatedFamily(covariance=kind, init_scale=0.1, init_spread=0.02, sites=("kernel",))
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(1.0), likelihood=bp.likelihoods.Normal(1.0), input_shape=(2,), posterior=family)
+    sites = trace(seed(bnn.guide, rng_key)).get_trace()
+    factors = [sites[name]["value"] for name in sites if name.endswith(("_factor", "_rows", "_columns"))]
+    assert all((np.asarray(factor) == np.diag(np.diagonal(factor))).all() for factor in factors)
+    scales = np.diagonal(factors[-1]) ** len(factors)  # of a matrix normal the columns' alone
+    assert abs(scales.mean() - 0.1) < 4 * 0.02 / np.sqrt(len(scales)) and 0.01 < scales.std() < 0.03
 
 
 PRIORS = (
@@ -185,7 +209,9 @@ def test_priors_that_couple_or_gate_weights_are_refused(prior) -> None:
 
 
 def test_what_is_too_large_or_unknown_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"32 x 32 numbers, and largest=16: take posterior='matrix_normal'"):
+    with pytest.raises(
+        ValueError, match=r"32 x 32 numbers, and largest=16: take posterior='matrix_normal' \(--posterior matrix-normal\)"
+    ):
         programs.small_bnn(posterior=CorrelatedFamily(largest=16))
     programs.small_bnn(posterior=CorrelatedFamily(covariance="matrix_normal", largest=16))
     with pytest.raises(ValueError, match=r"Dense_0.kernel"):
@@ -194,7 +220,7 @@ def test_what_is_too_large_or_unknown_is_refused() -> None:
         CorrelatedFamily(covariance="matrix")
 
 
-@pytest.mark.parametrize("what", ["sparsifier", "mask", "storage", "init", "init_params"])
+@pytest.mark.parametrize("what", ["sparsifier", "mask", "storage", "init", "init_params", "whole mask"])
 def test_training_does_not_cut_on_the_way(what, fitted) -> None:
     bnn, data, fit = fitted
     pruned = bp.bmr_prune(fit.params)
@@ -204,6 +230,7 @@ def test_training_does_not_cut_on_the_way(what, fitted) -> None:
         "storage": {"storage": "active"},
         "init": {"init": pruned},
         "init_params": {"init_params": pruned.params, "mask": {}},
+        "whole mask": {"init_params": pruned.params, "mask": {"kernel": jnp.ones((4, 1), bool)}},
     }
     with pytest.raises(ValueError, match="trains whole arrays"):
         bp.fit_svi(jax.random.key(0), bnn, data, num_steps=4, progress=False, **settings[what])
@@ -223,6 +250,16 @@ def test_a_start_of_independent_weights_is_refused_by_its_names(argument, fitted
             progress=False,
             **{argument: start if argument == "init" else start.params},
         )
+
+
+def test_means_of_a_cut_are_those_of_what_is_left(fitted) -> None:
+    """Not the whole posterior's with zeros in it: a mask is taken with the parameters of its pruning alone."""
+    bnn, _, fit = fitted
+    pruned = bp.bmr_prune(fit.params)
+    with pytest.raises(ValueError, match="one pruning"):
+        bnn.net_params(fit.params, mask=pruned.mask)
+    own = bnn.net_params(pruned.params, mask=pruned.mask)["params"]["kernel"]
+    np.testing.assert_array_equal(own, pruned.params["kernel_auto_loc"])
 
 
 def test_what_reads_independent_weights_refuses_them(fitted) -> None:

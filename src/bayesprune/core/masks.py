@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from bayesprune.core import trees
-from bayesprune.core.types import MeanField, PyTree, SpikeSlab
+from bayesprune.core.types import MeanField, PyTree, SpikeSlab, varies_together
 
 
 def full_like(tree: PyTree) -> PyTree:
@@ -64,8 +64,8 @@ def apply(mask: PyTree, tree: PyTree) -> PyTree:
 
 
 def _apply(alive: ArrayLike, node: MeanField | SpikeSlab | ArrayLike) -> MeanField | SpikeSlab | Array:
-    if hasattr(node, "given_zero"):  # its weights vary together
-        return node.given_zero(alive)  # type: ignore[no-any-return]
+    if varies_together(node):
+        return node.given_zero(alive)  # type: ignore[union-attr]
     if isinstance(node, MeanField | SpikeSlab):
         return replace(node, loc=jnp.where(alive, node.loc, 0), scale=jnp.where(alive, node.scale, 0))
     return jnp.where(alive, node, 0)

@@ -122,6 +122,7 @@ class Needs(NamedTuple):
     ``law``: kind, or kinds as ``A | B``, of the law of the unit's scales, where it reads that of `Scaled` nodes; else None.
     ``decay``: it sets the decay of single weights, and has a third method, ``precision(state) -> site -> array``, what each
     weight's prior precision is to be beyond the model's, in the coordinates of loc; the kernel takes it by ``with_decay``.
+    ``whole``: of a matrix normal it cuts whole rows and columns, as those of the ``groups`` "unit" and "head" do by themselves.
     """
 
     node: type = MeanField | SpikeSlab  # type: ignore[assignment]
@@ -134,6 +135,7 @@ class Needs(NamedTuple):
     groups: str = ""
     law: Any = None
     decay: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
+from bayesprune.posteriors.correlated import check_conditioned
 from bayesprune.train.sources.in_order import InOrder
 
 # A chunk of rows goes through the network at once; a block of chunks, so many or so many bytes, is on the device.
@@ -129,12 +130,7 @@ def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
                 "they were fitted with."
             )
     mask = check_mask(mask, shapes)
-    for path in mask:
-        if hasattr(nodes[path], "given_zero") and bool(jnp.any(~mask[path] & (nodes[path].scale != 0))):
-            raise ValueError(
-                f"mask cuts weights of {path!r} that params keep, and the others' posterior is another without them: give the "
-                "parameters and the mask of one pruning, pruned.params and pruned.mask of bp.bmr_prune."
-            )
+    check_conditioned(nodes, mask)
     return mask
 
 

@@ -60,10 +60,11 @@ class CorrelatedFamily(MeanFieldFamily):
       "full":           q(w) = N(loc, L L'),  L of (weights, weights)
       "matrix_normal":  q(W) = MN(loc, A A', B B'),  A of (rows, rows), B of (columns, columns), the last axis the columns
 
-    Arrays of one row or one column are "full" in both. A fit starts at the mean field of ``init_scale``. `bp.bmr_prune` removes
-    one weight after the other by its exact evidence, of a matrix normal whole rows and columns, and leaves the others at their
-    posterior given that those are zero. Weights of different arrays stay independent. Training is of whole arrays: nothing is
-    cut on the way.
+    Arrays of one row or one column are "full" in both. A fit starts at the mean field of ``init_scale``, spread
+    by ``init_spread``; of a matrix normal rows and columns have such starts, and a weight the root of its two. `bp.bmr_prune`
+    removes one weight after the other by its exact evidence, of a matrix normal whole rows and columns, and leaves the others
+    at their posterior given that those are zero. Weights of different arrays stay independent. Training is of whole arrays:
+    nothing is cut on the way.
 
     Args:
         covariance: "full" or "matrix_normal".
@@ -94,9 +95,10 @@ class CorrelatedFamily(MeanFieldFamily):
         kind, (rows, columns) = self._kind(spec)
         self._check_size(spec, max(rows, columns))
         loc = self._param(kind, spec, "loc", start_of_loc(self, spec))
-        start = self.init_scale if columns == 1 else math.sqrt(self.init_scale)
         factors = [
-            self._param(kind, spec, field, start * jnp.eye(size), constraint=constraints.softplus_lower_cholesky)
+            self._param(
+                kind, spec, field, self._start_of_factor(size, len(kind.joint)), constraint=constraints.softplus_lower_cholesky
+            )
             for field, size in zip(kind.joint, (rows, columns), strict=False)
         ]
         return numpyro.sample(str(spec.path), CorrelatedNormal(loc, *factors, *[jnp.ones((1, 1))] * (2 - len(factors))))
@@ -134,13 +136,20 @@ class CorrelatedFamily(MeanFieldFamily):
             return full.FAMILY, (math.prod(spec.shape), 1)
         return matrix_normal.FAMILY, matrix
 
+    def _start_of_factor(self, size: int, factors: int) -> Any:
+        """The mean field's start; each of two factors has its root, so that both together have it."""
+        start = self._start_of_scale((size,))
+        root = lambda scale: jnp.diag(scale if factors == 1 else jnp.sqrt(scale))  # noqa: E731
+        return (lambda rng_key: root(start(rng_key))) if callable(start) else root(start)
+
     def _check_size(self, spec: ParamSpec, size: int) -> None:
         if size > self.largest:
-            other = "posterior='matrix_normal', or " if self.covariance == "full" else ""
+            other = "posterior='matrix_normal' (--posterior matrix-normal), " if self.covariance == "full" else ""
             raise ValueError(
                 f"{spec.path} of shape {spec.shape} asks for a covariance of {size:,} x {size:,} numbers, and "
-                f"largest={self.largest:,}: take {other}CorrelatedFamily(covariance={self.covariance!r}, sites=(...)) of "
-                "bayesprune.model.correlated with the names of small arrays, which leaves the others independent."
+                f"largest={self.largest:,}: take {other}a smaller net, or, in Python, CorrelatedFamily("
+                f"covariance={self.covariance!r}, sites=(...)) of bayesprune.model.correlated with the names of small arrays, "
+                "which leaves the others independent."
             )
 
     def _param(self, kind: Any, spec: ParamSpec, field: str, value: Any, **constraint: Any) -> Any:
@@ -187,13 +196,15 @@ def check_training(program: Any, acts: bool = False, mask: Any = None, thin: boo
     if not isinstance(family, CorrelatedFamily):
         return
     given = [jnp.all(jnp.asarray(alive)) for alive in jax.tree.leaves(mask)]
-    cut = (
-        params is not None
-        and not given
-        and any(not jnp.all(jnp.diag(factor)) for factor in family.factors(params, program.layout))
-    )
+    cut = params is not None and any(not jnp.all(jnp.diag(factor)) for factor in family.factors(params, program.layout))
     if acts or cut or thin or not all(map(bool, given)):
+        who = (
+            f"the weights of {', '.join(family.sites)} vary"
+            if family.sites
+            else f"posterior={family.covariance!r} lets weights vary"
+        )
         raise ValueError(
-            f"posterior={family.covariance!r} trains whole arrays: a weight cut on the way changes the others' covariance. "
-            "Train without a sparsifier, a mask or storage='active', and cut the fit by bp.bmr_prune(fit.params)."
+            f"{who} together, and such a fit trains whole arrays: a weight cut on the way changes the others' covariance. "
+            "Train without a sparsifier (--method none), a mask, storage='active' or parameters that were cut before, and cut "
+            "the fit by bp.bmr_prune(fit.params)."
         )

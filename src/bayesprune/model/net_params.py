@@ -9,6 +9,7 @@ from bayesprune.core.checks import check_mask, check_params
 from bayesprune.core.types import SpikeSlab
 from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors import spike_slab
+from bayesprune.posteriors.correlated import check_conditioned
 from bayesprune.posteriors.samples import draws_of
 
 
@@ -26,6 +27,7 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
         fixed = {str(s.path): jnp.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None
+    check_conditioned(raw, given)
     means = {}
     for site, node in raw.items():
         # What the guide has, not what the prior makes of it: a probability that is read off a Gaussian gates nothing.

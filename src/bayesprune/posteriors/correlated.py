@@ -1,6 +1,7 @@
-"""What correlated Gaussian posteriors share: the node, how it is cut, and how it is drawn from."""
+"""What correlated Gaussian posteriors share: the node, how it is cut and drawn from, and which masks go with it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, varies_together
 from bayesprune.formulas.removal import given_zero
+from bayesprune.posteriors.family import Named
 
 
 @jax.tree_util.register_dataclass
@@ -39,9 +41,7 @@ class Correlated(MeanField):
         alive = jnp.broadcast_to(alive, jnp.shape(self.loc))
         if _all_alive(alive):
             return self
-        kept = alive.reshape(self.matrix)
-        row_alive, column_alive = kept.any(axis=1), kept.any(axis=0)
-        _check_whole(kept, row_alive, column_alive)
+        row_alive, column_alive = _check_whole(alive.reshape(self.matrix))
         loc, scale, rows, columns = _given_zero(jnp.asarray(self.loc), self.rows, self.columns, row_alive, column_alive)
         return replace(self, loc=loc, scale=scale, rows=rows, columns=columns)
 
@@ -69,15 +69,22 @@ def marginal(rows: jax.Array, columns: jax.Array, shape: tuple[int, ...]) -> jax
     return jnp.outer(*norms).reshape(shape)
 
 
-def draw(rng_key: jax.Array, node: Correlated) -> jax.Array:
-    """One draw of the network's weights."""
-    z = jax.random.normal(rng_key, node.matrix, jnp.result_type(node.loc))
-    return (node.loc + (node.rows @ z @ node.columns.T).reshape(jnp.shape(node.loc))) * node.unit
+@dataclass(frozen=True)
+class CorrelatedNames(Named):
+    """Parameters of a `Correlated` by name: the files of its two kinds say which."""
 
+    stem: str = "auto"
+    hidden: str = "dense"
+    fields: tuple[str, ...] = ("loc",)
 
-def moments(node: Correlated) -> tuple[jax.Array, jax.Array]:
-    """Mean and marginal variance of the network's weights."""
-    return node.loc * node.unit, jnp.square(node.scale * node.unit)
+    def draw(self, rng_key: jax.Array, node: Correlated) -> jax.Array:
+        """One draw of the network's weights."""
+        z = jax.random.normal(rng_key, node.matrix, jnp.result_type(node.loc))
+        return (node.loc + (node.rows @ z @ node.columns.T).reshape(jnp.shape(node.loc))) * node.unit
+
+    def moments(self, node: Correlated) -> tuple[jax.Array, jax.Array]:
+        """Mean and marginal variance of the network's weights."""
+        return node.loc * node.unit, jnp.square(node.scale * node.unit)
 
 
 def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -94,11 +101,43 @@ def _all_alive(alive: jax.Array) -> bool:
     return not isinstance(alive, jax.core.Tracer) and bool(np.all(alive))
 
 
-def _check_whole(kept: jax.Array, rows: jax.Array, columns: jax.Array) -> None:
+def check_given(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
+    """Refuse a mask, site -> booleans, that a matrix normal cannot be cut by, or that is traced, so that nobody can say."""
+    for site, alive in mask.items():
+        if not varies_together(nodes[site]) or nodes[site].matrix[1] == 1:
+            continue
+        if isinstance(alive, jax.core.Tracer):
+            raise ValueError(
+                f"mask of {site!r} has to be known where a matrix normal is cut, for it has to be of whole rows and columns, "
+                "and within jax.jit it is not: close over it, or leave it out, for weights at loc = scale = 0 are dead anyway."
+            )
+        _check_whole(np.reshape(alive, nodes[site].matrix))
+
+
+def check_conditioned(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
+    """Refuse a mask, site -> booleans, that cuts weights whose absence the others' posterior does not know of."""
+    for site, alive in mask.items():
+        node = nodes[site]
+        if varies_together(node) and bool(jnp.any(~jnp.asarray(alive) & (node.scale != 0))):
+            cut = any(bool(jnp.any(one.scale == 0)) for one in nodes.values() if varies_together(one))
+            raise ValueError(
+                f"mask cuts weights of {site!r} that params keep, and the others' posterior is another without them: "
+                + ("params are those of another mask, which cuts fewer; " if cut else "")
+                + "give the parameters and the mask of one pruning, pruned.params and pruned.mask of bp.bmr_prune"
+                + (", not bp.connected's: what it cuts beyond changes no output." if cut else ".")
+            )
+
+
+def _check_whole(kept: Any) -> tuple[Any, Any]:
+    """Which rows and which columns of a matrix of booleans are alive. Refuses what is no matrix of whole ones."""
+    rows, columns = kept.any(axis=1), kept.any(axis=0)
     if kept.shape[1] == 1 or isinstance(kept, jax.core.Tracer):  # what is traced was checked where its values were known
-        return
-    if bool((kept != (rows[:, None] & columns)).any()):
+        return rows, columns
+    known = np.asarray(kept)  # by NumPy: within `jax.jit` JAX would trace what is known
+    if (known != (known.any(axis=1, keepdims=True) & known.any(axis=0))).any():
         raise ValueError(
             "a matrix-normal posterior stays one only where whole rows or columns are cut, and this mask cuts single weights: "
-            "prune by bp.bmr_prune, which takes whole rows and columns of it, or fit with posterior='full'."
+            "give one of whole rows and columns (the last axis is the columns), such as bp.bmr_prune(params) finds without a "
+            "mask, or fit with posterior='full'."
         )
+    return rows, columns

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_positive
-from bayesprune.core.types import MeanField
+from bayesprune.core.types import MeanField, varies_together
 from bayesprune.formulas import rounding, scaled
 from bayesprune.report.inputs import ArrayLike, truth_values
 
@@ -66,7 +66,7 @@ def _moments(site: str, node: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the network's weights, a shared scale's spread included (16.2)."""
     if not isinstance(node, MeanField):
         raise ValueError(f"site {site!r} is a {type(node).__name__}, which is partly a point: bits are of Gaussian posteriors.")
-    if hasattr(node, "given_zero"):
+    if varies_together(node):
         raise ValueError(
             f"site {site!r} has weights that vary together, which single numbers do not code: fit with posterior='mean_field'."
         )
