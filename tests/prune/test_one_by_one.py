@@ -143,8 +143,17 @@ def test_nothing_dies_by_nan() -> None:
 
 
 def test_single_weights_of_a_matrix_normal_are_not_cut() -> None:
-    with pytest.raises(ValueError, match="whole rows or columns"):
-        bp.prune_once({"w": matrix()}, bp.methods.SNR(0.3))
+    """By what the method says, so that tracing, which knows no mask, hides nothing; nor by a mask that is given."""
+    posterior, method = {"w": matrix()}, bp.methods.SNR(0.3)
+    for cut in (bp.prune_once, jax.jit(lambda nodes, method: bp.prune_once(nodes, method).mask, static_argnums=1)):
+        with pytest.raises(ValueError, match=r"SNR cuts single weights.*whole rows or columns"):
+            cut(posterior, method)
+    single = np.arange(20).reshape(5, 4) > 0
+    for cut in (bp.bmr_prune, jax.jit(lambda nodes, mask=None: bp.bmr_prune(nodes, mask={"w": single}).mask)):
+        with pytest.raises(ValueError, match=r"bmr_prune\(params\) finds without a mask"):
+            cut(posterior, mask={"w": single})
+    with pytest.raises(ValueError, match="close over it"):
+        jax.jit(lambda mask: bp.bmr_prune(posterior, mask=mask).mask)({"w": single})
 
 
 def test_a_cut_by_another_score_leaves_the_posterior_given_zeros(float64) -> None:

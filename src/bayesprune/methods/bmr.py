@@ -71,8 +71,8 @@ class BMR:
 
     @property
     def needs(self) -> Needs:
-        """Evidence: a Gaussian prior, and a spread."""
-        return Needs(evidence=True, spread=True)
+        """Evidence: a Gaussian prior, and a spread. What varies as a matrix it cuts by rows and columns."""
+        return Needs(evidence=True, spread=True, whole=True)
 
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
         """Everything alive."""

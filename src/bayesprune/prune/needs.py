@@ -3,12 +3,14 @@
 from typing import Any, get_args
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import trees
-from bayesprune.core.types import Needs, PyTree, SpikeSlab
+from bayesprune.core.types import Needs, PyTree, SpikeSlab, varies_together
 from bayesprune.prune.scores import check_evidence
 
+# Groups of weights that are whole rows or columns of their arrays.
+WHOLE = ("unit", "head")
 # Laws of scales, by name, and the priors whose fits have them.
 _PRIORS = {
     "LogNormalScale": "priors.Horseshoe or priors.GroupHorseshoe",
@@ -61,7 +63,21 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
         check_evidence(posterior)
 
 
+def check_whole(sparsifier: Any, posterior: PyTree) -> None:
+    """Refuse to cut single weights of a matrix normal: by what the sparsifier says, for no mask is known while tracing."""
+    needs = needs_of(sparsifier)
+    if needs.whole or needs.groups in WHOLE:
+        return
+    for site, node in trees.flatten(posterior).items():
+        if varies_together(node) and node.matrix[1] > 1:
+            raise ValueError(
+                f"{type(sparsifier).__name__} cuts single weights, and the posterior of {site!r} is a matrix normal, which "
+                "stays one only where whole rows or columns are cut: prune by bp.bmr_prune, which takes such, or by "
+                "methods.Cut(scope='unit') with program=bnn, or fit with posterior='full'."
+            )
+
+
 def _has_spread(posterior: PyTree) -> bool:
-    """Whether any scale is above zero, or not known yet."""
+    """Whether any scale is above zero, or not known yet. By NumPy: JAX would trace what is known."""
     scales = [node.scale for node in trees.flatten(posterior).values()]
-    return any(isinstance(scale, jax.core.Tracer) or bool(jnp.any(scale > 0)) for scale in scales)
+    return any(isinstance(scale, jax.core.Tracer) or bool((np.asarray(scale) > 0).any()) for scale in scales)

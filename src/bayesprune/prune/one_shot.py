@@ -13,8 +13,9 @@ from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_mask, check_object, check_positive, check_site
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.posteriors import params as numpyro_params
+from bayesprune.posteriors.correlated import check_given
 from bayesprune.prune.bookkeeping import fill_unknown
-from bayesprune.prune.needs import check_needs, needs_of, warm_up_of
+from bayesprune.prune.needs import check_needs, check_whole, needs_of, warm_up_of
 
 
 def prune_once(
@@ -71,9 +72,12 @@ def prune_once(
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
     chosen = _under(prior_scale, chosen, nodes)
     check_needs(sparsifier, chosen)
+    check_whole(sparsifier, chosen)
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     given = {} if mask is None else _given(mask, _shapes(nodes))
     given = {path: alive for path, alive in given.items() if path in chosen}
+    # As they came: within `jax.jit` what was looked at is traced.
+    check_given(chosen, {path: alive for path, alive in trees.flatten(mask).items() if path in given})
     state = sparsifier.init(rng_key, chosen)  # not compiled: it may refuse what it sees
     if warm_up := warm_up_of(sparsifier):
         state = state._replace(step=jnp.asarray(warm_up, jnp.int32))
