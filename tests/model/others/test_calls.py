@@ -72,6 +72,14 @@ class AlwaysTrains(linen.Module):
         return linen.Dense(3)(linen.BatchNorm(use_running_average=False)(x))
 
 
+class NnxAlwaysTrains(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs):
+        self.head, self.norm = nnx.Linear(4, 3, rngs=rngs), nnx.BatchNorm(4, rngs=rngs)
+
+    def __call__(self, x):
+        return self.head(self.norm(x, use_running_average=False))
+
+
 class NnxDraws(nnx.Module):
     def __init__(self, rngs: nnx.Rngs):
         self.head, self.rngs = nnx.Linear(4, 3, rngs=rngs), rngs
@@ -117,6 +125,9 @@ REFUSED = {
     "statistics that always move": (
         AlwaysTrains, {}, TypeError,
         r"updates its state where it predicts \(Cannot update variable \"mean\".*immutable\).*use_running_average=not train",
+    ),
+    "statistics that always move, nnx": (
+        lambda: NnxAlwaysTrains(nnx.Rngs(0)), {}, TypeError, r"updates its state where it predicts \(norm.mean is set anew\)",
     ),
     "noise in prediction, nnx": (lambda: NnxDraws(nnx.Rngs(0, noise=1)), {}, TypeError, "outputs depend on the key"),
     "noise in prediction, equinox": (lambda: EquinoxDraws(KEY), {}, TypeError, "outputs depend on the key"),

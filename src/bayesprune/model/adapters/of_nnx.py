@@ -9,7 +9,7 @@ from flax import nnx
 
 from bayesprune.model.adapters.call import arguments, call_of
 from bayesprune.model.adapters.named_axes import with_axes
-from bayesprune.model.adapters.net import Net, Params, State
+from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction
 from bayesprune.model.inputs import Inputs
 
 
@@ -31,7 +31,10 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
             net = nnx.merge(graph, filled, rng_state, state.get("rest", rest), copy=True)
             net.train() if train else net.eval()
             outputs = net(*arguments(x), **call.keywords(train), **_reseeded(net, rng_key, call.asks_for, call.needs))
-            return outputs, nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
+            new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
+            if not train:
+                _check_still(state.get("rest", rest), new)
+            return outputs, new
 
         outputs, new = with_axes(run)
         return outputs, ({"rest": new} if state else {})
@@ -41,6 +44,14 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
         return nnx.merge_state(filled, state.get("rest", rest))
 
     return Net(init, apply, own, may_draw=bool(jax.tree.leaves(rng_state)) or call.needs("rngs"))
+
+
+def _check_still(before: Any, after: Any) -> None:
+    """Refuse a net that has set statistics of batches anew: its outputs for a row depend on the rows beside it."""
+    values = dict(nnx.to_flat_state(before))
+    for path, variable in nnx.to_flat_state(after):
+        if isinstance(variable, nnx.BatchStat) and variable.get_value() is not values[path].get_value():
+            raise changes_in_prediction(f"{'.'.join(map(str, path))} is set anew")
 
 
 def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[str, Any]:
