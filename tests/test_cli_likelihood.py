@@ -29,11 +29,13 @@ def test_names_with_their_outputs() -> None:
     assert likelihood.make("auto", "counts", 1) == (bp.likelihoods.Poisson(), 1)
     assert likelihood.make("ordinal", "classes", 3) == (bp.likelihoods.Ordinal(3), 1)
     assert likelihood.make("predicted-noise", "numbers", 3) == (bp.likelihoods.Normal("predicted"), 6)
+    assert likelihood.make("auto", "overdispersed counts", 1) == (bp.likelihoods.NegativeBinomial(), 1)
     for kind, known in likelihood.KINDS.items():
+        asked_for = kind.removeprefix("overdispersed ")  # what a name says of the targets
         for name in known:
             made, outputs = likelihood.make(name, kind, 3 if kind == "classes" else 1)
-            made.check(TARGETS[kind], (outputs,))
-            assert likelihood.kind_of(name) == kind
+            made.check(TARGETS[asked_for], (outputs,))
+            assert likelihood.kind_of(name) == asked_for
 
 
 def test_the_task_is_that_of_all_parts() -> None:
