@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayesprune as bp
+from bayesprune import cli
 from bayesprune.deploy import DrawsEngine, reader
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.model.inputs import Inputs
@@ -235,6 +236,22 @@ def test_trees_come_back_from_their_data() -> None:
     assert [leaf.name for leaf in again.leaves] == ["a[0]", "a[1]", "b.c"]
     tree = packing.tree([np.arange(3.0 * leaf.size).reshape(3, *leaf.shape) for leaf in packing.leaves])
     jax.tree.map(np.testing.assert_array_equal, again.apart(packing.together(tree)), tree)
+
+
+@pytest.mark.parametrize("name", ["record", "pair"])
+def test_the_command_line_takes_arrays_by_their_names(name, tmp_path, capsys) -> None:
+    small, (net, rows, made) = smaller(name, "mean"), (tmp_path / end for end in ("net.bayesprune", "rows.npz", "made.npz"))
+    x = NETS[name][1]
+    small.save(net)
+    named = {leaf.name: array for leaf, array in zip(small.inputs.leaves, jax.tree.leaves(x), strict=True)}
+    np.savez(rows, **named)
+    assert cli.main(["predict", str(net), str(rows), "--to", str(made)]) == 0
+    with np.load(made) as found:
+        np.testing.assert_allclose(found["mean"], small.predict(x), rtol=1e-5)
+    np.savez(rows, x=IMAGE)
+    assert cli.main(["predict", str(net), str(rows)]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"Write it with numpy.savez with arrays {', '.join(named)}" in told
 
 
 class Fields(NamedTuple):
