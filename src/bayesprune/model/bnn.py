@@ -131,21 +131,21 @@ class BNN:
         other.family, other._key = family, (*self._rest_of_key, same.key(family))
         return other
 
-    def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> Any:
+    def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
 
         ``num_rows``: rows of the whole data set where ``x`` is a minibatch of it; a prior may depend on them.
         """
         return self.likelihood.observe(self.network(x, train, num_rows), y)
 
-    def guide(self, x: Any = None, y: Any = None, *, train: bool = False, num_rows: int | None = None) -> None:
+    def guide(self, x: Any = None, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> None:
         """The approximate posterior, one site for each latent site of the model."""
         self.prior.guide(self.layout, self.family)
         self.likelihood.guide(self.family)
         known = posterior_params.Known(getattr(self.prior, "prior_scale", None))
         numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 
-    def network(self, x: Any, train: bool = False, num_rows: int | None = None) -> Any:
+    def network(self, x: Any, train: bool = False, num_rows: int | Any = None) -> Any:
         """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
         x = self.inputs.as_rows(x)
         rows = {"num_rows": len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows} if self._counts_rows else {}

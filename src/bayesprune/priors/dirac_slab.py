@@ -81,7 +81,7 @@ class DiracSlab:
         """The start of the authors' code: weights in U(-0.6, 0.6), scales softplus(-6)."""
         return MeanFieldFamily(init_range=0.6 / self.slab_scale, init_scale=math.log1p(math.exp(-6.0)) / self.slab_scale)
 
-    def model(self, layout: Layout, num_rows: int) -> dict[str, Any]:
+    def model(self, layout: Layout, num_rows: int | Any) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         log_lam = self.log_prior_inclusion(layout, num_rows)
         logit = log_lam - math.log(-math.expm1(log_lam))
@@ -98,7 +98,7 @@ class DiracSlab:
         """In units of ``slab_scale``."""
         return replace(node, unit=self.slab_scale)
 
-    def log_prior_inclusion(self, layout: Layout, num_rows: int) -> float:
+    def log_prior_inclusion(self, layout: Layout, num_rows: int | Any) -> float:
         """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""
         if not isinstance(self.log_inclusion, str):
             return self.log_inclusion

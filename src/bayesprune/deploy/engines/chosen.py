@@ -12,7 +12,7 @@ from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
 from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.program.linear import MOVES
-from bayesprune.deploy.program.ops import OPAQUE, Program
+from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import has_numba
@@ -97,9 +97,11 @@ def chained(program: Program) -> bool:
     [True, False]
     """
     of_rows, gates = {program.rows}, set[int]()
+    if program.opaque:
+        return False
     for op in program.ops:
         meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1
-        if op.name == OPAQUE or (meet and not (op.name == "mul" and gates & set(op.inputs))):
+        if meet and not (op.name == "mul" and gates & set(op.inputs)):
             return False
         if of_rows & set(op.inputs):
             of_rows.update(op.outputs)

@@ -10,7 +10,7 @@ from bayesprune.model.likelihoods.protocol import Likelihood, OutputShape
 from bayesprune.model.shapes import filled
 
 
-def sites_of_mean(likelihood: Likelihood | Any, output_shape: OutputShape) -> list[str]:
+def sites_of_mean(likelihood: Likelihood | Any, output_shape: OutputShape | Any) -> list[str]:
     """Names of what the mean asks for beside the outputs, drawn with the network; none of most.
 
     >>> from bayesprune.model.likelihoods import Ordinal, Poisson
