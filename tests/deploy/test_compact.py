@@ -185,6 +185,8 @@ def test_bad_arguments_are_refused() -> None:
     bnn, params, mask = fitted("gaussian")
     with pytest.raises(ValueError, match="keep must be one of"):
         bp.compact(bnn, params, mask, keep="both")
+    with pytest.raises(ValueError, match="num_draws=5 goes with keep='posterior'"):
+        bp.compact(bnn, params, mask, keep="mean", num_draws=5)
     with pytest.raises(ValueError, match="mask"):
         bp.compact(bnn, params, {"nowhere": np.ones(3, bool)})
     with pytest.raises(TypeError, match="BNN"):

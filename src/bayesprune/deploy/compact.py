@@ -81,6 +81,8 @@ def compact(
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")
+    if keep == "mean" and num_draws is not None:
+        raise ValueError(f"num_draws={num_draws} goes with keep='posterior', and keep='mean' keeps one network: leave it out.")
     known = laws.fixed(bnn, params)
     program = network(bnn, params.get(STATE, {}))
     law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
