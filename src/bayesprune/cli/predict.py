@@ -117,9 +117,9 @@ def _rows(path: Path, schema: Schema | None, inputs: Packing = ONE) -> Any:
         return schema.rows(path)
     names = [leaf.name for leaf in inputs.leaves]
     wanted = "an array x" if inputs.is_one else f"arrays {', '.join(names)}"
+    file, function = ("a .npy file, or ", "numpy.save, or ") if inputs.is_one else ("", "")
     if not path.is_file():
-        one = "a .npy file, or " if inputs.is_one else ""
-        raise FileNotFoundError(2, f"no rows at {path}: give {one}a .npz file with {wanted}.")
-    with reading(path, "file of rows", f"Write it with numpy.savez with {wanted}."):
+        raise FileNotFoundError(2, f"no rows at {path}: give {file}a .npz file with {wanted}.")
+    with reading(path, "file of rows", f"Write it with {function}numpy.savez with {wanted}."):
         content = np.load(path, allow_pickle=False)
         return content if isinstance(content, np.ndarray) else inputs.tree([content[name] for name in names])

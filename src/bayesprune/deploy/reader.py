@@ -147,8 +147,9 @@ def rows_of(plan, x):
         part = np.asarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
         check_rows(how["takes"], how["shape"], part)
         parts.append(part.astype(np.float32))
-    several = [part.reshape(len(part), math.prod(part.shape[1:])) for part in parts if "inputs" in plan]
-    return np.concatenate(several, 1) if several else parts[0]
+    if "inputs" not in plan:
+        return parts[0]
+    return np.concatenate([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts], 1)
 
 
 def check_rows(takes, shape, x):

@@ -19,7 +19,7 @@ def placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset
     places = _room(len(x))
     if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
         return Dataset(x, y)
-    index = np.minimum(np.arange(places), len(x) - 1)
+    index = _repeated(len(x), places)
     return Padded(x[index], y[index], len(x))
 
 
@@ -35,7 +35,11 @@ def _room(num_rows: int) -> int:
 
 def filling(num_rows: int) -> np.ndarray:
     """The numbers of rows, the last one again and again up to the canonical number."""
-    return np.minimum(np.arange(_blocks(num_rows)), num_rows - 1)
+    return _repeated(num_rows, _blocks(num_rows))
+
+
+def _repeated(num_rows: int, places: int) -> np.ndarray:
+    return np.minimum(np.arange(places), num_rows - 1)
 
 
 def _blocks(num_rows: int) -> int:

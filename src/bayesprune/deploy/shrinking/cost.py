@@ -32,8 +32,7 @@ def cost(plan: Plan, small: Small, graph: Graph) -> Cost:
     products = [op for op in small.program.ops if op.name in ("dot", "conv")]
     executed = [flops(op, small.program) for op in products]
     dense = sum(flops(op, plan.program) for op in plan.program.ops if op.name in ("dot", "conv"))
-    whole = 0 if graph.unsettled else 2 * sum(executed for _, executed, _ in multiply_adds(graph, {}))
-    pinned = max(whole - dense, 0) if plan.program.one_by_one else 0
+    pinned = max(_of_graph(graph) - dense, 0) if plan.program.one_by_one else 0
     left = pinned if any(op.name == OPAQUE for op in small.program.ops) else 0
     return Cost(
         dense_numbers=sum(math.prod(plan.program.shapes[number]) for number in plan.program.weights.values()),
@@ -43,6 +42,11 @@ def cost(plan: Plan, small: Small, graph: Graph) -> Cost:
         executed=sum(executed) + left,
         theoretical=sum(round(n * _density(op, arrays)) for op, n in zip(products, executed, strict=True)) + left,
     )
+
+
+def _of_graph(graph: Graph) -> int:
+    """FLOPs of the whole network; none where it is not known before it runs how many there are."""
+    return 0 if graph.unsettled else 2 * sum(executed for _, executed, _ in multiply_adds(graph, {}))
 
 
 def flops(op: Op, program: Program) -> int:
