@@ -376,7 +376,7 @@ class Summed(bp.likelihoods.Categorical):
     """A mean with an operation that no file holds, and figures of its own."""
 
     def mean(self, outputs):
-        return jnp.cumsum(jax.nn.softmax(outputs), -1)
+        return jnp.sort(jax.nn.softmax(outputs), -1)
 
     def metrics(self, draws, y, params):
         return {"mine": 1.0}
@@ -386,8 +386,8 @@ class Summed(bp.likelihoods.Categorical):
 def test_a_likelihood_of_one_s_own(tmp_path) -> None:
     bnn = small_bnn(likelihood=Summed())
     small = bp.compact(bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params)
-    assert "cumsum" in small.pinned
-    with pytest.raises(ValueError, match="cumsum"):
+    assert "sort" in small.pinned
+    with pytest.raises(ValueError, match="sort"):
         small.save(tmp_path / "net.bayesprune")
     with pytest.raises(TypeError, match="holds the mean of y, not its distribution"):
         bp.evaluate(jax.random.key(0), small, None, DATA)

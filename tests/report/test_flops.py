@@ -274,7 +274,7 @@ def test_a_long_loop_is_counted_as_a_short_one(monkeypatch) -> None:
         report = bp.metrics.flops(around(layers, (3, 4, 4)), mask)
         assert report["executed"] == 2 * 16 * (3 + 5)
         assert report["theoretical"] == 2 * int(counts.sum() + 5 * counts[1])
-        monkeypatch.setattr("bayesprune.structure.loops.MOST_EQUATIONS", 1)
+        monkeypatch.setattr("bayesprune.structure.jaxprs.MOST_EQUATIONS", 1)
     irregular = lambda w, x: jax.lax.scan(lambda x, layer: (layer @ x, None), x, jnp.stack([w[0], w[2], w[1]]))[0]  # noqa: E731
     made_anew = lambda w, x: jax.lax.fori_loop(0, 3, lambda _, c: (2.0 * c[0], c[0] @ c[1]), (w[0], x))[1]  # noqa: E731
     nested = lambda w, x: jax.lax.fori_loop(0, 3, lambda _, x: layers(w, x), x)  # noqa: E731

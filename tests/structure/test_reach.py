@@ -128,7 +128,7 @@ def test_kernels_that_are_computed_from_weights(name) -> None:
 
 def test_a_loop_that_is_too_long_to_be_written_out_is_kept_whole(monkeypatch) -> None:
     net = case("stacked")
-    monkeypatch.setattr("bayesprune.structure.loops.MOST_EQUATIONS", 1)
+    monkeypatch.setattr("bayesprune.structure.jaxprs.MOST_EQUATIONS", 1)
     graph = Case(net.net, net.shape).graph
     assert set(graph.unfollowed) == {"scan", "stack"}
     assert (graph.roles["stack"].inputs, graph.roles["stack"].outputs) == ((2,), (1,))

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 UNARY: dict = {
-    "abs": np.abs, "cbrt": np.cbrt, "ceil": np.ceil, "cos": np.cos, "erf": lambda a: _special("erf", a),
+    "abs": np.abs, "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "erf": lambda a: _special("erf", a),
     "erfc": lambda a: _special("erfc", a), "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "floor": np.floor,
     "is_finite": np.isfinite, "log": np.log, "log1p": np.log1p, "logistic": lambda a: _logistic(a), "neg": np.negative,
-    "not": np.logical_not, "rsqrt": lambda a: 1 / np.sqrt(a), "sign": np.sign, "sin": np.sin, "sqrt": np.sqrt,
-    "square": np.square, "tanh": np.tanh,
+    "not": np.logical_not, "round": np.round, "rsqrt": lambda a: 1 / np.sqrt(a), "sign": np.sign, "sin": np.sin,
+    "sinh": np.sinh, "sqrt": np.sqrt, "square": np.square, "tan": np.tan, "tanh": np.tanh,
 }  # fmt: skip
 BINARY: dict = {
     "add": np.add, "and": np.logical_and, "div": np.divide, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater,
     "le": np.less_equal, "lt": np.less, "max": np.maximum, "min": np.minimum, "mul": np.multiply, "ne": np.not_equal,
-    "or": np.logical_or, "pow": np.power, "sub": np.subtract,
+    "or": np.logical_or, "pow": np.power, "rem": np.fmod, "sub": np.subtract, "xor": np.logical_xor,
 }  # fmt: skip
 REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}

@@ -5,21 +5,53 @@ from typing import Any, TypeVar
 
 import jax
 from jax import lax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
+MOST_EQUATIONS = 4000  # of a loop that is written out; a longer one takes seconds to read
 
 T = TypeVar("T")
 
 
 def called(equation: Any) -> Any:
-    """The program that an equation stands for, closed or not: one that it calls, or the same in older operations; else None."""
+    """The program that an equation stands for, closed or not: one that it calls, or the same in simpler operations; else None.
+
+    A scan is written out turn by turn where it is short.
+    """
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
         return params["jaxpr" if "jaxpr" in params else "call_jaxpr"]
-    if name not in WRITTEN_OUT:
+    if name not in WRITTEN_OUT or (name == "scan" and not is_short(params)):
         return None
     arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     return jax.make_jaxpr(lambda *arrays: WRITTEN_OUT[name](arrays, **params))(*arrays)
+
+
+def is_short(params: dict[str, Any]) -> bool:
+    """Whether a scan of these parameters has a turn, and not too many equations in all of them."""
+    return 0 < params["length"] * length(params["jaxpr"]) <= MOST_EQUATIONS
+
+
+def length(jaxpr: Any) -> int:
+    """The number of equations of a program, those of inner programs and of short loops counted."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    return sum(_length(equation) for equation in inner.eqns)
+
+
+def _length(equation: Any) -> int:
+    if equation.primitive.name == "scan":
+        return equation.params["length"] * length(equation.params["jaxpr"]) if is_short(equation.params) else 1
+    program = called(equation)
+    return 1 if program is None else 1 + length(program)
+
+
+def scan_parts(params: dict[str, Any], inputs: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
+    """The inputs of a scan that stay, that are carried from turn to turn, and that are cut into slices."""
+    if "ft_in" in params:  # JAX 0.11 and later
+        fixed, carry, slices = params["ft_in"].update(inputs).unpack()
+        return list(fixed), list(carry), list(slices)
+    fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+    return list(inputs[:fixed]), list(inputs[fixed:carried]), list(inputs[carried:])
 
 
 def _stack(arrays: Sequence[Any], axis: int) -> Any:
@@ -38,19 +70,18 @@ def _tile(arrays: Sequence[Any], reps: Sequence[int]) -> Any:
     return array
 
 
-WRITTEN_OUT: dict[str, Callable[..., Any]] = {"stack": _stack, "unstack": _unstack, "tile": _tile}
+def _turn_by_turn(arrays: Sequence[Any], **params: Any) -> list[Any]:
+    fixed, carry, slices = scan_parts(params, arrays)
+    body = params["jaxpr"] if isinstance(params["jaxpr"], ClosedJaxpr) else ClosedJaxpr(params["jaxpr"], ())
+    turns = range(params["length"])
+    made: list[list[Any]] = []
+    for turn in reversed(turns) if params["reverse"] else turns:
+        of_turn = [lax.index_in_dim(array, turn, 0, keepdims=False) for array in slices]
+        results = jaxpr_as_fun(body)(*fixed, *carry, *of_turn)
+        carry, kept = results[: len(carry)], results[len(carry) :]
+        made.append(kept)
+    in_order = made[::-1] if params["reverse"] else made
+    return [*carry, *(_stack(of_each, 0) for of_each in zip(*in_order, strict=True))]
 
 
-def scan_parts(params: dict[str, Any], inputs: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
-    """The inputs of a scan that stay, that are carried from turn to turn, and that are cut into slices."""
-    if "ft_in" in params:  # JAX 0.11 and later
-        fixed, carry, slices = params["ft_in"].update(inputs).unpack()
-        return list(fixed), list(carry), list(slices)
-    fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-    return list(inputs[:fixed]), list(inputs[fixed:carried]), list(inputs[carried:])
-
-
-def length(jaxpr: Any) -> int:
-    """The number of equations of a program, those of inner programs counted."""
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
-    return sum(1 + (length(program) if (program := called(e)) is not None else 0) for e in inner.eqns)
+WRITTEN_OUT: dict[str, Callable[..., Any]] = {"stack": _stack, "unstack": _unstack, "tile": _tile, "scan": _turn_by_turn}

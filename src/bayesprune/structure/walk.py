@@ -16,7 +16,7 @@ from bayesprune.structure.costs import PRIMITIVES
 from bayesprune.structure.elementwise import read_elementwise
 from bayesprune.structure.graph import Graph, Product
 from bayesprune.structure.jaxprs import called
-from bayesprune.structure.loops import read_roles, read_scan
+from bayesprune.structure.loops import read_roles, too_large
 from bayesprune.structure.monomials import ELEMENTWISE
 from bayesprune.structure.places import with_places
 from bayesprune.structure.products import depending_on, opaque, read_convolution, read_gather, read_product
@@ -90,7 +90,7 @@ class _Walk:
 
     def step(self, equation: Any, inputs: list[Value]) -> list[Value]:
         name, params = equation.primitive.name, equation.params
-        if (program := called(equation)) is not None:
+        if not (name == "scan" and too_large(params, inputs)) and (program := called(equation)) is not None:
             return self.closed(program, inputs)
         if (found := computed(equation, inputs)) is not None:
             return found
@@ -140,12 +140,10 @@ class _Walk:
             return self.sliced(inputs, shapes[0], params["slice_sizes"])
         if name == "cond":
             return self.branches(params["branches"], inputs)
-        turns = read_scan(params, inputs, self.closed, self.concatenated) if name == "scan" else None
-        if turns is None:
-            before, recorder.turns = recorder.turns, (*recorder.turns, params.get("length", 1))
-            read_roles(name, params, inputs, self.closed)
-            recorder.turns = before
-        return turns
+        before, recorder.turns = recorder.turns, (*recorder.turns, params.get("length", 1))
+        read_roles(name, params, inputs, self.closed)
+        recorder.turns = before
+        return None
 
     def product(self, equation: Any, inputs: list[Value]) -> None:
         """Note what a product costs. In a loop that is read but once it must be plain what later turns multiply."""

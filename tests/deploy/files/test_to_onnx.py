@@ -127,7 +127,11 @@ def rows_for(name: str, rows: int, shape: tuple[int, ...]) -> np.ndarray:
     if name in ("log", "sqrt", "rsqrt", "pow", "log1p"):
         x = np.abs(x) + (name != "log1p") * np.float32(0.1)
         x[0, -1] = -0.8 if name == "log1p" else x[0, -1]
-    if name in ("div", "integer_pow"):
+    if name in ("acos", "asin", "atanh"):
+        x = np.tanh(x / 2)
+    if name == "acosh":
+        x = np.abs(x) + np.float32(1.1)
+    if name in ("div", "integer_pow", "rem"):
         x = np.where(np.abs(x) < 1e-3, np.float32(0.7), x)
     return np.abs(x) if name == "convert" else x
 

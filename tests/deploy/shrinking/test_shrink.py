@@ -16,7 +16,6 @@ from tests.structure.nets import case
 
 COUPLED = ("chosen", "endless")  # what the first row says chooses a branch, or the turns of a loop, for all of them
 APART = [name for name in NETS if name not in COUPLED]
-UNFOLLOWED = ("recurrent", "stacked")
 
 
 def smaller_outputs(small, weights, x, numpy=False):
@@ -49,11 +48,10 @@ def test_the_smaller_network_gives_the_outputs_of_the_masked_one(name, keep) -> 
     assert varied or name == "narrow mlp"  # whose one unit is dead for these rows
 
 
-@pytest.mark.parametrize("name", [*UNFOLLOWED, *APART])
+@pytest.mark.parametrize("name", APART)
 @pytest.mark.fast_cases(3)
-def test_what_is_not_followed_is_named(name) -> None:
-    assert bool(program(name).opaque) == (name in UNFOLLOWED)
-    assert program(name).one_by_one == (name in UNFOLLOWED)
+def test_every_operation_is_followed(name) -> None:
+    assert not program(name).opaque and not program(name).one_by_one
 
 
 @pytest.mark.parametrize("name", COUPLED)
@@ -62,7 +60,7 @@ def test_rows_that_are_not_treated_alike_are_refused(name) -> None:
         program(name)
 
 
-@pytest.mark.parametrize("name", [name for name in APART if name not in UNFOLLOWED])
+@pytest.mark.parametrize("name", APART)
 @pytest.mark.fast_cases(3)
 def test_what_is_needed_is_what_is_connected(name) -> None:
     """The weights that outputs depend on are those that `structure.reachable` finds, which reads nets in another way."""

@@ -12,7 +12,7 @@ from tests.structure.nets import case
 BY_GROUPS = ("convolutions", "equinox, images")
 # A row that nothing reads leaves as well ("fused"), and what fed that unit alone ("gated").
 WITH_MORE = ("fused", "gated")
-APART = [name for name in NETS if name not in ("chosen", "endless", "recurrent", "stacked")]
+APART = [name for name in NETS if name not in ("chosen", "endless")]
 MOST = 24  # units of one network that are tried
 
 

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
-from jax.lax import GatherScatterMode
+from jax.lax import RoundingMethod
 
+from bayesprune.deploy.program.attributes import NotAsData, chosen_places, convolution, integers, lookup
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
+from bayesprune.deploy.program.simpler import simpler
 from bayesprune.deploy.reader import BINARY, UNARY
 from bayesprune.structure.jaxprs import called
 
@@ -19,12 +21,8 @@ DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bo
 RENAMED = {"add_any": "add"}
 # The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
 # quotient without its rest.
-MEANT = {"and": "b", "or": "b", "not": "b", "div": "f", "pow": "f", "integer_pow": "f", "sign": "f"}
+MEANT = dict.fromkeys(["and", "or", "not", "xor"], "b") | dict.fromkeys(["div", "pow", "integer_pow", "sign"], "f")
 Trace = Callable[[int], ClosedJaxpr]
-
-
-class _NotAsData(Exception):
-    """An operation that has no form as data: it is kept opaque."""
 
 
 def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
@@ -147,8 +145,10 @@ class _Writer:
 
     def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         name = one.primitive.name
-        if (program := called(one)) is not None:
-            return self.closed(program, called(other), inputs)
+        known = [None if n in self.keys else self.constants.get(n) for n in inputs]
+        for read in (called, lambda equation: simpler(equation, known)):
+            if _as_often(one, other) and (program := read(one)) is not None:
+                return self.closed(program, read(other), inputs)
         if name in SAME or (name == "convert_element_type" and _stays(one)):
             return inputs
         if name == "split":
@@ -159,9 +159,12 @@ class _Writer:
         outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
-                raise _NotAsData
-            op, attributes = self.as_data(name, one, other)
-        except _NotAsData:
+                raise NotAsData
+            if name == "gather" and (places := chosen_places(one, known[1])) is not None:
+                inputs, op, attributes = inputs[:1], "take", places
+            else:
+                op, attributes = self.as_data(name, one, other)
+        except NotAsData:
             op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
             if keys := {place: self.keys[number] for place, number in enumerate(inputs) if number in self.keys}:
                 inputs, attributes = [number for number in inputs if number not in self.keys], attributes | {"keys": keys}
@@ -185,12 +188,14 @@ class _Writer:
         return made
 
     def as_data(self, name: str, one: Any, other: Any) -> tuple[str, dict[str, Any]]:
-        """The name and the attributes of an operation. Raises `_NotAsData`."""
+        """The name and the attributes of an operation. Raises `NotAsData`."""
         params, name = one.params, RENAMED.get(name, name)
         shapes = [tuple(atom.aval.shape) for atom in one.invars]
         sizes = lambda key: self.sizes(params[key], other.params[key])  # noqa: E731
         if any(np.dtype(str(getattr(atom.aval, "dtype", ""))).kind != MEANT.get(name) for atom in one.invars if name in MEANT):
-            raise _NotAsData
+            raise NotAsData
+        if name == "round" and params["rounding_method"] != RoundingMethod.TO_NEAREST_EVEN:
+            raise NotAsData
         if name in UNARY or name in BINARY:
             return name, {}
         match name:
@@ -203,83 +208,57 @@ class _Writer:
             case "clamp":
                 return name, {}
             case "reduce_sum" | "reduce_max" | "reduce_min" | "reduce_prod":
-                return name, {"axes": _integers(params["axes"])}
+                return name, {"axes": integers(params["axes"])}
             case "reduce_window_sum" | "reduce_window_max" | "reduce_window_min":
                 if {*params["base_dilation"], *params["window_dilation"]} != {1}:
-                    raise _NotAsData
+                    raise NotAsData
                 keys = {"window": "window_dimensions", "strides": "window_strides"}
-                found = {key: _integers(params[name]) for key, name in keys.items()}
-                return name.removeprefix("reduce_"), found | {"sides": [_integers(side) for side in params["padding"]]}
+                found = {key: integers(params[name]) for key, name in keys.items()}
+                return name.removeprefix("reduce_"), found | {"sides": [integers(side) for side in params["padding"]]}
             case "dot_general":
                 contract, batch = params["dimension_numbers"]
-                return "dot", {"contract": [_integers(a) for a in contract], "batch": [_integers(a) for a in batch]}
+                return "dot", {"contract": [integers(a) for a in contract], "batch": [integers(a) for a in batch]}
             case "conv_general_dilated":
-                return "conv", _convolution(params)
+                return "conv", convolution(params)
             case "gather" if min(self.sizes(shapes[0], other.invars[0].aval.shape), default=0) >= 0:
-                return "lookup", _lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
+                return "lookup", lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
             case "reshape" if params.get("dimensions") is None:
                 return name, {"sizes": sizes("new_sizes")}
             case "squeeze" | "expand_dims":
                 return "reshape", {"sizes": self.sizes(one.outvars[0].aval.shape, other.outvars[0].aval.shape)}
             case "transpose":
-                return name, {"order": _integers(params["permutation"])}
+                return name, {"order": integers(params["permutation"])}
             case "broadcast_in_dim":
-                return "broadcast", {"sizes": sizes("shape"), "axes": _integers(params["broadcast_dimensions"])}
+                return "broadcast", {"sizes": sizes("shape"), "axes": integers(params["broadcast_dimensions"])}
             case "slice":
-                starts, strides = _integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
+                starts, strides = integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
                 limits = self.limits(shapes[0], other.invars[0].aval.shape, sizes("limit_indices"))
                 return name, {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
             case "rev":
-                return "reverse", {"axes": _integers(params["dimensions"])}
+                return "reverse", {"axes": integers(params["dimensions"])}
             case "concatenate":
                 return name, {"axis": int(params["dimension"])}
             case "pad" if all(lo >= 0 and hi >= 0 and not inner for lo, hi, inner in params["padding_config"]):
                 return name, {"sides": [[int(lo), int(hi)] for lo, hi, _ in params["padding_config"]]}
-        raise _NotAsData
+        raise NotAsData
 
     def limits(self, one: Sequence[int], other: Sequence[int], limits: list[int]) -> list[int]:
         """The ends of a slice: below zero only for all of the rows."""
         whole = self.sizes(one, other)
         if any(limit < 0 and limit != size for limit, size in zip(limits, whole, strict=True)):
-            raise _NotAsData
+            raise NotAsData
         if any(size < 0 <= limit for limit, size in zip(limits, whole, strict=True)):
             raise ValueError("the network takes some of the rows apart from the others: its rows are not independent.")
         return limits
 
 
+def _as_often(one: Any, other: Any) -> bool:
+    """Whether it is no loop over the rows."""
+    return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
+
+
 def _stays(equation: Any) -> bool:
     return equation.invars[0].aval.dtype == equation.outvars[0].aval.dtype
-
-
-def _convolution(params: Mapping[str, Any]) -> dict[str, Any]:
-    trims = any(side < 0 for sides in params["padding"] for side in sides)
-    if params["batch_group_count"] != 1 or set(params["lhs_dilation"]) != {1} or trims:
-        raise _NotAsData
-    dims = params["dimension_numbers"]
-    return {
-        "data": _integers(dims.lhs_spec),
-        "weights": _integers(dims.rhs_spec),
-        "result": _integers(dims.out_spec),
-        "strides": _integers(params["window_strides"]),
-        "sides": [_integers(side) for side in params["padding"]],
-        "dilation": _integers(params["rhs_dilation"]),
-        "groups": int(params["feature_group_count"]),
-    }
-
-
-def _lookup(params: Mapping[str, Any], shapes: Sequence[Sequence[int]], floats: bool) -> dict[str, Any]:
-    """Of whole rows of a table by their numbers, as an embedding's."""
-    dims, leading, rest = params["dimension_numbers"], len(shapes[1]) - 1, shapes[0][1:]
-    by_row = dims.collapsed_slice_dims == dims.start_index_map == (0,) and not dims.operand_batching_dims
-    whole = tuple(params["slice_sizes"]) == (1, *rest) and tuple(dims.offset_dims) == tuple(range(leading, leading + len(rest)))
-    fill, value = params["mode"] == GatherScatterMode.FILL_OR_DROP, params["fill_value"]
-    if not (by_row and whole) or (fill and not (floats and (value is None or np.isnan(value)))):
-        raise _NotAsData
-    return {"fill": fill}
-
-
-def _integers(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 def _differs(what: str) -> ValueError:

@@ -1,5 +1,6 @@
 """The smaller program: slices that nothing needs are gone, constants are folded."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,7 @@ class _Builder:
         self.sizes: dict[int, tuple[int, ...]] = {}
         self.constants: dict[int, np.ndarray] = {}
         self.count = max(self.program.sizes)
+        self.same: dict[Any, int] = {}  # constants by what is in them: one that is read in every turn of a loop is kept once
         self.folds: set[int] = set()
         self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
 
@@ -101,9 +103,12 @@ class _Builder:
         return tuple(-n if size < 0 else n for n, size in zip(kept, self.program.sizes[number], strict=True))
 
     def constant(self, value: np.ndarray) -> int:
-        number = self.new(np.shape(value))
-        self.constants[number] = np.asarray(value)
-        return number
+        value = np.asarray(value)
+        content = (value.shape, value.dtype.str, hashlib.sha256(value.tobytes()).digest())
+        if content not in self.same:
+            self.same[content] = self.new(value.shape)
+            self.constants[self.same[content]] = value
+        return self.same[content]
 
     def operand(self, number: int) -> int:
         """An operand in its smaller size: what is known everywhere is a constant."""
@@ -160,6 +165,10 @@ class _Builder:
                 stays = self.keep[out][axis]
                 sides.append([int(stays[:low].sum()), int(stays[len(stays) - high :].sum())])
             return {"sides": sides}
+        if op.name == "take":
+            axis, index = op.attributes["axis"], np.asarray(op.attributes["index"], int)
+            place = np.cumsum(self.keep[op.inputs[0]][axis]) - 1
+            return {"axis": axis, "index": place[index[self.keep[out][axis]]].tolist()}
         return op.attributes
 
     def write(self, op: Op, inputs: list[int], folded: np.ndarray | None = None) -> None:
@@ -206,13 +215,12 @@ class _Builder:
         return found
 
     def take(self, number: int, axis: int, index: np.ndarray) -> int:
+        if number in self.constants:
+            return self.constant(np.take(self.constants[number], index, axis))
         sizes = list(self.sizes[number])
         sizes[axis] = len(index)
         result = self.new(sizes)
-        if number in self.constants:
-            self.constants[result] = np.take(self.constants[number], index, axis)
-        else:
-            self.ops.append(Op("take", (number,), (result,), {"index": index.tolist(), "axis": axis}))
+        self.ops.append(Op("take", (number,), (result,), {"index": index.tolist(), "axis": axis}))
         return result
 
     def total(self, op: Op) -> None:

@@ -120,6 +120,10 @@ def tie(op: Op, ties: Ties, known: Known) -> None:
     elif name == "slice":
         for axis, (low, high, by) in enumerate(attributes["ranges"]):
             ties.tie(ties.slices(a, axis)[low : None if high < 0 else high : by], ties.slices(out, axis))
+    elif name == "take":
+        for axis in range(len(shapes[a])):
+            place = attributes["index"] if axis == attributes["axis"] else slice(None)
+            ties.tie(ties.slices(a, axis)[place], ties.slices(out, axis))
     elif name == "reverse":
         for axis in range(len(shapes[a])):
             ties.tie(ties.slices(a, axis)[:: -1 if axis in attributes["axes"] else 1], ties.slices(out, axis))

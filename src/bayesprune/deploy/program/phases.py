@@ -1,0 +1,59 @@
+"""A transposed convolution as plain ones, one for each phase of its outputs: no zero between its inputs is multiplied.
+
+Along an axis of spread s and padding l below, output o = s q + p, of phase p, sums kernel[k] x[(o + k - l) / s] over the k for
+which that is whole: k = k0 + s t with k0 = (l - p) mod s, where x is read at q + t - (l - p - k0)/s. So each phase is the
+convolution of x with every s-th entry of the kernel from k0 on, padded by (l - p - k0)/s.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+PASSED_ON = ("window_strides", "rhs_dilation", "dimension_numbers", "feature_group_count", "batch_group_count")
+
+
+def phases(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple[int, int], ...] = ()) -> Any:
+    """The convolution of these parameters. ``sides``: the padding along the axes that are settled, the first ones.
+
+    Along axes with a spread padding is not negative, and strides and dilations of the kernel are 1; along the others negative
+    padding leaves some of the data.
+    """
+    axis = len(sides)
+    if axis == len(params["padding"]):
+        return _padded(params, data, kernel, sides)
+    spread, (low, high) = params["lhs_dilation"][axis], params["padding"][axis]
+    if spread == 1:
+        return phases(params, data, kernel, (*sides, (low, high)))
+    dims = params["dimension_numbers"]
+    of_kernel, of_result = dims.rhs_spec[2 + axis], dims.out_spec[2 + axis]
+    inputs, taps = data.shape[dims.lhs_spec[2 + axis]], kernel.shape[of_kernel]
+    size = (inputs - 1) * spread + 1 + low + high - taps + 1
+    made: dict[int, Any] = {}
+    for phase in range(min(spread, size)):
+        first, count = (low - phase) % spread, -(-(size - phase) // spread)
+        if first < taps:
+            part = lax.slice_in_dim(kernel, first, taps, spread, axis=of_kernel)
+            before = (low - phase - first) // spread
+            after = count + part.shape[of_kernel] - 1 - inputs - before
+            made[phase] = _up_to(phases(params, data, part, (*sides, (before, after))), -(-size // spread), of_result)
+    zeros = jnp.zeros_like(next(iter(made.values())))
+    each = [lax.expand_dims(made.get(phase, zeros), (of_result + 1,)) for phase in range(spread)]
+    mixed = lax.concatenate(each, of_result + 1)
+    shape = (*zeros.shape[:of_result], spread * zeros.shape[of_result], *zeros.shape[of_result + 1 :])
+    return lax.slice_in_dim(mixed.reshape(shape), 0, size, axis=of_result)
+
+
+def _padded(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple[int, int], ...]) -> Any:
+    """A convolution of data of which negative padding takes some away."""
+    for axis, (low, high) in zip(params["dimension_numbers"].lhs_spec[2:], sides, strict=True):
+        data = lax.slice_in_dim(data, max(-low, 0), data.shape[axis] - max(-high, 0), axis=axis)
+    added = [(max(low, 0), max(high, 0)) for low, high in sides]
+    return lax.conv_general_dilated(data, kernel, padding=added, **{name: params[name] for name in PASSED_ON})
+
+
+def _up_to(array: Any, size: int, axis: int) -> Any:
+    """Lengthened by zeros along an axis."""
+    sides = [(0, size - array.shape[axis] if i == axis else 0, 0) for i in range(array.ndim)]
+    return lax.pad(array, jnp.zeros((), array.dtype), sides) if any(map(any, sides)) else array
