@@ -199,6 +199,7 @@ BAD = {
     "values without end": lambda plan: [how.update(count=3 * 10**8) for how in plan["places"].values()],
     "shapes that cancel": lambda plan: [how.update(shape=[(-1) ** n * 10**9]) for n, how in enumerate(plan["arrays"].values())],
     "a shape that is no number": lambda plan: [how.update(shape=[float("nan")]) for how in plan["arrays"].values()],
+    "a size that is another one": lambda plan: plan["sizes"][str(plan["ops"][0][2][0])].append(1),
     "more values than places": lambda plan: next(iter(plan["places"].values())).update(count=1),
 }
 

@@ -51,7 +51,9 @@ def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Map
 def check_shapes(
     program: Program, weights: Mapping[str, tuple[int, ...]], inputs: tuple[int, ...], outputs: tuple[int, ...] | None = None
 ) -> None:
-    """Run a program on shapes alone, for one row and for two. Raises where it cannot run, or where an array is too large.
+    """Run a program on shapes alone, for one row and for two.
+
+    Raises where it cannot run, where an array is too large, or has another shape than the program says.
 
     ``outputs``: the shape that it must give for each row.
     """
@@ -61,6 +63,10 @@ def check_shapes(
         values = jax.eval_shape(lambda weights, x: _values(program, weights, x, program.constants), abstract, x)
         if sum(math.prod(value.shape) for value in values.values()) > LARGEST:
             raise ValueError(f"the arrays between the operations take more than {LARGEST:,} numbers for one row")
+        for number, sizes in program.sizes.items():
+            stated = tuple(-n * rows if n < 0 else n for n in sizes)
+            if number in values and values[number].shape != stated:
+                raise ValueError(f"an array of {rows} rows is stated to have the shape {stated}, and has {values[number].shape}")
         made = values[program.output].shape
         if made[:1] != (rows,) or (outputs is not None and made[1:] != outputs):
             raise ValueError(f"the operations give {made} for {rows} rows")
