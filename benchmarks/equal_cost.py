@@ -6,7 +6,8 @@
 
 All: LeNet-5 (tanh, the BMR paper's), 5,000 steps of 128 rows of all training images, weights from He's start, hidden kernels
 prunable, 20 networks predict (the dense ensemble: its five). "sghmc_spl": the chain of `reproduce_sghmc.py` with three warm-up
-acts of ten; "ensemble": its five MAP fits, of a thousand steps each. "bmr": flat mean field, AdaBelief 1e-2, an act every 500
+acts of ten; "sghmc_spl_channels": the same with both thresholds on whole units and channels, the hard one on the range of
+their weights, as the authors have it for channels, and .2; "ensemble": its five MAP fits, of a thousand steps each. "bmr": flat mean field, AdaBelief 1e-2, an act every 500
 steps, as in its paper. "snr": the same network, AdaBelief 5e-3, cut to a tenth by Zhu & Gupta's cubic schedule over six acts
 of nine. "ssvi": density .1, an exchange every 100 steps until three quarters of the training, Adam with a cosine from 3e-3,
 prior N(0, 1), local reparameterisation, and its paper's divergence of weight .01: a COLD POSTERIOR. All settings are those of
@@ -28,7 +29,7 @@ from bayesprune import cells
 from bayesprune.model.families import MeanFieldFamily
 
 STEPS, BATCH, EVERY, NETWORKS, DENSITY = 5_000, 128, 500, 20, 0.1
-METHODS = ("sghmc_spl", "bmr", "snr", "ssvi", "ensemble")
+METHODS = ("sghmc_spl", "sghmc_spl_channels", "bmr", "snr", "ssvi", "ensemble")
 DATASETS = ("mnist", "fashion_mnist")
 FIGURES = ("accuracy", "nll", "ece", "ece_quantile", "calibration_marginal")
 
@@ -65,11 +66,12 @@ def _cost(begin: float, cpu: float) -> cells.Record:
 
 def _chain(cell: Cell) -> reproduce_sghmc.Cell:
     """The cell of the other study with as many steps."""
-    return reproduce_sghmc.Cell(cell.data, "early", cell.seed, share=cell.steps / reproduce_sghmc.STEPS)
+    rule = "early_channels" if cell.method == "sghmc_spl_channels" else "early"
+    return reproduce_sghmc.Cell(cell.data, rule, cell.seed, share=cell.steps / reproduce_sghmc.STEPS)
 
 
 def _fit(cell: Cell, folder: Path, train: bp.Dataset) -> tuple[bp.BNN, Any]:
-    if cell.method == "sghmc_spl":
+    if cell.method.startswith("sghmc_spl"):
         return reproduce_sghmc.chain(_chain(cell), folder, train)
     adam = optax.adam(optax.cosine_decay_schedule(3e-3, cell.steps))
     cold = bp.schedules.LinearWarmup(0, cell.steps / 2, peak=0.01)

@@ -93,8 +93,10 @@ def rule(name: str, **settings: Any) -> bp.methods.SGHMCSPL:
     """The method of a cell's rule."""
     if name in ("em_alone", "em_cycle"):
         settings["hard"] = None
-    if name == "early":
+    if name.startswith("early"):
         settings["warm_up"] = 3
+    if name == "early_channels":  # .2 is the range of 25 to 150 normal weights of mean square .002
+        settings |= {"scope": "unit", "size": "range", "hard": 0.2}
     return bp.methods.SGHMCSPL("em" if name.startswith("em") else "switch", **settings)
 
 
