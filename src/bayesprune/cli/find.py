@@ -12,7 +12,6 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.prune.needs import needs_of
 from bayesprune.train.result import KeepAll
 
-
 # What a method does that moves a sampler's chain, and a kernel that samples.
 _MOVES = "moves a chain", "SGHMC()"
 
