@@ -1,4 +1,4 @@
-"""mBNN's births and deaths of units (Kong et al. 2023) on digits, beside a chain that keeps all, and one whose units are cut at once.
+"""mBNN's births and deaths of units (Kong et al. 2023) on digits, beside a chain that keeps all.
 
     python benchmarks/births_of_units.py run       # what is not in runs/births.jsonl yet: seven minutes on one core
     python benchmarks/births_of_units.py table     # from the results kept here
@@ -77,26 +77,26 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     record: cells.Record = {"training_seconds": time.perf_counter() - begin, "units": UNITS, "births": 0, "deaths": 0}
     params = fit.params
     if cell.rule == "cut":
-        method = bp.methods.Cut("magnitude", density=LEFT / UNITS, scope="unit")
-        params, record["units"] = bp.prune_once(params, method, program=bnn).params, LEFT
+        cut = bp.methods.Cut("magnitude", density=LEFT / UNITS, scope="unit")
+        params, record["units"] = bp.prune_once(params, cut, program=bnn).params, LEFT
     if moves:
         units = np.rint(UNITS * np.asarray(fit.history["prune/density/Dense_0.kernel"]))
         record["units"] = float(units[len(units) // 2 :].mean())
-        record["births"], record["deaths"] = (int((np.asarray(fit.history[f"prune/num_{n}"]) > 0).sum()) for n in ("grown", "pruned"))
+        for name, what in (("births", "grown"), ("deaths", "pruned")):
+            record[name] = int(np.sum(np.asarray(fit.history[f"prune/num_{what}"]) > 0))
     return {**bp.evaluate(jax.random.key(1), bnn, params, test), **record}
 
 
 def figures(found: cells.Found) -> str:
     """Units, what was accepted, and how well the networks predict."""
-    names = ("units", "births", "deaths", "accuracy", "nll", "ece", "training_seconds")
+    digits = {"units": 1, "births": 0, "deaths": 0, "accuracy": 4, "nll": 3, "ece": 3, "training_seconds": 0}
     rows = []
     for rule in RULES:
         planned = [cell for cell in CELLS if cell.rule == rule]
         have = [found[cell] for cell in planned if cell in found]
-        forms = (".1f", ".0f", ".0f", ".4f", ".3f", ".3f", ".0f")
-        values = [cells.mean_and_spread([record[name] for record in have]) for name in names]
-        rows.append([rule, cells.count(have, planned), *values] if have else [rule, "missing", *("" for _ in forms)])
-    return cells.table(["chain", "seeds", *names[:-1], "seconds"], rows, "ll" + "l" * len(names))
+        values = [cells.mean_and_spread([record[name] for record in have], places) for name, places in digits.items()]
+        rows.append([rule, cells.count(have, planned), *values])
+    return cells.table(["chain", "seeds", *list(digits)[:-1], "seconds"], rows, "ll" + "l" * len(digits))
 
 
 STUDY = cells.Study("births", CELLS, run, {"figures": figures})
