@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parent
 PAGES = (FOLDER, FOLDER.parent / "docs")
 MODULES = (
     "attempts",
+    "births_of_units",
     "bmr_ablation",
     "calibrated_inclusion",
     "equal_cost",

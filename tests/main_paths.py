@@ -73,6 +73,15 @@ def scale_mixture(key) -> None:
     finish(key, bnn, fit(key, bnn, sparsifier=bp.methods.SNR(density=0.5), every=2))
 
 
+def mbnn(key) -> None:
+    bnn = net(bp.priors.Cauchy(), prunable=bp.select.everything)
+    method = bp.methods.MBNN(penalty=0.5)
+    done = bp.fit_sgmcmc(
+        key, bnn, CLASSES, num_steps=6, batch_size=4, sparsifier=method, every=1, num_samples=2, sample_every=1, progress=False
+    )
+    finish(key, bnn, done, CLASSES)
+
+
 def ssvi(storage: str) -> Callable[..., None]:
     def run(key) -> None:
         bnn = net(bp.priors.Gaussian())
@@ -223,4 +232,5 @@ PATHS: dict[str, Callable[[jax.Array], None]] = {
     "resnet frn": resnet("frn"),
     "vit": vit,
     "resnet half": resnet("group", "bfloat16"),
+    "mbnn": mbnn,
 }

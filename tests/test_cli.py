@@ -327,6 +327,8 @@ def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_method_that_samples_is_no_method_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(capsys, "run", "--method", "SGHMC-SPL")
     assert "method 'sghmcspl'" in told and "sample by bp.fit_sgmcmc(..., sparsifier=bp.methods.SGHMCSPL()" in told
+    told = refused(capsys, "run", "--method", "mbnn")
+    assert "method 'mbnn' moves a chain" in told and "sparsifier=bp.methods.MBNN(), kernel=bp.kernels.SGHMC()" in told
 
 
 def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None:

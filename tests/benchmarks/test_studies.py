@@ -13,6 +13,7 @@ from bayesprune import cells
 FOLDER = Path(tables.__file__).parent
 NAMES = (
     "attempts",
+    "births",
     "bmr",
     "bmr_ablation",
     "equal_cost",

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 TINY = {
     "attempts": (["part=arguments", "attempt=early_stop"], ["steps=2"], "calls"),
+    "births": (["rule=c = 1", "seed=0"], ["steps=40"], "births"),
     "bmr": (
         ["net=mlp", "method=bmr", "dataset=fashion_mnist"],
         ["epochs=2", "steps_per_epoch=2"],

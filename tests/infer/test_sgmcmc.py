@@ -322,7 +322,9 @@ def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.ScaleMixture(), bp.priors.GaussianSlab(0.01, 1.0, 0.5)])
+@pytest.mark.parametrize(
+    "prior", [bp.priors.Horseshoe(), bp.priors.ScaleMixture(), bp.priors.GaussianSlab(0.01, 1.0, 0.5), bp.priors.Cauchy()]
+)
 def test_priors_with_a_density_are_sampled(rng_key, prior) -> None:
     """From a MAP fit, given as it is; the samples predict, and are scored by what their nodes know."""
     data = programs.classes()

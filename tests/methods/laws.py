@@ -1,7 +1,7 @@
 """The laws that every sparsifier obeys, as functions of one; tests run them over all methods that are found."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import jax
@@ -43,9 +43,23 @@ def _alone() -> Groups:
 GROUPS = _alone()
 
 
+def loss_at(posterior: Any) -> Any:
+    """A loss of the data for methods that compare masks: each weight would be 1."""
+
+    def loss(mask: Any, shift: Any = None) -> jax.Array:
+        shift = dict.fromkeys(mask, 0.0) if shift is None else shift
+        values = {site: jnp.where(mask[site], node.loc, 0.0) + shift[site] for site, node in posterior.items()}
+        return sum((jnp.sum(jnp.square(value - 1.0)) for value in values.values()), start=jnp.zeros(()))
+
+    return loss
+
+
 @dataclass(frozen=True)
 class Grouped:
-    """A method that reads groups, shown those in which every weight is alone, so that the laws on single weights hold."""
+    """A method that reads groups, shown those in which every weight is alone, so that the laws on single weights hold.
+
+    One that compares masks by the loss of the data is shown such a one.
+    """
 
     method: Any
 
@@ -57,12 +71,15 @@ class Grouped:
         return self.method.init(rng_key, posterior)
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        return self.method.step(rng_key, evidence._replace(groups=GROUPS), state)
+        loss = loss_at(evidence.posterior) if self.needs.loss else None
+        return self.method.step(rng_key, evidence._replace(groups=GROUPS, loss=loss), state)
 
 
 def method_of(cls: type) -> Any:
-    """A method of its default knobs, shown groups where it reads such."""
-    return Grouped(cls()) if needs_of(cls()).groups else cls()
+    """A method of its default knobs, shown groups where it reads such, and told the rows of the data where it asks for them."""
+    method = cls()
+    method = replace(method, num_rows=100) if hasattr(method, "num_rows") else method
+    return Grouped(method) if needs_of(method).groups else method
 
 
 def node(kind: type, loc: jax.Array, scale: jax.Array) -> Any:

@@ -25,7 +25,9 @@ def fit(prior, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture()], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize(
+    "prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture(), bp.priors.Cauchy()], ids=lambda p: type(p).__name__
+)
 def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
     with pytest.raises((TypeError, ValueError), match="Gaussian prior"):
         fit(prior, sparsifier=bp.methods.BMR(), every=1)

@@ -15,7 +15,7 @@ import bayesprune as bp
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.model.layout import ParamPath, ParamSpec
 
-PRIORS = [bp.priors.Flat(), bp.priors.Gaussian(0.3), bp.priors.ScaleMixture()]
+PRIORS = [bp.priors.Flat(), bp.priors.Gaussian(0.3), bp.priors.ScaleMixture(), bp.priors.Cauchy()]
 SIZES = {"a.kernel": (40, 50), "a.bias": (50,), "norm.scale": (50,), "z.kernel": (50, 40), "z.bias": (40,)}
 
 
@@ -97,6 +97,21 @@ def test_scale_mixture_density_and_draws(rng_key) -> None:
     assert abs(np.mean(np.abs(flat) < 0.3) - narrow) < 5 * np.sqrt(narrow * (1 - narrow) / len(flat))
 
 
+@pytest.mark.parametrize("centred", [False, True])
+def test_cauchy_density_and_draws(rng_key, centred) -> None:
+    """In the weight's own units or in those of its scale; quartiles of draws by SciPy."""
+    prior, unit = bp.priors.Cauchy(scale=0.2, centred=centred), 1.0 if centred else 0.2
+    spec = (ParamSpec(ParamPath("a.kernel"), (3,), jnp.float32, True, True),)
+    w = np.array([0.05, -1.0, 30.0])
+    density, _ = log_density(lambda: prior.model(spec), (), {}, {"a.kernel": jnp.asarray(w / unit, jnp.float32)})
+    assert float(density) == pytest.approx(scipy.stats.cauchy.logpdf(w, scale=0.2).sum() + 3 * np.log(unit), rel=1e-5)
+    weights, _ = draw(prior, rng_key)
+    flat = np.concatenate([v.reshape(-1) for v in weights.values()])
+    for share in (0.02, 0.25, 0.5, 0.75, 0.98):
+        below = np.mean(flat < scipy.stats.cauchy.ppf(share, scale=0.2))
+        assert abs(below - share) < 5 * np.sqrt(share * (1 - share) / len(flat))
+
+
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
 def test_priors_can_be_pruned_from_outside(prior, rng_key) -> None:
@@ -112,6 +127,7 @@ def test_priors_can_be_pruned_from_outside(prior, rng_key) -> None:
         (lambda: bp.priors.Flat(gamma0=0.0), "gamma0 must be positive"),
         (lambda: bp.priors.Flat(last_gamma=-1.0), "last_gamma must be positive"),
         (lambda: bp.priors.Gaussian(float("inf")), "scale must be positive"),
+        (lambda: bp.priors.Cauchy(scale=0.0), "scale must be positive"),
         (lambda: bp.priors.ScaleMixture(scale2=-1.0), "scale2 must be positive"),
         (lambda: bp.priors.ScaleMixture(scale1=0.1, scale2=0.2), "scale2 must be below scale1, got 0.2 and 0.1"),
         (lambda: bp.priors.ScaleMixture(pi=1.0), r"pi must lie in \(0, 1\), got 1.0"),

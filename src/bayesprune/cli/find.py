@@ -9,7 +9,11 @@ from bayesprune import nets as all_nets
 from bayesprune import priors as all_priors
 from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
+from bayesprune.prune.needs import needs_of
 from bayesprune.train.result import KeepAll
+
+# What a method does that moves a sampler's chain, and a kernel that samples.
+_MOVES = "moves a chain", "SGHMC()"
 
 
 class Choice(NamedTuple):
@@ -29,9 +33,10 @@ def flag_name(name: str) -> str:
 
 
 def _methods(sampled: bool) -> dict[str, type]:
-    """Methods by their flags' names: those of `fit_svi`, or those that set decays, which a sampler's kernel alone has."""
+    """Methods by their flags' names: those of `fit_svi`, or those of a sampler, which set its decays or move its chain."""
     found = {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
-    return {name: cls for name, cls in found.items() if hasattr(cls, "precision") == sampled}
+    needs = {name: needs_of(cls()) for name, cls in found.items()}
+    return {name: cls for name, cls in found.items() if (needs[name].decay or needs[name].chain) == sampled}
 
 
 # What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
@@ -66,9 +71,10 @@ def _check_trained(name: str) -> None:
     """Refuse a method that prunes on the way of a sampler: runs train by an optimiser."""
     for candidate, cls in _methods(sampled=True).items():
         if _squash(candidate) == _squash(name):
+            does, kernel = ("sets the decay of single weights", "SGHMCSPL()") if needs_of(cls()).decay else _MOVES
             raise ValueError(
-                f"method {candidate!r} sets the decay of single weights, which no optimizer of a run has: sample by "
-                f"bp.fit_sgmcmc(..., sparsifier=bp.methods.{cls.__name__}(), kernel=bp.kernels.SGHMCSPL()) in Python."
+                f"method {candidate!r} {does}, which no optimizer of a run has: sample by "
+                f"bp.fit_sgmcmc(..., sparsifier=bp.methods.{cls.__name__}(), kernel=bp.kernels.{kernel}) in Python."
             )
 
 

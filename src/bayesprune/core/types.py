@@ -123,6 +123,8 @@ class Needs(NamedTuple):
     ``decay``: it sets the decay of single weights, and has a third method, ``precision(state) -> site -> array``, what each
     weight's prior precision is to be beyond the model's, in the coordinates of loc; the kernel takes it by ``with_decay``.
     ``whole``: of a matrix normal it cuts whole rows and columns, as those of the ``groups`` "unit" and "head" do by themselves.
+    ``loss``: it compares masks by the loss of the data, `Evidence.loss`. ``chain``: it is a move of a sampler's own chain, and
+    refused elsewhere; before it acts, dead weights are drawn anew from their prior, so that it may bring them to life.
     """
 
     node: type = MeanField | SpikeSlab  # type: ignore[assignment]
@@ -136,6 +138,8 @@ class Needs(NamedTuple):
     law: Any = None
     decay: bool = False
     whole: bool = False
+    loss: bool = False
+    chain: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +166,17 @@ class Evidence(NamedTuple):
 
     ``gradient`` has one array per posterior node, dead weights included. A method that does not read it costs nothing:
     the compiler drops the pass that would have made it. ``progress``: the share of the training that is done, in [0, 1].
-    ``groups``: `Groups` where the method needs them, else None.
+    ``groups``: `Groups` where the method needs them, else None. ``loss``: where the method needs it, else None: a pure function
+    of a whole mask, ``loss(mask)``, -log p(y | w) of the whole data set in nats, at the weights that stand (of a posterior with
+    spread: at one draw of it) and as one minibatch estimates it, the same for every mask. ``loss(mask, shift)`` adds shift,
+    site -> array, to the weights after the mask, in the units of loc: zeros are there to be differentiated in.
     """
 
     posterior: PyTree
     gradient: PyTree
     progress: Any = 0.0
     groups: Any = None
+    loss: Callable[..., jax.Array] | None = None
 
 
 class SparseState(NamedTuple):

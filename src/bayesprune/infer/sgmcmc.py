@@ -90,7 +90,8 @@ def fit_sgmcmc(
             device). The last two are without sparsifier, mask, evaluation, callbacks and checkpoints.
         batch_size, num_rows: as of `fit_svi`: rows of a minibatch, None for all at every step; rows of data in batches.
         sparsifier, every: a method of `bayesprune.methods`, that acts before step ``every``, 2 ``every``, ... (an epoch if
-            None). It reads points: `SGHMCSPL`, `Magnitude`, `SSVI` (RigL's exchanges), and under `GaussianSlab` also `SBNN`.
+            None). It reads points: `SGHMCSPL`, `Magnitude`, `SSVI` (RigL's exchanges), `MBNN` (births and
+            deaths of units, moves of the chain itself), and under `GaussianSlab` also `SBNN`.
         init: a fit to start from, or a pruned one, of the same network and prior, with its mask: its mean, or for each of
             several chains a draw of its own (with ``posterior="map"`` it has one point). Samples: every chain goes on from its
             last network; a single one, as it was returned, with momentum, batches and noise too, so that with the same key and
@@ -143,7 +144,8 @@ def fit_sgmcmc(
     if chain_method == PARALLEL:
         devices, mesh = devices_of_chains(mesh, num_chains), None
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
-    kernel = _told(kernel, feed.example.num_rows, num_steps)
+    kernel = _told(kernel, "the kernel", feed.example.num_rows, num_steps)
+    sparsifier = _told(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
     moving = _moving(bnn)
     epoch = -(-feed.example.num_rows // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
@@ -175,19 +177,19 @@ def _check_bnn(bnn: Any) -> None:
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
-def _told(kernel: Any, num_rows: int, num_steps: int) -> Any:
-    """The kernel with what it does not know yet: the rows of the data, and the steps of the run.
+def _told(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
+    """The kernel or sparsifier with what it does not know yet: the rows of the data, and the steps of the run.
 
-    `ValueError` where it knows another number of rows: its temperature and its decays are parts of that.
+    `ValueError` where it knows another number of rows: a kernel's temperature and decays are parts of that.
     """
-    known = getattr(kernel, "num_rows", 0)
+    known = getattr(part, "num_rows", 0)
     if known not in (0, num_rows):
         raise ValueError(
-            f"the kernel's num_rows must be the data's {num_rows}, got {known}: leave it out of the kernel, fit_sgmcmc says it."
+            f"{name}'s num_rows must be the data's {num_rows}, got {known}: leave it out of {name}, fit_sgmcmc says it."
         )
     facts = {"num_rows": num_rows, "num_steps": num_steps}
-    unknown = {name: value for name, value in facts.items() if getattr(kernel, name, None) == 0}
-    return dataclasses.replace(kernel, **unknown) if unknown else kernel
+    unknown = {name: value for name, value in facts.items() if getattr(part, name, None) == 0}
+    return dataclasses.replace(part, **unknown) if unknown else part
 
 
 def _moving(bnn: BNN) -> BNN:

@@ -76,7 +76,7 @@ def spread_out(params: Mapping[str, Any], num_samples: int) -> dict[str, Any]:
     """
     chains, draws = count(params)
     number = min(num_samples, chains * draws)
-    which = ((jnp.arange(number) + 0.5) * (chains * draws) / number).astype(int)
+    which = ((jnp.arange(number, dtype=float) + 0.5) * (chains * draws) / number).astype(int)
     return {name: jax.tree.map(lambda leaf: _flat(leaf)[which], value) for name, value in draws_of(params).items()}
 
 

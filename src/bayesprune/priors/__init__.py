@@ -1,5 +1,6 @@
 """Priors of network weights, one file each: what the model samples, its guide, and the paper it is from."""
 
+from bayesprune.priors.cauchy import Cauchy
 from bayesprune.priors.dirac_slab import DiracSlab
 from bayesprune.priors.flat import Flat
 from bayesprune.priors.gaussian import Gaussian
@@ -12,6 +13,7 @@ from bayesprune.priors.scale_mixture import ScaleMixture
 from bayesprune.priors.unit_noise import UnitNoise
 
 __all__ = [
+    "Cauchy",
     "DiracSlab",
     "Flat",
     "Gaussian",

@@ -66,6 +66,11 @@ def prune_once(
             f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "
             "train with fit_svi(..., sparsifier=...), or cut at once with methods.SNR(density)."
         )
+    if needs_of(sparsifier).loss or needs_of(sparsifier).chain:
+        raise ValueError(
+            f"{type(sparsifier).__name__} compares masks by the loss of the data while a sampler runs, and a posterior alone "
+            "has neither: sample with bp.fit_sgmcmc(..., sparsifier=...), or cut at once with methods.Cut(scope='unit')."
+        )
     nodes = _nodes(params, read if program is None else functools.partial(_ask, program, data))
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:

@@ -146,9 +146,10 @@ class Training:
         if not step or not self.periods.due("every", step) or record.pruned_at(step):
             return standing
         old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
-        sparse, info = self.loop.prune(standing.carry, self.feed.ahead(step), standing.sparse, self.known, planned)
+        carry = self.loop.redraw(standing.carry, old)
+        sparse, info = self.loop.prune(carry, self.feed.ahead(step), standing.sparse, self.known, planned)
         record.add_info(step, info)
-        carry = self.loop.weigh(self.loop.renew(standing.carry, old, sparse.mask, self.known), sparse)
+        carry = self.loop.weigh(self.loop.renew(carry, old, sparse.mask, self.known), sparse)
         return standing._replace(carry=carry, sparse=sparse)
 
     def _pause(self, step: int, standing: Standing, record: Record) -> Standing:

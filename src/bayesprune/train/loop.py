@@ -19,6 +19,8 @@ from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block, Padded
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.kernel import Kernel
+from bayesprune.train.mask_loss import mask_loss
+from bayesprune.train.redraw import redraw
 from bayesprune.train.remat import products_only
 from bayesprune.train.renewal import renew, weigh
 from bayesprune.train.share import by_parameters, by_rows
@@ -220,7 +222,8 @@ class Loop:
         gradient = look(self, carry, params, mask, posterior, data, key)
         name = needs_of(self.recipe.sparsifier).groups
         groups = self.recipe.program.groups(name) if name else None
-        evidence = Evidence(posterior, gradient, carry.step / planned, groups)
+        loss = mask_loss(self, carry, params, data, key) if needs_of(self.recipe.sparsifier).loss else None
+        evidence = Evidence(posterior, gradient, carry.step / planned, groups, loss)
         new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
 
@@ -235,6 +238,7 @@ class Compiled(NamedTuple):
     prune: Callable[..., tuple[SparseState, Info]]
     renew: Callable[..., Carry]
     weigh: Callable[..., Carry]
+    redraw: Callable[..., Carry]
     constrain: Callable[[dict[str, Any]], dict[str, Any]]
     unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
     storage: Storage
@@ -254,6 +258,9 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         if needs_of(recipe.sparsifier).renewal
         else lambda carry, old, new, known: carry,
         weigh=jax.jit(functools.partial(weigh, recipe)) if needs_of(recipe.sparsifier).decay else lambda carry, sparse: carry,
+        redraw=jax.jit(by_one_thread(functools.partial(redraw, recipe, loop.sites, example)))
+        if needs_of(recipe.sparsifier).chain
+        else lambda carry, mask: carry,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,

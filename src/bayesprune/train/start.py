@@ -21,6 +21,7 @@ from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.going_on import Origin, go_on
 from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
+from bayesprune.train.redraw import check_chain
 from bayesprune.train.renewal import check_decay, check_moments
 from bayesprune.train.result import KeepAll
 from bayesprune.train.sites import Example, Sites
@@ -170,6 +171,8 @@ def start_storage(
         check_moments(recipe.kernel, carry.params)
     if needs_of(recipe.sparsifier).decay:
         check_decay(recipe.kernel, recipe.sparsifier)
+    if needs_of(recipe.sparsifier).chain:
+        check_chain(recipe.kernel, recipe.sparsifier)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse

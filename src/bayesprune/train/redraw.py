@@ -1,0 +1,49 @@
+"""Dead weights drawn anew from their prior, for a sparsifier that is a move of the sampler's chain."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro.handlers import substitute, trace
+
+from bayesprune.model.samples import values_of
+from bayesprune.model.seeding import seeded
+from bayesprune.posteriors.params import stems
+from bayesprune.train.kernel import Kernel
+from bayesprune.train.sites import Example, Sites
+
+# Folded into the key of a step; beside those of `train.loop`, far from the numbers of particles.
+_REDRAWING = 2**31 + 4
+
+
+def redraw(recipe: Any, sites: Sites, example: Example, carry: Any, mask: dict[str, Any]) -> Any:
+    """The state with every dead weight drawn from its prior, given the scales as they stand; the living keep their bits.
+
+    Nothing depends on a dead weight but its prior, so that this is a draw from its conditional posterior, a step of Gibbs. The
+    kernel's steps leave it to its noise alone. The kernel's arrays stay: a momentum without a gradient has its own law already.
+    ``mask``: whole arrays, as the storage of every sampler keeps them.
+    """
+    program, params = recipe.program, sites.constrain(carry.params)
+    standing = {name: value for name, value in values_of(program.guide, params).items() if name not in mask}
+    # The prior looks at no data: rows of zeros, whose way through the network the compiler drops.
+    rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), example.abstract(1))
+    copies = {name: dict(value) for name, value in carry.mutable.items()}  # programs update them in place
+    model = substitute(seeded(program.model, jax.random.fold_in(carry.step_key, _REDRAWING)), data=standing | copies)
+    drawn = trace(model).get_trace(rows.x, rows.y)
+    fresh = {
+        name: jnp.where(mask[site], params[name], drawn[site]["value"].astype(params[name].dtype))
+        for name, site in stems(params, mask).items()  # points on the whole real line, which are their own coordinates
+    }
+    return carry._replace(params=carry.params | fresh)
+
+
+def check_chain(kernel: Kernel, sparsifier: Any) -> None:
+    """Refuse a kernel that does not sample the posterior itself, of which the sparsifier's moves are moves."""
+    told = f"{type(sparsifier).__name__} accepts its moves by the odds of the posterior itself"
+    remedy = "sample by bp.fit_sgmcmc(..., kernel=bp.kernels.SGLD()) or SGHMC()."
+    if not hasattr(kernel, "num_cycles"):
+        raise ValueError(f"{told}, and nothing is sampled here: {remedy}")
+    if getattr(kernel, "per_row", False):
+        raise ValueError(f"{told}, and {type(kernel).__name__} samples a colder one: {remedy}")
+    if (temperature := getattr(kernel, "temperature", 1.0)) != 1.0:
+        raise ValueError(f"{told}, and the kernel's temperature is {temperature}: leave it at 1.")
