@@ -4,14 +4,15 @@
     python benchmarks/equal_cost.py run --only data=mnist method=bmr        # one method
     python benchmarks/equal_cost.py table                                   # from the results kept here
 
-All: LeNet-5 (tanh, the BMR paper's), 5,000 steps of 128 rows of all training images, weights from He's start, hidden kernels
-prunable, 20 networks predict (the dense ensemble: its five). "sghmc_spl": the chain of `reproduce_sghmc.py` with three warm-up
-acts of ten; "sghmc_spl_channels": the same with both thresholds on whole units and channels, the hard one on the range of
-their weights, as the authors have it for channels, and .2; "ensemble": its five MAP fits, of a thousand steps each. "bmr": flat mean field, AdaBelief 1e-2, an act every 500
-steps, as in its paper. "snr": the same network, AdaBelief 5e-3, cut to a tenth by Zhu & Gupta's cubic schedule over six acts
-of nine. "ssvi": density .1, an exchange every 100 steps until three quarters of the training, Adam with a cosine from 3e-3,
-prior N(0, 1), local reparameterisation, and its paper's divergence of weight .01: a COLD POSTERIOR. All settings are those of
-the papers or of this folder's other studies; none was chosen for these cells, and the test set decides nothing.
+All: LeNet-5 (tanh, the BMR paper's), 5,000 steps of 128 rows of all training images, weights from He's start, hidden
+kernels prunable, 20 networks predict (the dense ensemble: its five). "sghmc_spl": the chain of `reproduce_sghmc.py` with
+three warm-up acts of ten; "sghmc_spl_channels": the same with both thresholds on whole units and channels, the hard one on
+the range of their weights, as the authors have it for channels, and .2; "ensemble": its five MAP fits, of a thousand steps
+each. "bmr": flat mean field, AdaBelief 1e-2, an act every 500 steps, as in its paper. "snr": the same network, AdaBelief
+5e-3, cut to a tenth by Zhu & Gupta's cubic schedule over six acts of nine. "ssvi": density .1, an exchange every 100 steps
+until three quarters of the training, Adam with a cosine from 3e-3, prior N(0, 1), local reparameterisation, and its paper's
+divergence of weight .01: a COLD POSTERIOR. All settings are those of the papers or of this folder's other studies; none was
+chosen for these cells, and the test set decides nothing.
 """
 
 import time

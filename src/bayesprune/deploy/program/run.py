@@ -14,10 +14,10 @@ from bayesprune.deploy.reader import LARGEST
 UNARY: dict[str, Any] = {
     "abs": jnp.abs, "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
     "atanh": jnp.arctanh, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "cosh": jnp.cosh, "erf": lax.erf,
-    "erfc": lax.erfc, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite,
-    "log": jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not,
-    "round": jnp.round, "rsqrt": lax.rsqrt, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh, "sqrt": jnp.sqrt, "square": jnp.square,
-    "tan": jnp.tan, "tanh": jnp.tanh,
+    "erfc":     lax.erfc, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite,
+    "log":     jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not,
+    "round": jnp.round, "rsqrt": lax.rsqrt, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh, "sqrt": jnp.sqrt,
+    "square": jnp.square, "tan":     jnp.tan, "tanh": jnp.tanh,
 }  # fmt: skip
 BINARY: dict[str, Any] = {
     "add": jnp.add, "and": jnp.logical_and, "div": jnp.divide, "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater,
@@ -66,7 +66,7 @@ def check_shapes(
         for number, sizes in program.sizes.items():
             stated = tuple(-n * rows if n < 0 else n for n in sizes)
             if number in values and values[number].shape != stated:
-                raise ValueError(f"an array of {rows} rows is stated to have the shape {stated}, and has {values[number].shape}")
+                raise ValueError(f"an array of {rows} rows is said to have the shape {stated}, and has {values[number].shape}")
         made = values[program.output].shape
         if made[:1] != (rows,) or (outputs is not None and made[1:] != outputs):
             raise ValueError(f"the operations give {made} for {rows} rows")
