@@ -42,7 +42,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one set: a candidate by the name of its prior, or a peer. ``steps``: of the candidates; 0: as they come."""
+    """One model on one set: a candidate by its name, or a peer. ``steps``: of the candidates; 0: as they come."""
 
     data: str
     model: str
@@ -96,12 +96,16 @@ NUMBERS: dict[str, Callable[[], Rows]] = {
     "yacht": _uci("yacht"),
 }
 DATA = CLASSES | NUMBERS
-CANDIDATES: dict[str, Any] = {
-    "by rows": "auto",  # one weight in two, fewer where there are few rows to an input
-    "optimal": bp.priors.DiracSlab(),
-    "one in two": bp.priors.DiracSlab(math.log(0.5)),
-    "one in ten": bp.priors.DiracSlab(math.log(0.1)),
-    "gaussian": bp.priors.Gaussian(),
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "annealed": {},  # and one weight in two a priori, fewer where there are few rows to an input
+    "annealed one in two": {"prior": bp.priors.DiracSlab(math.log(0.5))},
+    "annealed to the end": {"annealing": 1.0},
+    "annealed longer": {"num_steps": 5000},
+    "by rows": {"annealing": 0},
+    "optimal": {"annealing": 0, "prior": bp.priors.DiracSlab()},
+    "one in two": {"annealing": 0, "prior": bp.priors.DiracSlab(math.log(0.5))},
+    "one in ten": {"annealing": 0, "prior": bp.priors.DiracSlab(math.log(0.1))},
+    "gaussian": {"annealing": 0, "prior": bp.priors.Gaussian()},
 }
 PEERS = {"classes": ("l1", "forest"), "numbers": ("l1", "ard", "forest")}
 CELLS = (
@@ -116,7 +120,7 @@ def make(cell: Cell, num_classes: int) -> Any:
     if cell.model in CANDIDATES:
         face = bp.BayesianSparseClassifier if num_classes else bp.BayesianSparseRegressor
         steps = {"num_steps": cell.steps} if cell.steps else {}
-        return face(prior=CANDIDATES[cell.model], random_state=0, **steps)
+        return face(random_state=0, **(CANDIDATES[cell.model] | steps))
     if cell.model == "forest":
         return (RandomForestClassifier if num_classes else RandomForestRegressor)(300, random_state=0)
     if not num_classes:
