@@ -97,10 +97,10 @@ NUMBERS: dict[str, Callable[[], Rows]] = {
 }
 DATA = CLASSES | NUMBERS
 CANDIDATES: dict[str, dict[str, Any]] = {
-    "annealed": {},  # and one weight in two a priori, fewer where there are few rows to an input
-    "annealed one in two": {"prior": bp.priors.DiracSlab(math.log(0.5))},
-    "annealed to the end": {"annealing": 1.0},
-    "annealed longer": {"num_steps": 5000},
+    "annealed longer": {},  # and one weight in two a priori, fewer where there are few rows to an input
+    "annealed": {"num_steps": 3000},
+    "annealed to the end": {"num_steps": 3000, "annealing": 1.0},
+    "annealed one in two": {"num_steps": 3000, "prior": bp.priors.DiracSlab(math.log(0.5))},
     "by rows": {"annealing": 0},
     "optimal": {"annealing": 0, "prior": bp.priors.DiracSlab()},
     "one in two": {"annealing": 0, "prior": bp.priors.DiracSlab(math.log(0.5))},

@@ -12,7 +12,7 @@ from tests.sklearn.problems import LINEAR, NET, linear_rows
 
 
 def sizes(course: annealing.Course, num_steps: int) -> np.ndarray:
-    """The size of every step under gradients that alternate in sign: in proportion to the rate, once the moments have settled."""
+    """The sizes of steps under gradients that alternate in sign: in proportion to the rate, whatever the moments are."""
     point = {"w": jnp.zeros(())}
 
     def step(state, sign):
@@ -38,6 +38,11 @@ def test_the_weight_rises_to_one_and_the_rate_falls_about_its_mean(share):
 
 def test_equal_settings_share_an_optimiser():
     assert annealing.course(0.75, 0.01, 300) is annealing.course(0.75, 0.01, 300)
+
+
+def test_steps_that_are_not_given_are_more_where_there_is_annealing():
+    assert [annealing.read_steps("auto", share) for share in (0.75, 0.0)] == [5000, 3000]
+    assert annealing.read_steps(7, 0.75) == 7
 
 
 def test_the_first_step_knows_no_prior():

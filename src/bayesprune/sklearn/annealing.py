@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import optax
 
-from bayesprune.core.checks import got
+from bayesprune.core.checks import check_integer, got
 from bayesprune.core.schedules import Constant, LinearWarmup
 
-SHARE = 0.75  # of the steps; chosen by the inner scores of benchmarks/tabular.md
+# Chosen by the inner scores of benchmarks/tabular.md; the steps without annealing are those of the records there.
+SHARE, STEPS, STEPS_WITHOUT = 0.75, 5000, 3000
 
 
 class Course(NamedTuple):
@@ -27,6 +28,14 @@ def read(annealing: Any) -> float:
     if not 0 <= annealing <= 1:
         raise ValueError(f"annealing must lie in [0, 1], got {annealing}: it is a share of the steps, and 0 is none.")
     return float(annealing)
+
+
+def read_steps(num_steps: Any, share: float) -> int:
+    """The number of steps of a fit that is annealed over such a share of them."""
+    if isinstance(num_steps, str) and num_steps == "auto":
+        return STEPS if share else STEPS_WITHOUT
+    check_integer(num_steps, "num_steps")
+    return int(num_steps)
 
 
 @functools.lru_cache(maxsize=64)

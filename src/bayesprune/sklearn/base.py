@@ -34,7 +34,7 @@ class SparseNetwork(WithKnobs):
         prior: Any = "auto",
         method: Any = "auto",
         density: Any = None,
-        num_steps: Any = 3000,
+        num_steps: Any = "auto",
         batch_size: Any = 128,
         learning_rate: Any = 1e-2,
         annealing: Any = "auto",
@@ -71,19 +71,19 @@ class SparseNetwork(WithKnobs):
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
         rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
-        check_integer(self.num_steps, "num_steps")
+        num_steps = annealing.read_steps(self.num_steps, share)
         check_integer(self.num_samples, "num_samples")
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._scaling = _scaling_of_inputs(x)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        course = annealing.course(share, rate, self.num_steps)
+        course = annealing.course(share, rate, num_steps)
         fit = fit_svi(
             self._key(),
             self.bnn_,
             placed(self._scaling.apply(x), y, self.batch_size, prior),
-            num_steps=self.num_steps,
+            num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             optimizer=course.optimizer,
             kl_weight=course.kl_weight,

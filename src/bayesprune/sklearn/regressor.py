@@ -33,7 +33,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
             has evidence on its side under another; "none"; or an object of `bayesprune.methods`.
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
-        num_steps: optimiser steps (AdaBelief).
+        num_steps: optimiser steps (AdaBelief); "auto" is 5,000, and 3,000 without annealing.
         batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
         learning_rate: of the optimiser; under annealing its mean over the steps.
         annealing: the share of the steps over which the weight of the divergence from the prior rises from 0 to 1, in (0, 1];
