@@ -5,10 +5,10 @@
     python benchmarks/tabular.py table                        # from the results kept here
 
 Sets: those that ship with scikit-learn, its simulations, one sparse logistic regression, and four of UCI (``BAYESPRUNE_DATA``).
-Three splits, 70 : 30, stratified by class. Every candidate for the default is scored within the training rows too, by two folds:
-the default is the candidate with the best mean of these inner scores, and what is compared with the peers are its scores on the
-test rows. Annealing was designed on such folds of ten of the sets, two splits of each, before its test rows were scored; "by
-rows" was thought of after a look at test scores of the others. The scores are accuracy and R². NLL is in nats a row, of real
+Three splits, 70 : 30, stratified by class. Candidates for the default are scored on the training rows too, by two folds: the
+default is the one with the best mean of these inner scores, and what is compared with the peers are its scores on the test
+rows. Annealing was designed on such folds of ten of the sets, two splits of each, before its test rows were scored; "by rows"
+was thought of after a look at test scores of the others. The scores are accuracy and R². NLL is in nats a row, of real
 targets in units of the training rows' deviation; what has no law of y is given the deviation of its errors out of fold.
 Calibration: ECE by quantiles; of real targets the distance of the 90 % interval's coverage from 90 %.
 """

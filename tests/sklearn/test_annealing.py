@@ -36,6 +36,10 @@ def test_the_weight_rises_to_one_and_the_rate_falls_about_its_mean(share):
     np.testing.assert_allclose(ratio[[0, 500, 1000, 1500]], 1 + np.cos(np.pi * np.array([0, 0.25, 0.5, 0.75])), rtol=1e-3)
 
 
+def test_a_search_may_give_numbers_of_numpy():
+    assert [annealing.read(share) for share in (np.float32(0.5), np.int64(0), "auto")] == [0.5, 0.0, 0.75]
+
+
 def test_equal_settings_share_an_optimiser():
     assert annealing.course(0.75, 0.01, 300) is annealing.course(0.75, 0.01, 300)
 

@@ -1,6 +1,7 @@
 """The course of a fit: the weight of the divergence rises, and the learning rate falls."""
 
 import functools
+import numbers
 from typing import Any, NamedTuple
 
 import optax
@@ -23,11 +24,12 @@ def read(annealing: Any) -> float:
     """The share of the steps over which the weight rises; 0 for no annealing."""
     if isinstance(annealing, str) and annealing == "auto":
         return SHARE
-    if isinstance(annealing, str | bool) or not isinstance(annealing, int | float):
+    if isinstance(annealing, bool) or not isinstance(annealing, numbers.Real):
         raise TypeError(f"annealing must be 'auto' or a number in [0, 1], got {got(annealing)}.")
-    if not 0 <= annealing <= 1:
+    share = float(annealing)
+    if not 0 <= share <= 1:
         raise ValueError(f"annealing must lie in [0, 1], got {annealing}: it is a share of the steps, and 0 is none.")
-    return float(annealing)
+    return share
 
 
 def read_steps(num_steps: Any, share: float) -> int:
