@@ -16,7 +16,7 @@ from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
-from bayesprune.sklearn import cutting, network
+from bayesprune.sklearn import annealing, cutting, network
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
 
@@ -34,9 +34,10 @@ class SparseNetwork(WithKnobs):
         prior: Any = "auto",
         method: Any = "auto",
         density: Any = None,
-        num_steps: Any = 3000,
+        num_steps: Any = "auto",
         batch_size: Any = 128,
         learning_rate: Any = 1e-2,
+        annealing: Any = "auto",
         num_samples: Any = 100,
         activation: Any = "swish",
         likelihood: Any = "auto",
@@ -50,6 +51,7 @@ class SparseNetwork(WithKnobs):
         self.num_steps = num_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.annealing = annealing
         self.num_samples = num_samples
         self.activation = activation
         self.likelihood = likelihood
@@ -68,21 +70,23 @@ class SparseNetwork(WithKnobs):
         prior = network.read_prior(self.prior, *x.shape)
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
-        rate = network.read_rate(self.learning_rate)
-        check_integer(self.num_steps, "num_steps")
+        rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
+        num_steps = annealing.read_steps(self.num_steps, share)
         check_integer(self.num_samples, "num_samples")
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._scaling = _scaling_of_inputs(x)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        course = annealing.course(share, rate, num_steps)
         fit = fit_svi(
             self._key(),
             self.bnn_,
             placed(self._scaling.apply(x), y, self.batch_size, prior),
-            num_steps=self.num_steps,
+            num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
-            optimizer=network.optimizer(rate),
+            optimizer=course.optimizer,
+            kl_weight=course.kl_weight,
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
         )

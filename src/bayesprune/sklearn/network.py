@@ -1,7 +1,7 @@
-"""From an estimator's settings to the network and optimiser they mean: the same objects for the same settings.
+"""From an estimator's settings to the network they mean: the same object for the same settings.
 
-`fit_svi` and `predict` compile once for each network object and each optimiser object. Built through a cache, a clone of an
-estimator, or the next candidate of a grid search, finds what the one before has compiled.
+`fit_svi` and `predict` compile once for each network object. Built through a cache, a clone of an estimator, or the next
+candidate of a grid search, finds what the one before has compiled.
 """
 
 import functools
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import optax
 
 from bayesprune.core.checks import check_integer, check_object, check_positive, got, unknown_name
 from bayesprune.model import select
@@ -84,12 +83,6 @@ def build(network: Network) -> BNN:
         # Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune.
         prunable=None if network.hidden else select.everything,
     )
-
-
-@functools.lru_cache(maxsize=64)
-def optimizer(learning_rate: float) -> optax.GradientTransformation:
-    """AdaBelief; the same object for the same rate."""
-    return optax.adabelief(learning_rate)
 
 
 def read_hidden(hidden: Any) -> tuple[int, ...]:

@@ -33,9 +33,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
             has evidence on its side under another; "none"; or an object of `bayesprune.methods`.
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
-        num_steps: optimiser steps (AdaBelief).
+        num_steps: optimiser steps (AdaBelief); "auto" is 5,000, and 3,000 without annealing.
         batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
-        learning_rate: of the optimiser.
+        learning_rate: of the optimiser; under annealing its mean over the steps.
+        annealing: the share of the steps over which the weight of the divergence from the prior rises from 0 to 1, in (0, 1];
+            the rate then falls from its double to 0 by half a cosine, over all steps. "auto" is 0.75; 0: both are constant.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
         likelihood: "normal", which "auto" is, its noise refitted after the cut (`bayesprune.refit_noise`), of precision
@@ -54,7 +56,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             of priors without gates, 1 where a living edge leaves it and else 0.
         feature_importances_: (features,) in [0, 1], scaled connection weights (6.3), from the same gates.
         used_features_: (features,) booleans, inputs that the network as it was cut still reads (median probability model).
-        losses_, n_iter_: negative ELBO by step, nats, and the steps taken.
+        losses_, n_iter_: negative ELBO by step, nats, its divergence weighted as in training, and the steps taken.
         n_features_in_, feature_names_in_: of X.
 
     What an object of methods, priors or likelihoods was made with is a parameter too, for `set_params` and searches:

@@ -26,7 +26,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             rule of the command line: a classifier for texts, booleans, two whole numbers, or at most 20 of them with five rows
             each on the average, of whatever dtype; else a regressor. Of a linear model and the default network it takes the one
             that predicts held-out rows better, in five fits in place of one. Its prior must have gates for "fdr" and should
-            have them for the others; for "auto" the sparser "dirac_slab" is taken.
+            have them for the others; for "auto" the sparser "dirac_slab" is taken, and for annealing="auto" none.
         rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs

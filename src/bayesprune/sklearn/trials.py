@@ -19,11 +19,17 @@ def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> 
     """A fitted clone, with the seed that a key stands for.
 
     Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
-    to select, the sparse prior is taken in its place.
+    to select, the sparse prior is taken in its place. Annealing is for prediction too, as it keeps weights that share an
+    effect: there is none under "auto".
     """
     seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
-    sparse = {"prior": "dirac_slab"} if isinstance(estimator.prior, str) and estimator.prior == "auto" else {}
-    return clone(estimator).set_params(random_state=seed, **sparse).fit(x, y)
+    of_selection = {"prior": "dirac_slab", "annealing": 0}
+    auto = {name: value for name, value in of_selection.items() if _is_auto(getattr(estimator, name))}
+    return clone(estimator).set_params(random_state=seed, **auto).fit(x, y)
+
+
+def _is_auto(setting: Any) -> bool:
+    return isinstance(setting, str) and setting == "auto"
 
 
 def judge_of(estimator: SparseNetwork, y: Any) -> tuple[np.ndarray, Callable[..., float]]:
