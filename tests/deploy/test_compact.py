@@ -163,8 +163,17 @@ class Reordered(linen.Module):
         return linen.Dense(3)(x.T.reshape(x.shape))
 
 
+class First(linen.Module):
+    """The first number of all rows, by its place in them."""
+
+    @linen.compact
+    def __call__(self, x):
+        place = dict(mode="promise_in_bounds", wrap_negative_indices=False)
+        return linen.Dense(3)(x) + 1e-4 * x.reshape(-1).at[jnp.array([0])].get(**place)
+
+
 class Remembering(linen.Module):
-    """A loop that is not followed, in which rows meet."""
+    """A loop over rows, in which they meet."""
 
     @linen.compact
     def __call__(self, x):
@@ -173,7 +182,7 @@ class Remembering(linen.Module):
 
 
 @pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("net", [Batchwise(), Reordered(), Remembering()])
+@pytest.mark.parametrize("net", [Batchwise(), Reordered(), First(), Remembering()])
 def test_networks_that_mix_rows_are_refused(net) -> None:
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
     params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
@@ -238,12 +247,13 @@ class Whole(linen.Module):
             "and": lambda: (whole & 3).astype(jnp.float32),
             "not": lambda: (~whole).astype(jnp.float32),
             "div": lambda: jax.lax.div(whole, jnp.full_like(whole, 3)).astype(jnp.float32),
+            "rem": lambda: jax.lax.rem(whole + 7, whole).astype(jnp.float32),  # by zero: what is divided itself
             "one hot": lambda: jax.nn.one_hot(jnp.argmax(x, -1), 4),
         }[self.kind]()
         return linen.Dense(3)(made + linen.Dense(4)(x))
 
 
-@pytest.mark.parametrize("kind", ["and", "not", "div", "one hot"])
+@pytest.mark.parametrize("kind", ["and", "not", "div", "rem", "one hot"])
 @pytest.mark.slow
 def test_whole_numbers_mean_what_they_mean_to_jax(kind) -> None:
     bnn = bp.BNN(Whole(kind), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))

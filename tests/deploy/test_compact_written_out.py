@@ -27,11 +27,25 @@ def written(y):
     return lax.dynamic_update_slice(y, y[:, :2, 3:], (0, jnp.int32(1), 1))
 
 
+def counted(turn, x):
+    """Each token in turn into the place of another."""
+    return lax.dynamic_update_index_in_dim(x, 2.0 * x[:, turn], 3 - turn, 1)
+
+
+def noisy(x):
+    """The same noise for every row, drawn in a loop from a key that is written down."""
+    key = jax.random.key(3)
+    return lax.scan(lambda c, i: (c + jax.random.normal(jax.random.fold_in(key, i), (6,)), None), x, jnp.arange(3))[0]
+
+
 BODIES = {
     "a recurrent cell": lambda x: linen.RNN(linen.GRUCell(5))(x)[:, -1],
     "backwards": lambda x: flat(linen.RNN(linen.LSTMCell(4), reverse=True, keep_order=True)(x)),
     "a running sum": lambda x: flat(jnp.cumsum(linen.Dense(5)(x), 1)),
     "a running maximum": lambda x: flat(lax.cummax(linen.Dense(5)(x), 1, reverse=True)),
+    "a running sum by halves": lambda x: flat(lax.associative_scan(jnp.add, linen.Dense(5)(x), axis=1)),
+    "places by a counter": lambda x: flat(lax.fori_loop(0, 4, counted, linen.Dense(5)(x))),
+    "noise of a key": lambda x: noisy(linen.Dense(6)(flat(x))),
     "transposed": lambda x: flat(jnp.tanh(linen.ConvTranspose(4, (3,), strides=(2,))(x))),
     "transposed, apart": lambda x: flat(linen.ConvTranspose(4, (2,), strides=(3,), padding="VALID")(x)),
     "put in its place": lambda x: flat(written(linen.Dense(5)(x))),

@@ -188,6 +188,8 @@ def _told(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
             f"{name}'s num_rows must be the data's {num_rows}, got {known}: leave it out of {name}, fit_sgmcmc says it."
         )
     facts = {"num_rows": num_rows, "num_steps": num_steps}
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return part
     unknown = {name: value for name, value in facts.items() if getattr(part, name, None) == 0}
     return dataclasses.replace(part, **unknown) if unknown else part
 

@@ -49,7 +49,8 @@ class MBNN:
         most: largest number of units of one move, 1 to 5; each from 1 on is as probable.
         death: "gradient" as above, or "uniform".
         counted: what k and N count: the units of each "layer", or of the whole "net".
-        warm_up: how often it does nothing at first, while the weights find their places.
+        warm_up: how often it moves nothing at first, while the weights find their places; dead weights are drawn anew and units
+            made whole, as below.
         num_rows: n; `fit_sgmcmc` says it.
 
     Every weight, of living and dead units alike, is under the model's prior. Those of dead units have no likelihood, and are

@@ -28,12 +28,15 @@ def known(value: Any) -> Signals:
 
 
 def computed(equation: Any, inputs: Sequence[Value]) -> list[Value] | None:
-    """The results where all operands are known arrays, as masks that a net is written with; None: they are not."""
+    """The results where all operands are known arrays, as masks that a net is written with, or counters; None: they are not."""
     name, params = equation.primitive.name, equation.params
-    known_array = any(isinstance(value, Signals) and value.array is not None for value in inputs)
-    if not (known_array or name in COUNTED) or name in PRIMITIVES or equation.effects or any(jaxprs_in_params(params)):
-        return None
     avals = [atom.aval for atom in equation.invars]
+    known_array = any(isinstance(value, Signals) and value.array is not None for value in inputs)
+    is_counter = all(getattr(aval.dtype, "kind", "") in "iub" for aval in avals)
+    if not (known_array or (avals and is_counter) or name in COUNTED):
+        return None
+    if name in PRIMITIVES or equation.effects or any(jaxprs_in_params(params)):
+        return None
     pairs = zip(inputs, avals, strict=True)
     numbers = [value.numbers(aval.shape, aval.dtype) if isinstance(value, Signals) else None for value, aval in pairs]
     if any(array is None for array in numbers) or max(math.prod(v.aval.shape) for v in equation.outvars) > LARGEST:

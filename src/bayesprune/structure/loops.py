@@ -42,7 +42,7 @@ def _any_turn(value: Value) -> Value:
 
 def _first(value: Value) -> Value:
     """The slice of the first turn, which says where those of the others are, if they are equally far apart."""
-    made = _slice(value, 0)
+    made = _first_of(value)
     if isinstance(made, Signals) or value.shape[0] == 1 or not math.prod(made.shape):
         return made
     assert isinstance(value, Weights)
@@ -52,7 +52,7 @@ def _first(value: Value) -> Value:
     return replace(made, stride=stride if regular else None)
 
 
-def _slice(value: Value, turn: int) -> Value:
+def _first_of(value: Value) -> Value:
     if isinstance(value, Weights):
-        return value.showing(value.entries[turn if value.shape[0] > 1 else 0], value.axes[1:])
-    return value.labelled(value.labels[turn if value.shape[0] > 1 else 0])
+        return value.showing(value.entries[0], value.axes[1:])
+    return value.labelled(value.labels[0])

@@ -110,7 +110,7 @@ def concatenate(parts: Sequence[Labels], shapes: Sequence[Shape], axis: int) -> 
     if all(part.shape == parts[0].shape and part.shape[axis] == 1 and (part == parts[0]).all() for part in parts):
         return parts[0]
     whole = [expand(part, axis, shape[axis]) for part, shape in zip(parts, shapes, strict=True)]
-    rest = np.broadcast_shapes(*(part.take([0], axis).shape for part in whole))
+    rest = np.broadcast_shapes(*((*part.shape[:axis], 1, *part.shape[axis + 1 :]) for part in whole))
     return np.concatenate([np.broadcast_to(p, (*rest[:axis], p.shape[axis], *rest[axis + 1 :])) for p in whole], axis)
 
 

@@ -8,10 +8,31 @@ convolution of x with every s-th entry of the kernel from k0 on, padded by (l - 
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 PASSED_ON = ("window_strides", "rhs_dilation", "dimension_numbers", "feature_group_count", "batch_group_count")
+
+
+def plain(equation: Any) -> Any:
+    """The program of a transposed convolution, or of one with negative padding; None: it is another operation, or is kept.
+
+    Kept are those that cut off all of their data, and with a spread those that cut off some, or have strides or dilations too.
+    """
+    params = equation.params
+    if equation.primitive.name != "conv_general_dilated" or params["batch_group_count"] != 1:
+        return None
+    if set(params["lhs_dilation"]) == {1} and all(side >= 0 for sides in params["padding"] for side in sides):
+        return None
+    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
+    columns = ("padding", "lhs_dilation", "window_strides", "rhs_dilation")
+    lengths = [arrays[0].shape[axis] for axis in params["dimension_numbers"].lhs_spec[2:]]
+    for length, sides, spread, *steps in zip(lengths, *(params[name] for name in columns), strict=True):
+        taken = sum(max(-side, 0) for side in sides)
+        if taken >= length or (spread > 1 and (taken or steps != [1, 1])):
+            return None
+    return jax.make_jaxpr(lambda data, kernel: phases(params, data, kernel))(*arrays)
 
 
 def phases(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple[int, int], ...] = ()) -> Any:

@@ -14,10 +14,10 @@ from bayesprune.deploy.reader import LARGEST
 UNARY: dict[str, Any] = {
     "abs": jnp.abs, "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
     "atanh": jnp.arctanh, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "cosh": jnp.cosh, "erf": lax.erf,
-    "erfc":     lax.erfc, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite,
-    "log":     jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not,
+    "erfc": lax.erfc, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite,
+    "log": jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not,
     "round": jnp.round, "rsqrt": lax.rsqrt, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh, "sqrt": jnp.sqrt,
-    "square": jnp.square, "tan":     jnp.tan, "tanh": jnp.tanh,
+    "square": jnp.square, "tan": jnp.tan, "tanh": jnp.tanh,
 }  # fmt: skip
 BINARY: dict[str, Any] = {
     "add": jnp.add, "and": jnp.logical_and, "div": jnp.divide, "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater,

@@ -11,17 +11,20 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import RoundingMethod
 
 from bayesprune.deploy.program.attributes import NotAsData, chosen_places, convolution, integers, lookup
+from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
-from bayesprune.deploy.program.simpler import simpler
+from bayesprune.deploy.program.phases import plain
 from bayesprune.deploy.reader import BINARY, UNARY
 from bayesprune.structure.jaxprs import called
+from bayesprune.structure.simpler import simpler
 
 SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
 DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
 RENAMED = {"add_any": "add"}
 # The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
 # quotient without its rest.
-MEANT = dict.fromkeys(["and", "or", "not", "xor"], "b") | dict.fromkeys(["div", "pow", "integer_pow", "sign"], "f")
+MEANT = dict.fromkeys(["and", "or", "not", "xor"], "b") | dict.fromkeys(["div", "pow", "integer_pow", "rem", "sign"], "f")
+APART = "the network takes some of the rows apart from the others: its rows are not independent."
 Trace = Callable[[int], ClosedJaxpr]
 
 
@@ -66,6 +69,7 @@ class _Writer:
         self.known_sizes: dict[int, tuple[int, ...]] = {}
         self.constants: dict[int, np.ndarray] = {}
         self.keys: dict[int, Any] = {}  # random keys that the network closes over
+        self.twins: dict[int, np.ndarray] = {}  # whole numbers of the second trace that are others there
         self.count = 0
 
     def program(self, one: ClosedJaxpr, other: ClosedJaxpr, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
@@ -74,6 +78,8 @@ class _Writer:
         kept = [self.constant(value) for value in state]
         rows = self.new(*variables[-1])
         (output,) = self.closed(one, other, [*weights.values(), *kept, rows])
+        if output in self.twins:
+            raise _differs("a number")
         ops, used = alive(self.ops, output)
         used |= {rows, *weights.values()}
         return Program(
@@ -134,47 +140,67 @@ class _Writer:
         return names[atom]
 
     def same(self, one: Any, other: Any) -> int:
-        """A constant, which must not be another one for other rows."""
+        """A constant, which must not be another one for other rows; of whole numbers what reads it must not."""
         if jnp.issubdtype(getattr(one, "dtype", float), jax.dtypes.prng_key):
             number = self.same(*(jax.random.key_data(key) for key in (one, other)))
             self.keys[number] = one
             return number
-        if np.shape(one) != np.shape(other) or not np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
+        if np.shape(one) == np.shape(other) and np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
+            return self.constant(one)
+        if np.shape(one) != np.shape(other) or np.asarray(one).dtype.kind not in "iub":
             raise _differs("a number")
-        return self.constant(one)
+        number = self.constant(one)  # whole numbers, of which the same may be made: JAX looks whether an index is below zero
+        self.twins[number] = np.asarray(other)
+        return number
 
     def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         name = one.primitive.name
-        known = [None if n in self.keys else self.constants.get(n) for n in inputs]
-        for read in (called, lambda equation: simpler(equation, known)):
-            if _as_often(one, other) and (program := read(one)) is not None:
-                return self.closed(program, read(other), inputs)
+        known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
+        for read in (called, plain, plain_edges, lambda equation: simpler(equation, known)):
+            if _as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
+                return self.closed(program, twin, inputs)
+        if name == "concatenate":  # nothing is to be kept of what is empty
+            inputs = [number for number, atom in zip(inputs, one.invars, strict=True) if atom.aval.size] or inputs[:1]
+            if len(inputs) == 1:
+                return inputs
         if name in SAME or (name == "convert_element_type" and _stays(one)):
             return inputs
+        if self.counted(inputs) and one.params == other.params:
+            return self.computed(one, inputs)
+        if not self.twins.keys().isdisjoint(inputs):
+            raise _differs("a number")
         if name == "split":
             return self.split(one, other, inputs)
-        if self.counted(one, inputs) and one.params == other.params:  # numbers that are counted out, as by iota
-            made = one.primitive.bind(*(self.constants[number] for number in inputs), **one.params)
-            return [self.constant(value) for value in (made if one.primitive.multiple_results else [made])]
-        outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
                 raise NotAsData
             if name == "gather" and (places := chosen_places(one, known[1])) is not None:
+                if self.known_sizes[inputs[0]][places["axis"]] < 0:
+                    raise ValueError(APART)
                 inputs, op, attributes = inputs[:1], "take", places
             else:
                 op, attributes = self.as_data(name, one, other)
         except NotAsData:
+            if self.constants.keys() >= set(inputs) and one.params == other.params:
+                return self.computed(one, inputs)
             op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
             if keys := {place: self.keys[number] for place, number in enumerate(inputs) if number in self.keys}:
                 inputs, attributes = [number for number in inputs if number not in self.keys], attributes | {"keys": keys}
+        outputs = tuple(self.new(*pair) for pair in zip(one.outvars, other.outvars, strict=True))
         self.ops.append(Op(op, tuple(inputs), outputs, attributes))
         return list(outputs)
 
-    def counted(self, equation: Any, inputs: list[int]) -> bool:
-        """Whether it is of whole numbers and booleans that are known now; real ones are folded in float64 later."""
-        known = all(n in self.constants and n not in self.keys and self.constants[n].dtype.kind in "iub" for n in inputs)
-        return known and all(str(getattr(variable.aval, "dtype", "")) in DTYPES for variable in equation.outvars)
+    def counted(self, inputs: list[int]) -> bool:
+        """Whether all are whole numbers, booleans or random keys that are known now; real ones are folded in float64 later."""
+        return all(n in self.constants and self.constants[n].dtype.kind in "iub" for n in inputs)
+
+    def computed(self, equation: Any, inputs: list[int]) -> list[int]:
+        """The results of an operation on constants."""
+        first = [self.keys.get(n, self.constants[n]) for n in inputs]
+        second = [self.twins.get(n, value) for n, value in zip(inputs, first, strict=True)]
+        made = [equation.primitive.bind(*values, **equation.params) for values in (first, second)]
+        pairs = zip(*made, strict=True) if equation.primitive.multiple_results else [made]
+        return [self.same(*pair) for pair in pairs]
 
     def split(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         axis, start, made = one.params["axis"], 0, []
@@ -248,7 +274,7 @@ class _Writer:
         if any(limit < 0 and limit != size for limit, size in zip(limits, whole, strict=True)):
             raise NotAsData
         if any(size < 0 <= limit for limit, size in zip(limits, whole, strict=True)):
-            raise ValueError("the network takes some of the rows apart from the others: its rows are not independent.")
+            raise ValueError(APART)
         return limits
 
 

@@ -1,4 +1,4 @@
-"""Operations that are written in simpler ones, for which there is a form as data."""
+"""Operations on known places, and running sums, written in slices, pads and sums, which every reader of a trace follows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from bayesprune.deploy.program.phases import phases
-
 Known = Sequence[np.ndarray | None]  # operands, as far as they are constants
 Function = Callable[..., Any]  # (operands) -> result
 
 
 def simpler(equation: Any, known: Known) -> Any:
-    """A program of simpler operations that is the same; None: there is none, or it is simple."""
+    """A program of simpler operations that is the same; None: it is simple, or there is none."""
     write = WRITTEN.get(equation.primitive.name)
     function = None if write is None else write(equation.params, [atom.aval.shape for atom in equation.invars], known)
     if function is None:
@@ -51,19 +49,6 @@ def _least(dtype: Any) -> Any:
 
 def _greatest(dtype: Any) -> Any:
     return jnp.asarray(jnp.inf if dtype.kind == "f" else jnp.iinfo(dtype).max, dtype)
-
-
-def _convolution(params: Mapping[str, Any], shapes: Sequence[Any], known: Known) -> Function | None:
-    """A transposed convolution, or one that takes some of its input away by negative padding."""
-    if set(params["lhs_dilation"]) == {1} and all(side >= 0 for sides in params["padding"] for side in sides):
-        return None
-    columns = ("padding", "lhs_dilation", "window_strides", "rhs_dilation")
-    lengths = [shapes[0][axis] for axis in params["dimension_numbers"].lhs_spec[2:]]
-    for length, sides, spread, *steps in zip(lengths, *(params[name] for name in columns), strict=True):
-        taken = sum(max(-side, 0) for side in sides)
-        if taken >= length or (spread > 1 and (taken or steps != [1, 1])):
-            return None
-    return lambda data, kernel: phases(params, data, kernel)
 
 
 def _part(params: Mapping[str, Any], shapes: Sequence[Any], known: Known) -> Function | None:
@@ -105,7 +90,6 @@ WRITTEN: dict[str, Callable[..., Function | None]] = {
     "cumprod": _running(jnp.multiply, lambda dtype: jnp.ones((), dtype)),
     "cummax": _running(jnp.maximum, _least),
     "cummin": _running(jnp.minimum, _greatest),
-    "conv_general_dilated": _convolution,
     "dynamic_slice": _part,
     "dynamic_update_slice": _placed,
 }
