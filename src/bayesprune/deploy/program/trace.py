@@ -143,6 +143,8 @@ class _Writer:
         """A constant, which must not be another one for other rows; of whole numbers what reads it must not."""
         if jnp.issubdtype(getattr(one, "dtype", float), jax.dtypes.prng_key):
             number = self.same(*(jax.random.key_data(key) for key in (one, other)))
+            if number in self.twins:
+                raise _differs("a random key")
             self.keys[number] = one
             return number
         if np.shape(one) == np.shape(other) and np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f"):
@@ -165,7 +167,8 @@ class _Writer:
                 return inputs
         if name in SAME or (name == "convert_element_type" and _stays(one)):
             return inputs
-        if self.counted(inputs) and one.params == other.params:
+        is_fixed = one.params == other.params and not one.effects
+        if is_fixed and self.counted(inputs):
             return self.computed(one, inputs)
         if not self.twins.keys().isdisjoint(inputs):
             raise _differs("a number")
@@ -181,7 +184,7 @@ class _Writer:
             else:
                 op, attributes = self.as_data(name, one, other)
         except NotAsData:
-            if self.constants.keys() >= set(inputs) and one.params == other.params:
+            if is_fixed and self.constants.keys() >= set(inputs):
                 return self.computed(one, inputs)
             op, attributes = OPAQUE, {"primitive": one.primitive, "params": one.params}
             if keys := {place: self.keys[number] for place, number in enumerate(inputs) if number in self.keys}:
