@@ -60,6 +60,10 @@ class Given(NamedTuple):
 
 def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given) -> Start:
     """The start of a fit: compiled functions and first states, from what was given."""
+    if needs_of(recipe.sparsifier).decay:
+        check_decay(recipe.kernel, recipe.sparsifier)
+    if needs_of(recipe.sparsifier).chain:
+        check_chain(recipe.kernel, recipe.sparsifier)
     program, loop = recipe.program, compile_loop(recipe, data.example)
     init_params, mask, origin = given.init_params, given.mask, given.init
     plain = mask is None and isinstance(recipe.sparsifier, KeepAll)
@@ -169,10 +173,6 @@ def start_storage(
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
     if needs_of(recipe.sparsifier).renewal:
         check_moments(recipe.kernel, carry.params)
-    if needs_of(recipe.sparsifier).decay:
-        check_decay(recipe.kernel, recipe.sparsifier)
-    if needs_of(recipe.sparsifier).chain:
-        check_chain(recipe.kernel, recipe.sparsifier)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:
         return loop, carry, sparse
