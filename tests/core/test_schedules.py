@@ -13,9 +13,12 @@ from bayesprune.core import schedules
 ALL = [
     schedules.Constant(0.3),
     schedules.LinearWarmup(5, 20),
+    schedules.LinearWarmup(0, 22.5),
     schedules.Cubic(0.05, 10, 90),
     schedules.CosineReplacement(75),
     schedules.Geometric(0.01, 0.1),
+    schedules.CyclicalCosine(0.3, 12),
+    schedules.Halving(40),
 ]
 
 
@@ -25,6 +28,8 @@ def test_integer_float_traced_and_array_steps_agree(schedule: object) -> None:
     each = [float(schedule(int(step))) for step in steps]
     np.testing.assert_allclose(schedule(steps.astype(np.float32)), each, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(jax.jit(schedule)(jnp.asarray(steps)), each, rtol=1e-6, atol=1e-7)
+    with jax.numpy_dtype_promotion("strict"):
+        np.testing.assert_allclose(jax.jit(schedule)(jnp.asarray(steps, jnp.int32)), each, rtol=1e-6, atol=1e-7)
     assert hash(schedule) == hash(schedule) and jnp.asarray(schedule(3)).dtype == jnp.float32
 
 

@@ -16,7 +16,7 @@ def _check_order(begin: int | float, end: int | float) -> None:
 
 def _progress(step: Real[ArrayLike, "..."], begin: int | float, end: int | float) -> Float[Array, "..."]:
     """How far a step lies between begin (0) and end (1), held outside."""
-    return jnp.clip((jnp.asarray(step) - begin) / (end - begin), 0.0, 1.0)
+    return jnp.clip((jnp.asarray(step, float) - begin) / (end - begin), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -178,4 +178,4 @@ class CyclicalCosine:
         check_integer(self.period, "period")
 
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-        return 0.5 * self.peak * (1.0 + jnp.cos(jnp.pi * (jnp.asarray(step) % self.period) / self.period))
+        return 0.5 * self.peak * (1.0 + jnp.cos(jnp.pi * (jnp.asarray(step, float) % self.period) / self.period))
