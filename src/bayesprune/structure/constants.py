@@ -32,7 +32,7 @@ def computed(equation: Any, inputs: Sequence[Value]) -> list[Value] | None:
     name, params = equation.primitive.name, equation.params
     avals = [atom.aval for atom in equation.invars]
     known_array = any(isinstance(value, Signals) and value.array is not None for value in inputs)
-    is_counter = all(getattr(aval.dtype, "kind", "") in "iub" for aval in avals)
+    is_counter = all(getattr(getattr(aval, "dtype", None), "kind", "none") in "iub" for aval in avals)
     if not (known_array or (avals and is_counter) or name in COUNTED):
         return None
     if name in PRIMITIVES or equation.effects or any(jaxprs_in_params(params)):

@@ -22,7 +22,7 @@ from bayesprune.structure.places import with_places
 from bayesprune.structure.products import depending_on, opaque, read_convolution, read_gather, read_product
 from bayesprune.structure.recorder import Recorder
 from bayesprune.structure.roles import roles
-from bayesprune.structure.simpler import simpler
+from bayesprune.structure.simpler import WRITTEN, simpler
 from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 REDUCTIONS = frozenset(["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"])
@@ -116,13 +116,12 @@ class _Walk:
 
     def written(self, equation: Any, inputs: list[Value]) -> Any:
         """The same at places that are known, or of weights, by operations that say where each entry goes; else None."""
-        if equation.primitive.name in ALONG_AN_AXIS and not isinstance(inputs[0], Weights):
-            return None  # one sum, whose terms are merged
-        avals = [atom.aval for atom in equation.invars]
+        name, avals = equation.primitive.name, [atom.aval for atom in equation.invars]
+        if name not in WRITTEN or (name in ALONG_AN_AXIS and not isinstance(inputs[0], Weights)):
+            return None  # a running sum of signals is one, whose terms are merged
         pairs = zip(inputs, avals, strict=True)
-        return simpler(
-            equation, [value.numbers(a.shape, a.dtype) if isinstance(value, Signals) else None for value, a in pairs]
-        )
+        known = [value.numbers(aval.shape, aval.dtype) if isinstance(value, Signals) else None for value, aval in pairs]
+        return simpler(equation, known)
 
     def rest(self, name: str, params: Any, inputs: list[Value], shapes: list[tuple[int, ...]]) -> list[Value] | None:
         """What is neither entry by entry nor a mere movement of one array; None: it is not followed."""
