@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpyro
-
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import SpikeSlab
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
+from bayesprune.model.each_weight import sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
@@ -85,8 +84,7 @@ class DiracSlab:
         """Sample every Bayesian weight; returns path -> w."""
         log_lam = self.log_prior_inclusion(layout, num_rows)
         logit = log_lam - math.log(-math.expm1(log_lam))
-        sample = lambda s: numpyro.sample(str(s.path), GatedNormal(logit=logit, gate=self.gate).expand(s.shape))  # noqa: E731
-        return {str(spec.path): self.slab_scale * sample(spec) for spec in layout if spec.bayesian}
+        return sample_each(layout, GatedNormal(logit=logit, gate=self.gate), self.slab_scale)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""

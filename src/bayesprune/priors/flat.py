@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import MeanField
+from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
@@ -53,9 +54,7 @@ class Flat:
         """Approximate every site of `model` by ``family``."""
         for layer in _layers(layout):
             family.positive(f"{layer}.precision")
-        for spec in layout:
-            if spec.bayesian:
-                family.weight(spec)
+        guide_each(layout, family)
 
     def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
         """w = gamma c_l w_hat, c_l the power -1/2 of the layer's precision."""

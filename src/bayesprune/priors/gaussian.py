@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import MeanField
+from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
@@ -47,14 +47,11 @@ class Gaussian:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        site = lambda spec: numpyro.sample(str(spec.path), dist.Normal(0.0, self.prior_scale).expand(spec.shape))  # noqa: E731
-        return {str(spec.path): self.unit * site(spec) for spec in layout if spec.bayesian}
+        return sample_each(layout, dist.Normal(0.0, self.prior_scale), self.unit)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
-        for spec in layout:
-            if spec.bayesian:
-                family.weight(spec)
+        guide_each(layout, family)
 
     def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
         """w = unit w_hat."""

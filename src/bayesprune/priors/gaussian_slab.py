@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpyro
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
+from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
@@ -77,15 +77,12 @@ class GaussianSlab:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        prior = TwoNormals(self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
-        sample = lambda spec: numpyro.sample(str(spec.path), prior.expand(spec.shape))  # noqa: E731
-        return {str(spec.path): self.slab_scale * sample(spec) for spec in layout if spec.bayesian}
+        law = TwoNormals(self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
+        return sample_each(layout, law, self.slab_scale)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
-        for spec in layout:
-            if spec.bayesian:
-                family.weight(spec)
+        guide_each(layout, family)
 
     def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
         """w = slab_scale w_hat."""

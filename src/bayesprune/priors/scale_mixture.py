@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import MeanField
+from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
@@ -54,9 +55,7 @@ class ScaleMixture:
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
-        for spec in layout:
-            if spec.bayesian:
-                family.weight(spec)
+        guide_each(layout, family)
 
     def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
         """w = scale1 w_hat."""

@@ -21,15 +21,10 @@ def called(equation: Any) -> Any:
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
         return params["jaxpr" if "jaxpr" in params else "call_jaxpr"]
-    if name not in WRITTEN_OUT or (name == "scan" and not is_short(params)):
+    if name not in WRITTEN_OUT or (name == "scan" and not _is_short(_of_all_turns(params))):
         return None
     arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     return jax.make_jaxpr(lambda *arrays: WRITTEN_OUT[name](arrays, **params))(*arrays)
-
-
-def is_short(params: dict[str, Any]) -> bool:
-    """Whether a scan of these parameters has a turn, and not too many equations in all of them."""
-    return 0 < params["length"] * length(params["jaxpr"]) <= MOST_EQUATIONS
 
 
 def length(jaxpr: Any) -> int:
@@ -40,9 +35,19 @@ def length(jaxpr: Any) -> int:
 
 def _length(equation: Any) -> int:
     if equation.primitive.name == "scan":
-        return equation.params["length"] * length(equation.params["jaxpr"]) if is_short(equation.params) else 1
+        turns = _of_all_turns(equation.params)
+        return turns if _is_short(turns) else 1
     program = called(equation)
     return 1 if program is None else 1 + length(program)
+
+
+def _of_all_turns(params: dict[str, Any]) -> int:
+    """The number of equations of a scan that is written out."""
+    return int(params["length"]) * length(params["jaxpr"])
+
+
+def _is_short(equations: int) -> bool:
+    return 0 < equations <= MOST_EQUATIONS
 
 
 def scan_parts(params: dict[str, Any], inputs: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
