@@ -20,9 +20,14 @@ class Course(NamedTuple):
     kl_weight: Constant | LinearWarmup
 
 
+def is_auto(setting: Any) -> bool:
+    """Whether a setting, of any type, is the word "auto"."""
+    return isinstance(setting, str) and setting == "auto"
+
+
 def read(annealing: Any) -> float:
     """The share of the steps over which the weight rises; 0 for no annealing."""
-    if isinstance(annealing, str) and annealing == "auto":
+    if is_auto(annealing):
         return SHARE
     if isinstance(annealing, bool) or not isinstance(annealing, numbers.Real):
         raise TypeError(f"annealing must be 'auto' or a number in [0, 1], got {got(annealing)}.")
@@ -34,7 +39,7 @@ def read(annealing: Any) -> float:
 
 def read_steps(num_steps: Any, share: float) -> int:
     """The number of steps of a fit that is annealed over such a share of them."""
-    if isinstance(num_steps, str) and num_steps == "auto":
+    if is_auto(num_steps):
         return STEPS if share else STEPS_WITHOUT
     check_integer(num_steps, "num_steps")
     return int(num_steps)

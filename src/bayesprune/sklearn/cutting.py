@@ -17,6 +17,7 @@ from bayesprune.methods.svbnn import SVBNN
 from bayesprune.model.bnn import BNN
 from bayesprune.priors import GaussianSlab, ScaleMixture
 from bayesprune.prune.one_shot import prune_once
+from bayesprune.sklearn.annealing import is_auto
 
 NAMES = ("auto", "none")
 Params = dict[str, Any]
@@ -42,7 +43,7 @@ def check(method: Any, density: Any) -> None:
         if isinstance(density, str):
             raise TypeError(f"density must be a number in (0, 1], or None; got {density!r}.")
         check_density(density)
-        if not (isinstance(method, str) and method == "auto"):
+        if not is_auto(method):
             raise ValueError(f"density={density} goes with method='auto', got method={method!r}: set it on the method itself.")
     if isinstance(method, str):
         if method not in NAMES:

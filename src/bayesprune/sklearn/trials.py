@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier
 
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.report.classification import nll
+from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork
 
 UNSURE = 1e-7  # share of the classes that a fold's network gives to each of them, so that none it never saw costs infinity
@@ -24,12 +25,8 @@ def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> 
     """
     seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
     of_selection = {"prior": "dirac_slab", "annealing": 0}
-    auto = {name: value for name, value in of_selection.items() if _is_auto(getattr(estimator, name))}
+    auto = {name: value for name, value in of_selection.items() if is_auto(getattr(estimator, name))}
     return clone(estimator).set_params(random_state=seed, **auto).fit(x, y)
-
-
-def _is_auto(setting: Any) -> bool:
-    return isinstance(setting, str) and setting == "auto"
 
 
 def judge_of(estimator: SparseNetwork, y: Any) -> tuple[np.ndarray, Callable[..., float]]:
