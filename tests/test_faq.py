@@ -86,6 +86,7 @@ PROVOKED = {
     "optimizer must be an optax": lambda: fit(optimizer=optax.adam),
     "early_stop must be an object": lambda: fit(early_stop=5),
     "early_stop watches the evaluation": lambda: fit(early_stop=bp.EarlyStop("nll")),
+    "Of a figure of your own": lambda: bp.EarlyStop("f1"),
     "kl_weight must be": lambda: fit(kl_weight="warm-up"),
     "storage='active' keeps": lambda: fit(storage="active"),
     "must lie in (0, 1]": lambda: bp.methods.SNR(5.0),

@@ -22,6 +22,8 @@ def test_the_step_is_told_with_what_chose_it() -> None:
 def test_where_no_evaluation_gave_a_number_there_is_no_best() -> None:
     with pytest.raises(FloatingPointError, match="no evaluation on the validation set gave a number"):
         record.chosen_step(HISTORY | {"returned/step": np.array([30])}, "nll", "validation", 5)
+    with pytest.raises(FloatingPointError, match="no evaluation on the test set gave a number"):  # its last step: not evaluated
+        record.chosen_step(HISTORY | {"returned/step": np.array([35])}, "nll", "test", 5)
 
 
 @pytest.mark.parametrize(("weight", "word"), [(0.01, "cold"), (1.0, "Bayes"), (2.0, "warm")])

@@ -37,10 +37,10 @@ def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> 
     step = int(history["returned/step"][0])
     if not metric:
         return {"choose": "last", "step": step}
-    value = float(history[f"eval/{metric}"][history["eval/step"] == step][0])
-    if value != value:
+    at_step = history[f"eval/{metric}"][history["eval/step"] == step]
+    if np.isnan(at_step).all():  # or none: the last step of a fit without a best one need not have been evaluated
         raise FloatingPointError(f"no evaluation on the {on} set gave a number, so that none is best.")
-    made = {"choose": "best", "step": step, "metric": metric, "value": value, "on": on, "rows": rows}
+    made = {"choose": "best", "step": step, "metric": metric, "value": float(at_step[0]), "on": on, "rows": rows}
     return made | ({"note": "optimistic: the test set chose the step that it judges"} if on == "test" else {})
 
 

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.report.directions import direction_of, merit
 
 RESTORE = ("last", "best")
-_HIGHER_IS_BETTER = ("accuracy", "coverage", "auroc")
 
 
 @dataclass(frozen=True)
@@ -17,28 +17,37 @@ class EarlyStop:
     """Stop when ``metric`` on the held-out data has not improved for ``patience`` evaluations.
 
     Args:
-        metric: a name that the evaluation reports, such as "nll" (lower is better) or "accuracy" (higher is better).
-        patience: evaluations without a new best before the fit ends.
+        metric: a name that the evaluation reports, such as "nll" or "accuracy". Of every figure of `bayesprune.evaluate` and
+            `bayesprune.metrics` it is known which way is better: "coverage" is the better the nearer it is to 0.95.
+        patience: evaluations without a new best before the fit ends. NaN is never best.
         restore: which evaluated state the fit returns: the "last" one, at which it stopped, or the "best" by ``metric``, the
-            first of equals, with the mask of then (also where no stop came). ``fit.history["returned/step"]`` has its step.
+            first of equals, with the mask of then (also where no stop came). Where no evaluation gave a number there is no
+            best, and the last state is returned. ``fit.history["returned/step"]`` has its step.
+        direction: which way a figure of your own is better, of an ``evaluator`` or a likelihood's ``metrics``: "max", "min", or
+            the number that it should be nearest to. Needed for these alone.
 
     Nothing is pruned or exchanged after the evaluation that ends the fit.
 
-    Raises `ValueError` for a patience below 1 and an unknown ``restore``.
+    Raises `ValueError` for a patience below 1, an unknown ``restore``, an unknown ``metric`` without a direction, and a
+    direction that contradicts a metric of ours.
 
     >>> stop = EarlyStop("accuracy", patience=2)
     >>> stop({"eval/accuracy": [0.5, 0.9, 0.8]}), stop({"eval/accuracy": [0.5, 0.9, 0.8, 0.9]})
     (False, True)
+    >>> EarlyStop("f1", patience=2, direction="max")({"eval/f1": [0.5, 0.6, 0.7]})
+    False
     """
 
     metric: str = "nll"
     patience: int = 5
     restore: str = "last"
+    direction: str | float | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.patience, "patience")
         if self.restore not in RESTORE:
             raise unknown_name("restore", self.restore, RESTORE)
+        direction_of(self.metric, self.direction)
 
     def __call__(self, history: dict[str, list[Any]]) -> bool:
         """Whether to stop, given the history so far."""
@@ -49,7 +58,7 @@ class EarlyStop:
         return self.restore == "best" and self._since_best(history) == 0
 
     def _since_best(self, history: dict[str, list[Any]]) -> int:
-        """Evaluations since the best one."""
+        """Evaluations since the best one; all of them where none gave a number."""
         values = history.get(f"eval/{self.metric}")
         if values is None:
             known = sorted(name.removeprefix("eval/") for name in history if name.startswith("eval/") and name != "eval/step")
@@ -57,8 +66,11 @@ class EarlyStop:
                 f"early_stop watches {self.metric!r}, but the evaluation reports {', '.join(known) or 'nothing'}: "
                 "name one of these."
             )
-        scores = np.asarray(values) if self.metric in _HIGHER_IS_BETTER else -np.asarray(values)
-        return len(values) - 1 - int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))  # what is undefined is no best
+        merits = merit(values, direction_of(self.metric, self.direction))
+        numbers = np.flatnonzero(~np.isnan(merits))  # what is undefined is no best, be all else infinitely bad
+        if not numbers.size:
+            return len(merits)
+        return len(merits) - 1 - int(numbers[np.argmax(merits[numbers])])
 
 
 def asks_to_stop(answer: Any) -> bool:
