@@ -1,0 +1,243 @@
+"""What a fit gives as it comes: the standard course, beside pruning by hand, and beside the default that it replaced.
+
+    python benchmarks/course.py run --only rows=test                        # what is not in runs/course.jsonl yet
+    python benchmarks/course.py run --only rows=test road=standard seed=0   # one road, one seed
+    python benchmarks/course.py run --only rows=held_out                    # the choice of settings
+    python benchmarks/course.py run --only rows=held_out data=digits knobs= --set "knobs=warm_up=0.5;rate=0.01"   # a trial
+    python benchmarks/course.py table                                       # from the results kept here
+
+Roads: "standard" has BMR and nothing else given. "two_calls" fits without a sparsifier and calls `bmr_prune` once,
+"two_calls_data" has it look at the training rows; "rounds" does so after each of four fits of a quarter of the steps, each
+going on from the last. "old" is the default before: AdaBelief 5e-3, weights from U(-2, 2), divergence of weight 1 throughout,
+cuts that nothing verifies, every 500 steps; "old_two_calls" ends with one such cut, "old_he" starts from He's and cuts every
+100 steps. "sparser" is the standard course with one knob turned. The loss is that of the last 300 steps, before what is cut by
+hand after them. Flat prior, batches of 128, figures of 100 drawn networks.
+
+With rows=test all training rows are trained on and the test rows judge, once. With rows=held_out a sixth of the training rows,
+the same for all, is kept back and judges; the test rows are not looked at. Settings are chosen by these alone: one knob of the
+standard course is changed at a time, on three cases, and on two more that nothing was tuned on. RMSE is in deviations of the
+targets.
+"""
+
+import ast
+import inspect
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from fits_judged import acts_of, judged, loss_of, watched, written
+
+import bayesprune as bp
+from bayesprune import cells
+from bayesprune.data.hold_out import hold_out
+from bayesprune.model.families import MeanFieldFamily
+
+# To fill in. Knobs are written as in a cell: "name=value;other=value".
+PLAIN: Any = None  # the course that verifies nothing and changes nothing else that the roads of the old default give
+SPARSER = ""  # the knob of road "sparser"; without it there are no such cells
+CHOICES: tuple[str, ...] = ()  # knobs of the standard course to choose among, one changed at a time
+
+BATCH, ROUNDS, SHARE, SPLIT = 128, 4, 1 / 6, 0
+NUMBERS = ("concrete",)
+NETS = {
+    "mlp100x2": bp.nets.MLP((100, 100), 10),
+    "lenet5": bp.nets.LeNet5(num_outputs=10),
+    "mlp400x5": bp.nets.MLP((400,) * 5, 10),
+    "mlp200x2": bp.nets.MLP((200, 200), 10),
+    "mlp50": bp.nets.MLP((50,), 1),
+}
+OLD = {"optimizer": optax.adabelief(5e-3), "kl_weight": 1.0}
+BMR = {"sparsifier": bp.methods.BMR()}
+ROADS: dict[str, dict[str, Any]] = {  # what the fit is given
+    "standard": BMR,
+    "sparser": BMR,
+    "two_calls": {},
+    "two_calls_data": {},
+    "rounds": {},
+    "old": OLD | BMR | {"every": 500},
+    "old_two_calls": OLD,
+    "old_he": OLD | BMR | {"every": 100},
+}
+BY_HAND = ("two_calls", "two_calls_data", "rounds", "old_two_calls")
+STARTS = {"old": "uniform", "old_two_calls": "uniform", "old_he": "he"}
+FIGURES = ("accuracy", "rmse", "nll", "ece", "ece_quantile", "coverage")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One road of one network; ``knobs``: of the standard course, "" for its own."""
+
+    data: str
+    net: str
+    road: str
+    seed: int
+    steps: int
+    rows: str = "test"
+    knobs: str = ""
+
+
+FEW = ("standard", "old")
+TESTED = (  # data, net, steps, roads
+    ("digits", "mlp100x2", 5_000, tuple(road for road in ROADS if road != "sparser")),
+    ("fashion_mnist", "lenet5", 10_000, FEW),
+    ("fashion_mnist", "mlp400x5", 8_000, (*FEW, *(["sparser"] if SPARSER else []))),
+)
+TUNED = (("digits", "mlp100x2", 5_000), ("fashion_mnist", "lenet5", 2_000), ("fashion_mnist", "mlp400x5", 2_000))
+UNTUNED = (("mnist", "mlp200x2", 2_000), ("concrete", "mlp50", 3_000))
+
+
+def planned(seed: int) -> list[Cell]:
+    """The cells of one seed: five are tested, and settings chosen by three."""
+    tested = [Cell(data, net, road, seed, steps) for data, net, steps, roads in TESTED for road in roads]
+    choices = [
+        Cell(data, net, "standard", seed, steps, "held_out", knobs)
+        for data, net, steps in TUNED + UNTUNED
+        for knobs in ("", *CHOICES)
+    ]
+    return tested + (choices if seed < 3 else [])
+
+
+CELLS = tuple(cell for seed in range(5) for cell in planned(seed))
+
+
+def read_knobs(text: str) -> dict[str, Any]:
+    """``"start=he;warm_up=0.3"`` as ``{"start": "he", "warm_up": 0.3}``."""
+    return {name: _value(value) for name, _, value in (pair.partition("=") for pair in text.split(";") if pair)}
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def plain() -> dict[str, Any]:
+    """The argument with which nothing is verified: none before there were courses."""
+    if PLAIN is not None:
+        return {"course": PLAIN}
+    if "course" in inspect.signature(bp.fit_svi).parameters:
+        raise RuntimeError("PLAIN of benchmarks/course.py is to be filled in: the course that verifies nothing.")
+    return {}
+
+
+def course(cell: Cell) -> dict[str, Any]:
+    """The argument ``course`` of a cell; none for the standard one as it comes."""
+    if cell.road.startswith("old"):
+        return plain()
+    knobs = read_knobs(SPARSER if cell.road == "sparser" else cell.knobs)
+    if cell.road == "sparser" and not knobs:
+        raise RuntimeError("SPARSER of benchmarks/course.py is to be filled in: the knob of the road of that name.")
+    return {"course": bp.courses.Standard(**knobs)} if knobs else {}
+
+
+def split(cell: Cell) -> tuple[bp.Dataset, bp.Dataset]:
+    """Rows to train on, and rows that judge."""
+    numbers = cell.data in NUMBERS
+    train, other = bp.data.load(cell.data, pad=32 if cell.net == "lenet5" else 0, standardise=not numbers)
+    if cell.rows not in ("test", "held_out"):
+        raise ValueError(f"rows must be 'test' or 'held_out', got {cell.rows!r}.")
+    if cell.rows == "held_out":
+        train, other = hold_out(train, SHARE, SPLIT)
+    return bp.data.standardise(train, other, targets=True) if numbers else (train, other)
+
+
+def build(cell: Cell, shape: tuple[int, ...]) -> bp.BNN:
+    """The network under the flat prior; only the old default's roads say where weights start."""
+    return bp.BNN(
+        NETS[cell.net],
+        prior=bp.priors.Flat(),
+        likelihood=bp.likelihoods.Normal() if cell.data in NUMBERS else bp.likelihoods.Categorical(),
+        input_shape=shape,
+        **({"posterior": MeanFieldFamily(init_loc=STARTS[cell.road])} if cell.road in STARTS else {}),
+    )
+
+
+def travel(cell: Cell, bnn: bp.BNN, rows: bp.Dataset) -> tuple[Any, list[bp.Pruned]]:
+    """The last fit, and what was pruned by hand, the last of it after that fit."""
+    key = jax.random.key(cell.seed)
+    given = {"batch_size": BATCH, "progress": False} | ROADS[cell.road] | course(cell)
+    parts, cuts = (ROUNDS, []) if cell.road == "rounds" else (1, [])
+    looks = {"program": bnn, "data": rows} if cell.road == "two_calls_data" else {}
+    for part in range(parts):
+        init = {"init": cuts[-1]} if cuts else {}
+        own = jax.random.fold_in(key, part) if part else key
+        fit = bp.fit_svi(own, bnn, rows, num_steps=cell.steps // parts, **given, **init)
+        cuts += [bp.bmr_prune(fit.params, **looks)] if cell.road in BY_HAND else []
+    return fit, cuts
+
+
+def run(cell: Cell, folder: Path) -> cells.Record:
+    """Figures on the rows that judge, what is left, and what the fit did and said."""
+    train, other = split(cell)
+    bnn = build(cell, train.x.shape[1:])
+    with watched() as told:
+        fit, cuts = travel(cell, bnn, train)
+    left = cuts[-1] if cuts else fit
+    acts = acts_of(written(cuts) if cuts else fit.history)
+    return {"loss": loss_of(fit), **judged(bnn, left.params, left.mask, other), **acts, **told}
+
+
+def summed(have: list[cells.Record]) -> list[str]:
+    """Columns of several seeds: figures, shares of the prunable weights in per cent, acts, and how many died and warned."""
+    known = lambda name: [record[name] for record in have if record.get(name) is not None]  # noqa: E731
+    shares = lambda name: [100 * record[name] / record["prunable"] for record in have]  # noqa: E731
+    of = lambda values, digits: cells.mean_and_spread(values, digits) if values or not have else "–"  # noqa: E731
+    return [
+        of(known("loss"), 0),
+        *(of(known(name), 4) for name in FIGURES),
+        *(of(shares(name), 1) for name in ("alive", "connected")),
+        *(of(known(name), 0) for name in ("acts", "refused")),
+        *(str(sum(map(bool, known(name)))) for name in ("died", "warnings")),
+        of(known("cpu_seconds"), 0),
+    ]
+
+
+HEAD = ["seeds", "loss", *FIGURES, "alive %", "connected %", "acts", "refused", "died", "warned", "CPU s"]
+
+
+def by_road(found: cells.Found) -> str:
+    """Means over seeds with their spread, on the test rows."""
+    rows = []
+    for data, net, steps, roads in TESTED:
+        for road in roads:
+            mine = [cell for cell in CELLS if (cell.data, cell.net, cell.road, cell.rows) == (data, net, road, "test")]
+            have = [found[cell] for cell in mine if cell in found]
+            rows.append([data, net, road, str(steps), cells.count(have, mine), *summed(have)])
+    return cells.table(["data", "net", "road", "steps", *HEAD], rows, "lllr" + "l" * len(HEAD))
+
+
+def by_choice(found: cells.Found) -> str:
+    """The same on the held-out rows, for each setting."""
+    rows = []
+    for data, net, steps in TUNED + UNTUNED:
+        for knobs in ("", *CHOICES):
+            mine = [cell for cell in CELLS if (cell.data, cell.net, cell.rows, cell.knobs) == (data, net, "held_out", knobs)]
+            have = [found[cell] for cell in mine if cell in found]
+            rows.append([data, net, knobs or "as it comes", str(steps), cells.count(have, mine), *summed(have)])
+    return cells.table(["data", "net", "knobs", "steps", *HEAD], rows, "lllr" + "l" * len(HEAD))
+
+
+def differences(found: cells.Found) -> str:
+    """By how much each setting's held-out NLL is above that of the course as it comes, seed by seed: mean, ± standard error."""
+    rows = []
+    for knobs in CHOICES:
+        columns, every = [], []
+        for case in TUNED + UNTUNED:
+            as_it_comes = [Cell(*case[:2], "standard", seed, case[2], "held_out") for seed in range(3)]
+            pairs = [(replace(cell, knobs=knobs), cell) for cell in as_it_comes]
+            more = [found[a]["nll"] - found[b]["nll"] for a, b in pairs if a in found and b in found]
+            every += [np.mean(more)] if more else []
+            columns.append(cells.mean_and_error(more))
+        rows.append([knobs, *columns, f"{np.mean(every):.4f}" if len(every) == len(columns) else cells.MISSING])
+    names = [f"{data}, {net}" for data, net, _ in TUNED + UNTUNED]
+    return cells.table(["knobs", *names, "mean of all"], rows, "l" + "r" * (len(names) + 1))
+
+
+STUDY = cells.Study("course", CELLS, run, {"by_road": by_road, "by_choice": by_choice, "differences": differences})
+
+if __name__ == "__main__":
+    cells.main(STUDY)
