@@ -30,6 +30,7 @@ FLOORS = {
     "data": 2,
     "report": 2,
     "train": 3,
+    "courses": 3,
     "methods": 4,
     "infer": 4,
     "features": 4,

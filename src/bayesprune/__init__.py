@@ -7,7 +7,7 @@ Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own e
 import importlib
 from typing import Any
 
-from bayesprune import data, features, methods, nets, priors, report
+from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
 from bayesprune.deploy import Compact, compact, export_onnx, load
@@ -72,6 +72,7 @@ __all__ = [
     "cite",
     "compact",
     "connected",
+    "courses",
     "data",
     "evaluate",
     "export_onnx",

@@ -23,7 +23,7 @@ BNN, DATA = programs.small_bnn(), programs.classes()
 SITE = "Dense_0.kernel"
 SHAPES = {str(spec.path): spec.shape for spec in BNN.layout if spec.prunable}
 ALIVE = {SITE: np.arange(32).reshape(4, 8) % 3 > 0}
-SETTINGS = {"batch_size": 16, "optimizer": optax.adam(1e-2), "progress": False}
+SETTINGS = {"batch_size": 16, "optimizer": optax.adam(1e-2), "kl_weight": 1.0, "progress": False}
 RECIPES = {
     "masked": {"mask": ALIVE},
     "active": {"mask": ALIVE, "storage": "active"},

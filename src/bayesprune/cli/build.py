@@ -19,7 +19,7 @@ from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family
-from bayesprune.model.named_family import named_family
+from bayesprune.model.named_family import authors_family
 from bayesprune.train import optimizers
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
@@ -186,5 +186,4 @@ def _family(settings: Settings, prior: Any) -> str | Family:
         start |= {"init_loc": "normal", "init_range": settings.init_loc / unit}
     if settings.init_scale and name != "map":
         start |= {"init_scale": settings.init_scale / unit, "init_spread": settings.init_spread / unit}
-    family: Any = named_family(name, prior)
-    return dataclasses.replace(family, **start) if start else name
+    return dataclasses.replace(authors_family(name, prior), **start) if start else name  # type: ignore[type-var]

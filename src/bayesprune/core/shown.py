@@ -26,6 +26,19 @@ def share_pruned(mask: Any) -> str:
     return f"{100 * (1 - alive / size):.1f} % of {size:,} weights pruned" if size else ""
 
 
+def share_connected(mask: Any, connected: Any) -> str:
+    """The share of a mask's weights that is on a living path; nothing where that is not known, or there are no values yet.
+
+    >>> share_connected({"w": np.array([True, True, False, False])}, 1)
+    '25.0 % connected'
+    """
+    leaves = jax.tree.leaves(mask)
+    known = connected is not None and leaves and all(map(has_values, [*leaves, connected]))
+    if not known or not (size := sum(np.size(leaf) for leaf in leaves)) or math.isnan(float(connected)):
+        return ""
+    return f"{100 * float(connected) / size:.1f} % connected"
+
+
 def number(name: str, value: Any) -> str:
     """A name and its number to four digits; nothing for what is no single number, is NaN, or has no value yet.
 

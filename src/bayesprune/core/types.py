@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 
-from bayesprune.core.shown import line, number, share_pruned
+from bayesprune.core.shown import line, number, share_connected, share_pruned
 
 PyTree = Any
 
@@ -199,6 +199,14 @@ class Info(NamedTuple):
     weights pruned in this step of the log evidence gained, in nats. ``readiness``: how far the posterior's scales have settled
     since the step before, from 0 (they still move) to 1; see `prune.readiness`. A method gives None for either where it has no
     notion of it; in the record of a fit or of a one-shot pruning it is NaN then.
+
+    ``gains``: site -> array, log evidence gained by each weight's removal, nats, the same for weights that fall together: the
+    order in which a verified act takes them, see `prune.verified`. None where the method has none, and in records.
+
+    The others are filled in by who verifies and by who knows the network, and None elsewhere (NaN in records).
+    ``num_proposed``: weights that the method wanted to cut, of which ``num_pruned`` were. ``bound_gained``: by how much the
+    ELBO of the whole data set, as the verifying rows estimate it, is higher after the act than before it, nats.
+    ``num_connected``: alive weights on a living path, after the act.
     """
 
     density: jax.Array
@@ -208,6 +216,10 @@ class Info(NamedTuple):
     num_grown: jax.Array
     evidence_gained: Any
     readiness: Any
+    gains: PyTree = None
+    num_proposed: Any = None
+    bound_gained: Any = None
+    num_connected: Any = None
 
 
 class Pruned(NamedTuple):
@@ -218,7 +230,9 @@ class Pruned(NamedTuple):
     info: Info
 
     def __repr__(self) -> str:
-        return line("Pruned", share_pruned(self.mask), number("evidence gained", getattr(self.info, "evidence_gained", None)))
+        connected = share_connected(self.mask, getattr(self.info, "num_connected", None))
+        gained = number("evidence gained", getattr(self.info, "evidence_gained", None))
+        return line("Pruned", share_pruned(self.mask), connected, gained)
 
     def net_params(self, bnn: Any) -> Any:
         """The network's own parameters at their posterior means, dead weights zero: see `BNN.net_params`."""

@@ -8,9 +8,9 @@ import jax
 import optax
 from numpyro.infer import ELBO
 
-from bayesprune.core.checks import as_params, check_function, check_integer, check_key
-from bayesprune.core.schedules import Constant
+from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
 from bayesprune.core.types import Pruned, Sparsifier
+from bayesprune.courses import Course, Standard
 from bayesprune.infer import door
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
@@ -38,12 +38,13 @@ def fit_svi(
     num_steps: int,
     batch_size: int | None = None,
     num_rows: int | None = None,
-    optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
+    course: Course | Any = Standard(),
+    optimizer: optax.GradientTransformation | Kernel | Any = None,
     sparsifier: Sparsifier | Any = KeepAll(),
     every: int | None = None,
-    estimator: str | ELBO | Any = "weight",
+    estimator: str | ELBO | Any = None,
     num_particles: int = 1,
-    kl_weight: Callable[[jax.Array], Any] | float | Any = Constant(1.0),
+    kl_weight: Callable[[jax.Array], Any] | float | Any = None,
     mask: dict[str, Any] | Any = None,
     init: FitResult | Pruned | Any = None,
     init_params: dict[str, Any] | Any = None,
@@ -80,14 +81,20 @@ def fit_svi(
         batch_size: rows of a minibatch, by permutation each epoch; None takes all rows at every step. Of batches: None keeps
             their size; those of other sizes, ragged last ones too, are cut anew, so that every row counts the same.
         num_rows: rows of the whole data set, by which the likelihood is scaled; for batches, which do not say it.
+        course: what the fit does where nothing else is given: start, weight of the divergence, learning rate, when the
+            sparsifier acts, and whether its acts are verified on the data. `courses.Standard` by default;
+            ``bp.courses.paper("bmr")`` and others are a paper's whole setting, `courses.Plain` changes nothing on the way. What
+            is given by ``optimizer``, ``every``, ``kl_weight``, or as an object by ``posterior=`` of the `BNN`, stands.
         optimizer: any optax transformation, or a kernel of `bayesprune.kernels`; clip gradients by chaining
-            ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing.
+            ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing. None: the course's.
         sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
-            a warning says so where that is never).
-        every: steps between prunings; one epoch if None.
-        estimator: "weight", "local" (local reparameterisation), or a NumPyro ELBO object.
+            a warning says so where that is never). An act that leaves no path through the network is refused, with a warning.
+        every: steps between prunings; None: the course says how often, and within which steps.
+        estimator: "weight" (sampled weights), "local" (local reparameterisation), "local_where_exact" (the same where it has
+            the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's.
         num_particles: draws of the latent variables in each step.
-        kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`.
+        kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`; None: the
+            course's. ``fit.losses`` are the bound itself, of weight 1, whatever is minimised.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
         init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
             parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
@@ -146,17 +153,20 @@ def fit_svi(
     rng_key = check_key(rng_key)
     check_integer(num_steps, "num_steps")
     door.check_parts(program, sparsifier, early_stop)
-    door.check_optimizer(optimizer)
+    if optimizer is not None:
+        door.check_optimizer(optimizer)
     check_function(evaluator, "evaluator", "bp.evaluate")
     check_integer(eval_samples, "eval_samples")
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
-    kl_weight, callbacks = door.as_schedule(kl_weight), as_callbacks(callbacks)
+    check_object(course, "course", ("begin", "plan"), "bp.courses.Standard()")
+    callbacks = as_callbacks(callbacks)
     returns = returns_when_interrupted(on_interrupt)
     origin = as_origin(init, init_params)
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     start = origin.params if origin is not None else given.init_params
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
-    mesh = door.automatic(mesh)
+    mesh, program = door.automatic(mesh), course.begin(program)
+    plan = course.plan(num_steps, begun=start is not None)
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
     eval_data = held_out(program, eval_data, early_stop)
     periods = Periods.of(
@@ -167,11 +177,23 @@ def fit_svi(
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
     )
+    if every is None and periods.every:
+        periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
     door.check_acts(sparsifier, periods.every, num_steps)
     set_up_guide(rng_key, program, feed.shown)
     recipe = make_recipe(
-        program, feed.example, batch, optimizer=optimizer, sparsifier=sparsifier, kl_weight=kl_weight, estimator=estimator,
-        num_particles=num_particles, mesh=mesh, augment=augment, remat=remat,
-    )  # fmt: skip
+        program,
+        feed.example,
+        batch,
+        optimizer=plan.optimizer if optimizer is None else optimizer,
+        sparsifier=sparsifier,
+        kl_weight=door.as_schedule(plan.kl_weight if kl_weight is None else kl_weight),
+        estimator=plan.estimator if estimator is None else estimator,
+        num_particles=num_particles,
+        mesh=mesh,
+        augment=augment,
+        remat=remat,
+        verified=plan.verified,
+    )
     watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
     return run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)

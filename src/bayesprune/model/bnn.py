@@ -101,7 +101,7 @@ class BNN:
         self.prior, self.likelihood = prior, likelihood
         self.inputs = inputs_of(input_shape, example, scaling)
         self.input_shape = self.inputs.shape
-        self.family = _family(posterior, prior)
+        self.posterior_name = posterior if isinstance(posterior, str) else ""
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = make_network(net, self.inputs, apply_kwargs, output)
         self.graph: Graph = self._net.graph
@@ -109,6 +109,7 @@ class BNN:
         check_heads(likelihood, self.output_shape)
         chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
         self.layout: Layout = make_layout(self.graph, self._net.params, bayesian, chosen)
+        self.family = _family(posterior, prior, self.layout)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
@@ -244,9 +245,9 @@ class BNN:
         return lambda rng_key: self._net.net.init(rng_key)[0][path]
 
 
-def _family(posterior: Any, prior: Any) -> Family:
-    """The family of a name, with the start that the prior's authors chose; or the family given."""
+def _family(posterior: Any, prior: Any, layout: Layout) -> Family:
+    """The family of a name, with a sound start; or the family given, with its own."""
     if not isinstance(posterior, str):
         check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'full', 'map', or MeanFieldFamily()")
         return posterior  # type: ignore[no-any-return]
-    return named_family(posterior, prior)
+    return named_family(posterior, prior, layout)

@@ -14,6 +14,7 @@ from numpyro.distributions import constraints
 from bayesprune.core.checks import check_not_negative, unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.sound_start import Sound
 from bayesprune.model.spike_slab import GatedNormal
 from bayesprune.posteriors import mean_field, points, spike_slab
 
@@ -59,8 +60,9 @@ class MeanFieldFamily:
             N(0, 2/fan_in) and biases at zero.
         unit: what one unit of a loc is in the network: with "he", kernels are divided by it.
         init_spread: weights' scales start at |N(init_scale, init_spread²)| (Li et al. 2024, the authors' code).
+        sound: the start of each array, see `model.sound_start`; it goes before the others.
 
-    Each prior brings the family with the start that its authors chose; ``posterior=`` of the `BNN` takes another.
+    Of a posterior by name a `BNN` gives it a sound start; a family that it is given keeps its own.
     """
 
     init_range: float = 2.0
@@ -68,6 +70,7 @@ class MeanFieldFamily:
     init_loc: str = "uniform"
     unit: float = 1.0
     init_spread: float = 0.0
+    sound: Sound = ()
 
     def __post_init__(self) -> None:
         _check_start(self.init_loc)
@@ -121,6 +124,8 @@ class MeanFieldFamily:
         name = lambda field: mean_field.FAMILY.name(str(spec.path), field, not spec.prunable)  # noqa: E731
         loc = numpyro.param(name("loc"), start_of_loc(self, spec))
         scale = self._start_of_scale(spec.shape)
+        for site, _, sound in self.sound:
+            scale = jnp.full(spec.shape, sound) if site == spec.path else scale
         return loc, numpyro.param(name("scale"), scale, constraint=constraints.softplus_positive)
 
     def _start_of_scale(self, shape: tuple[int, ...]) -> Any:
@@ -136,14 +141,22 @@ def _check_start(init_loc: str) -> None:
 
 def start_of_loc(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     """The initial loc of a weight array: a value, or a function of a key."""
+    for site, deviation, _ in family.sound:
+        if site == spec.path:
+            return _truncated(deviation, spec.shape) if deviation else jnp.zeros(spec.shape)
     if family.init_loc == "uniform":
         return _uniform(family.init_range, spec.shape)
     if family.init_loc == "normal":
         return lambda rng_key: family.init_range * jax.random.normal(rng_key, spec.shape)
     if not spec.inputs:
         return jnp.zeros(spec.shape)
-    he = initializers.truncated_normal(math.sqrt(2.0 / spec.fan_in) / TRUNCATED_SD)
-    return lambda rng_key: he(rng_key, spec.shape) / family.unit
+    return _truncated(math.sqrt(2.0 / spec.fan_in) / family.unit, spec.shape)
+
+
+def _truncated(deviation: float, shape: tuple[int, ...]) -> Any:
+    """Normal of this deviation, cut off at two of its own."""
+    draw = initializers.truncated_normal(deviation / TRUNCATED_SD)
+    return lambda rng_key: draw(rng_key, shape)
 
 
 def _node(params: dict[str, Any], site: str, hidden: bool) -> MeanField | SpikeSlab:
@@ -156,12 +169,13 @@ def _node(params: dict[str, Any], site: str, hidden: bool) -> MeanField | SpikeS
 class MapFamily:
     """A point for every latent variable: the maximum of the posterior density (in the prior's non-centred coordinates).
 
-    Args: ``init_range``, ``init_loc`` and ``unit`` as of `MeanFieldFamily`.
+    Args: ``init_range``, ``init_loc``, ``unit`` and ``sound`` as of `MeanFieldFamily`.
     """
 
     init_range: float = 2.0
     init_loc: str = "uniform"
     unit: float = 1.0
+    sound: Sound = ()
 
     def __post_init__(self) -> None:
         _check_start(self.init_loc)

@@ -31,29 +31,39 @@ def _scales(posterior: PyTree) -> PyTree:
 def make_info(old: PyTree, state: SparseState, settled: Array | None = None, evidence_gain: PyTree | None = None) -> Info:
     """What happened between the mask ``old`` and ``state.mask``.
 
-    ``settled``: the readiness, ``evidence_gain``: dF0 of every weight in nats; None where it is not known.
+    ``settled``: the readiness, ``evidence_gain``: dF0 of every weight in nats; None where it is not known. With it the act may
+    be verified, see `prune.verified`.
     """
-    new = state.mask
-    pruned = _minus(old, new)
-    gained = None
-    if evidence_gain is not None:
-        nodes = trees.flatten(evidence_gain)
-        gained = sum((jnp.sum(nodes[p], where=fell) for p, fell in trees.flatten(pruned).items()), start=jnp.zeros(()))
-    return Info(
-        density=masks.density(new),
-        density_per_site={path: jnp.mean(alive.astype(float)) for path, alive in trees.flatten(new).items()},
-        num_alive=masks.count(new),
-        num_pruned=masks.count(pruned),
-        num_grown=masks.count(_minus(new, old)),
-        evidence_gained=gained,
-        readiness=settled,
-    )
+    gained = None if evidence_gain is None else _gained(evidence_gain, old, state.mask)
+    return Info(**_counts(old, state.mask), evidence_gained=gained, readiness=settled, gains=evidence_gain)
+
+
+def _counts(old: PyTree, new: PyTree) -> dict[str, Any]:
+    return {
+        "density": masks.density(new),
+        "density_per_site": {path: jnp.mean(alive.astype(float)) for path, alive in trees.flatten(new).items()},
+        "num_alive": masks.count(new),
+        "num_pruned": masks.count(_minus(old, new)),
+        "num_grown": masks.count(_minus(new, old)),
+    }
+
+
+def _gained(gains: PyTree, old: PyTree, new: PyTree) -> Array:
+    """The sum of the gains of what fell."""
+    nodes = trees.flatten(gains)
+    fell = trees.flatten(_minus(old, new))
+    return sum((jnp.sum(nodes[path], where=one) for path, one in fell.items()), start=jnp.zeros(()))
+
+
+def amend(info: Info, old: PyTree, state: SparseState) -> Info:
+    """The record of an act of which only a part was taken: what happened between the mask ``old`` and ``state.mask``."""
+    return info._replace(**_counts(old, state.mask), evidence_gained=_gained(info.gains, old, state.mask))
 
 
 def fill_unknown(info: Info) -> Info:
     """The record with NaN for what is not known. Outside of compiled code, which makes none: `jax_debug_nans` would object."""
     unknown: dict[str, Any] = {name: np.float32(np.nan) for name, value in info._asdict().items() if value is None}
-    return info._replace(**unknown)
+    return info._replace(**unknown | {"gains": None})
 
 
 def _minus(one: PyTree, other: PyTree) -> PyTree:

@@ -59,6 +59,19 @@ def unit_scores(worth: PyTree, groups: Groups, mask: PyTree, summed: bool) -> Fl
     return jnp.where(sums.size > 0, total if summed else jnp.sqrt(total), -jnp.inf)
 
 
+def shared(gain: PyTree, groups: Groups, mask: PyTree) -> dict[str, Float[Array, "..."]]:
+    """Each weight's gain as its unit's, in equal parts of its alive members; of weights without a unit, its own.
+
+    >>> rows = Groups({"w": np.array([[0], [1]])}, 2)
+    >>> print(shared({"w": jnp.array([[1.0, 3.0], [4.0, 9.0]])}, rows, {"w": jnp.array([[True, True], [True, False]])})["w"])
+    [[2. 2.]
+     [4. 4.]]
+    """
+    sums = GroupSums(groups, mask)
+    mean = sums.mean(gain)
+    return {site: sums.at(mean, site, value) for site, value in gain.items()}
+
+
 def _highest(
     total: Float[Array, " units"], ties: Float[Array, " units"], alive: Bool[Array, " units"], count: Any, within: Any
 ) -> Bool[Array, " units"]:

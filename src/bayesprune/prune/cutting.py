@@ -82,7 +82,11 @@ def cut(
         alive = threshold(worth, least, within=state.mask)
     else:
         alive = keep_density(worth, target, scope, within=state.mask)
-    return take_step(state, alive, evidence.posterior, gain)
+    if gain is not None and scope in PRICED:
+        gain = by_group.shared(gain, evidence.groups, state.mask)
+    new, info = take_step(state, alive, evidence.posterior, gain)
+    # So many were asked for, or so many nats a FLOP: the bound of the data is not asked.
+    return new, info if target is None and price is None else info._replace(gains=None)
 
 
 def _check_apart(posterior: PyTree) -> None:

@@ -12,10 +12,15 @@ import numpy as np
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_mask, check_object, check_positive, check_site
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
+from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.correlated import check_given
 from bayesprune.prune.bookkeeping import fill_unknown
 from bayesprune.prune.needs import check_needs, check_whole, needs_of, warm_up_of
+from bayesprune.prune.paths import Paths
+from bayesprune.prune.verified import verify
+
+_VERIFYING = 2**31  # folded into the key of the act, for what its verification draws
 
 
 def prune_once(
@@ -40,7 +45,10 @@ def prune_once(
             for.
         program: the `BNN` or `Program` that was fitted. It says which sites are weights (never those of positive or bounded
             support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit.
-        data: rows (x, y) such as a hand-written `Program` was fitted to: its model is run on them to be read.
+        data: rows (x, y) of the training data. With them, and ``program``, an act by evidence is verified before it is taken,
+            as those of a fit are: of what the gains of single weights propose, the share is cut whose joint bound is highest,
+            see `prune.verified`; and the weights go that no path through a `BNN`'s network needs. A hand-written `Program` is
+            run on them to be read, too. Methods that cut a given density, or not by evidence, are not verified.
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what the
             nodes say: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
@@ -86,18 +94,38 @@ def prune_once(
     state = sparsifier.init(rng_key, chosen)  # not compiled: it may refuse what it sees
     if warm_up := warm_up_of(sparsifier):
         state = state._replace(step=jnp.asarray(warm_up, jnp.int32))
-    state, info = _compiled(sparsifier, _groups(sparsifier, program))(rng_key, chosen, state, given)
+    before = state._replace(mask={path: ~_gone(node) & given.get(path, True) for path, node in chosen.items()})
+    seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
+    step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
+    state, info = step(rng_key, chosen, before, params if seen else {}, seen[0] if seen else ())
+    state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info))
 
 
-@functools.lru_cache(maxsize=32)
-def _compiled(sparsifier: Any, groups: Any) -> Callable[..., tuple[SparseState, Any]]:
-    """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call."""
+def _settled(paths: Paths, before: SparseState, after: SparseState, info: Any) -> tuple[SparseState, Any]:
+    """The act as the network's paths have it, where there are a network and values to look at."""
+    if any(isinstance(alive, jax.core.Tracer) for alive in after.mask.values()):
+        return after, info
+    return paths.once(before, after, info)
 
-    def step(rng_key: jax.Array, posterior: Any, state: SparseState, given: dict[str, jax.Array]) -> tuple[SparseState, Any]:
-        alive = {path: ~_gone(node) & given.get(path, True) for path, node in posterior.items()}
+
+@functools.lru_cache(maxsize=32)
+def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Callable[..., tuple[SparseState, Any]]:
+    """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call.
+
+    ``program``: None where there are no rows by which the act is verified.
+    """
+
+    def step(
+        rng_key: jax.Array, posterior: Any, state: SparseState, params: dict[str, Any], rows: Any
+    ) -> tuple[SparseState, Any]:
         gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
-        return sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state._replace(mask=alive))
+        new, info = sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
+        if program is not None and info.gains is not None:
+            # Of the sites that ``prunable`` keeps out nothing is said: they are whole, but for what was dead before.
+            bound = data_bound(program, params, rows, num_rows, jax.random.fold_in(rng_key, _VERIFYING))
+            new, info = verify(bound, posterior, state.mask, new, info)
+        return new, info._replace(gains=None)
 
     return jax.jit(step)
 

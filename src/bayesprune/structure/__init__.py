@@ -2,9 +2,21 @@
 
 from bayesprune.structure.costs import check_settled, multiply_adds
 from bayesprune.structure.graph import Graph, Role, Terms
-from bayesprune.structure.reach import reachable
+from bayesprune.structure.reach import has_path, reachable
 from bayesprune.structure.unit_costs import flops_of_units
 from bayesprune.structure.units import Units, units
 from bayesprune.structure.walk import read
 
-__all__ = ["Graph", "Role", "Terms", "Units", "check_settled", "flops_of_units", "multiply_adds", "reachable", "read", "units"]
+__all__ = [
+    "Graph",
+    "Role",
+    "Terms",
+    "Units",
+    "check_settled",
+    "flops_of_units",
+    "has_path",
+    "multiply_adds",
+    "reachable",
+    "read",
+    "units",
+]

@@ -1,5 +1,6 @@
 """Weights in use: alive, fed by something, and on the way to an output."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,3 +82,21 @@ def _factor(terms: Terms, alive: Mapping[str, Alive]) -> Alive:
     if terms.solid or terms.site not in alive:
         return np.ones((), bool)
     return alive[terms.site][None]
+
+
+def has_path(graph: Graph, used: Mapping[str, Any]) -> bool:
+    """Whether an output still depends on the rows, of the weights in use that `reachable` gives.
+
+    Told by the kernels that multiply the rows themselves: one of them must have a weight in use. A kernel that is not in
+    ``used``, or is not followed, is whole; a network without such kernels, or one that is given its rows without a weight,
+    is taken to have a path.
+    """
+    first = _first_kernels(graph)
+    return not first or any(site not in used or bool(np.any(used[site])) for site in first)
+
+
+@functools.lru_cache(maxsize=64)
+def _first_kernels(graph: Graph) -> frozenset[str]:
+    """The kernels that multiply the rows."""
+    sites = {terms.site for terms in graph.terms if terms.site and np.any(terms.source == CONSTANT)}
+    return frozenset(site for site in sites if graph.roles[site].inputs and not graph.roles[site].looked_up)

@@ -15,6 +15,7 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.types import SparseState
+from bayesprune.prune.paths import Paths
 from bayesprune.train.diverged import diverged
 from bayesprune.train.history import LAW, Record
 from bayesprune.train.loop import CHUNK, Carry, Compiled
@@ -30,7 +31,8 @@ _OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "
 class Periods(NamedTuple):
     """When things happen, in steps; 0 = never. ``stops``: single steps beside those, after which keepers are called.
 
-    ``callback_every``: 0 calls the callbacks whenever there is a pause.
+    ``callback_every``: 0 calls the callbacks whenever there is a pause. ``acts``: the first and the last step at which the
+    sparsifier acts, None for no bounds.
     """
 
     num_steps: int
@@ -39,9 +41,17 @@ class Periods(NamedTuple):
     checkpoint_every: int
     stops: tuple[int, ...] = ()
     callback_every: int = 0
+    acts: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, num_steps: int, epoch: int, callback_every: int | None = None, **wanted: tuple[bool, int | None]) -> "Periods":
+    def of(
+        cls,
+        num_steps: int,
+        epoch: int,
+        callback_every: int | None = None,
+        acts: tuple[int, int] | None = None,
+        **wanted: tuple[bool, int | None],
+    ) -> "Periods":
         """From pairs (whether, period or None for one epoch) by name; a ``callback_every`` of None is 0."""
         wanted = wanted | {"callback_every": (callback_every is not None, callback_every)}
         for name, (_, period) in wanted.items():
@@ -52,12 +62,17 @@ class Periods(NamedTuple):
             told = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
             warnings.warn(f"{told}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=3)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
-        return cls(num_steps, chosen["every"], chosen["eval_every"], chosen["checkpoint_every"], (), chosen["callback_every"])
+        return cls(num_steps=num_steps, acts=acts, stops=(), **chosen)
 
     def next_stop(self, step: int) -> int:
         """The next step after ``step`` at which something other than training happens."""
         periods = [p for p in (self.every, self.eval_every, self.checkpoint_every, self.callback_every) if p]
         return min([self.num_steps, *((step // p + 1) * p for p in periods), *(s for s in self.stops if s > step)])
+
+    def acts_at(self, step: int) -> bool:
+        """Whether the sparsifier acts before the step that follows ``step`` steps."""
+        first, last = self.acts or (0, self.num_steps)
+        return step > 0 and self.due("every", step) and first <= step <= last
 
     def due(self, name: str, step: int) -> bool:
         period = getattr(self, name)
@@ -81,6 +96,7 @@ class Training:
     watch: Watch
     interruption: Any
     known: dict[str, Any]
+    paths: Paths
     law: str = ""
     processes: Alone | Together = ALONE
 
@@ -138,19 +154,29 @@ class Training:
         loss = float(record.losses[step + int(done) - 1])
         if not math.isfinite(loss):
             raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
-        self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask))
+        self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask), connected=_connected(record))
         return carry, int(done), time.perf_counter() - begin
 
     def _prune(self, step: int, standing: Standing, record: Record) -> Standing:
         """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
-        if not step or not self.periods.due("every", step) or record.pruned_at(step):
+        if not self.periods.acts_at(step) or record.pruned_at(step):
             return standing
         old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
         carry = self.loop.redraw(standing.carry, old)
         sparse, info = self.loop.prune(carry, self.feed.ahead(step), standing.sparse, self.known, planned)
+        sparse, info = self._settle(step, standing.sparse, sparse, info)
         record.add_info(step, info)
         carry = self.loop.weigh(self.loop.renew(carry, old, sparse.mask, self.known), sparse)
         return standing._replace(carry=carry, sparse=sparse)
+
+    def _settle(self, step: int, old: SparseState, new: SparseState, info: Any) -> tuple[SparseState, Any]:
+        """The act as it stands by the network's paths; masks as the storage keeps them."""
+        before, after = (s._replace(mask=self.processes.own(self.loop.whole_mask(s.mask))) for s in (old, new))
+        settled, info = self.paths.settle(step, before, after, info)
+        if settled.mask is after.mask:
+            return new, info
+        # Of positions, which have nothing to trim, there is only the way back.
+        return new._replace(mask=old.mask if settled.mask is before.mask else settled.mask), info
 
     def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
         carry, sparse = standing.carry, standing.sparse
@@ -188,3 +214,9 @@ class Training:
 
     def _density(self, mask: dict[str, Any]) -> float:
         return self.loop.storage.density(mask) if mask else 1.0
+
+
+def _connected(record: Record) -> float | None:
+    """The share of the prunable weights that were connected after the last act; None where that is not known."""
+    connected, alive, density = (record.history.get(f"prune/{name}", [0]) for name in ("num_connected", "num_alive", "density"))
+    return connected[-1] / alive[-1] * density[-1] if alive[-1] and not math.isnan(connected[-1]) else None

@@ -15,9 +15,11 @@ from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.model.inputs import rows_taken
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
+from bayesprune.prune.verified import verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block, Padded
 from bayesprune.train.growth_gradient import look
+from bayesprune.train.joint_bound import joint_bound
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.mask_loss import mask_loss
 from bayesprune.train.redraw import redraw
@@ -67,6 +69,7 @@ class Carry(NamedTuple):
 class Recipe:
     """What a fit is made of, and what does not change in it. Equal fits share compiled functions.
 
+    ``verified``: by how many minibatches acts by evidence are verified before they are taken; 0: they are taken as they are.
     ``computes``: stands for the fields of functions where recipes are compared; `make_recipe` gives it what they compute. Left
     out, they equal themselves alone.
     """
@@ -82,6 +85,7 @@ class Recipe:
     augment: Callable[[jax.Array, jax.Array], jax.Array] = field(default=as_it_is, compare=False)
     storage: Storage = MASKED
     remat: bool = False
+    verified: int = 0
     computes: Hashable = None
 
     def __post_init__(self) -> None:
@@ -149,23 +153,32 @@ class Loop:
         return carry, losses, done
 
     def step(self, carry: Carry, data: Dataset | Block, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
-        """One optimiser step; returns the loss of the whole data set, in nats, as the minibatch estimates it."""
+        """One optimiser step; returns the negative ELBO of the whole data set, nats, as the minibatch estimates it.
+
+        The ELBO itself, whatever the divergence's weight in what is minimised: so that two courses can be compared.
+        """
         reading, batch = self.draw(carry, data)
         key = carry.step_key
         storage, kernel, rows = self.recipe.storage, self.recipe.kernel, self.num_rows
         share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
-        def loss_of_kept(params: dict[str, Any]) -> tuple[jax.Array, dict[str, Any]]:
-            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, storage.whole_mask(mask), {})
+        def loss_of_kept(params: dict[str, Any], weight: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, storage.whole_mask(mask), {}, weight)
             return loss * share, new
 
         spare = products_only if self.recipe.remat else storage.thrifty
-        (loss, new), grads = jax.value_and_grad(spare(loss_of_kept), has_aux=True)(carry.params)
+        weight = self.weight(carry)
+        # The loss is linear in the divergence's weight, so that its slope there is the divergence itself.
+        (loss, new), (grads, divergence) = jax.value_and_grad(spare(loss_of_kept), (0, 1), has_aux=True)(carry.params, weight)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
         after = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
         params, opt_state = by_parameters(after, self.recipe.mesh)
         moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
-        return moved, loss * (rows / share)
+        return moved, (loss + (1.0 - weight) * divergence) * (rows / share)
+
+    def weight(self, carry: Carry) -> jax.Array:
+        """The divergence's weight in the next step."""
+        return jnp.asarray(self.recipe.kl_weight(carry.step), float)
 
     def loss(
         self,
@@ -175,9 +188,13 @@ class Loop:
         batch: Dataset,
         mask: dict[str, Any],
         probe: dict[str, Any],
+        weight: Any = None,
     ) -> tuple[jax.Array, dict[str, Any]]:
-        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights."""
-        weight = self.recipe.kl_weight(carry.step)
+        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights.
+
+        ``weight``: of the divergence; None: that of the next step.
+        """
+        weight = self.weight(carry) if weight is None else weight
         model = scaled(
             masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight
         )
@@ -225,6 +242,10 @@ class Loop:
         loss = mask_loss(self, carry, params, data, key) if needs_of(self.recipe.sparsifier).loss else None
         evidence = Evidence(posterior, gradient, carry.step / planned, groups, loss)
         new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
+        if self.recipe.verified and info.gains is not None:
+            bound = joint_bound(self, carry, params, data, key, self.recipe.verified)
+            new, info = verify(bound, posterior, mask, new, info)
+        info = info._replace(gains=None)
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
 
 
@@ -239,6 +260,7 @@ class Compiled(NamedTuple):
     renew: Callable[..., Carry]
     weigh: Callable[..., Carry]
     redraw: Callable[..., Carry]
+    whole_mask: Callable[[dict[str, Any]], dict[str, Any]]
     constrain: Callable[[dict[str, Any]], dict[str, Any]]
     unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
     storage: Storage
@@ -261,6 +283,7 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         redraw=jax.jit(by_one_thread(functools.partial(redraw, recipe, loop.sites, example)))
         if needs_of(recipe.sparsifier).chain
         else lambda carry, mask: carry,
+        whole_mask=jax.jit(recipe.storage.whole_mask) if recipe.storage is not MASKED else lambda mask: mask,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,

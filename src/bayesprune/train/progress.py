@@ -13,7 +13,13 @@ from bayesprune.core.checks import check_integer
 class Progress(Protocol):
     """What a training loop tells about its progress, as a context manager."""
 
-    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None: ...
+    def advance(
+        self,
+        num_steps: int,
+        loss: SupportsFloat | None = None,
+        density: SupportsFloat | None = None,
+        connected: SupportsFloat | None = None,
+    ) -> None: ...
 
     def close(self) -> None: ...
 
@@ -25,8 +31,14 @@ class Progress(Protocol):
 class NoProgress:
     """Progress that says nothing and never waits for a device."""
 
-    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None:
-        """Do nothing; above all, do not read ``loss`` or ``density``."""
+    def advance(
+        self,
+        num_steps: int,
+        loss: SupportsFloat | None = None,
+        density: SupportsFloat | None = None,
+        connected: SupportsFloat | None = None,
+    ) -> None:
+        """Do nothing; above all, do not read what it is given."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -44,13 +56,22 @@ class ProgressBar:
     def __init__(self, total: int, initial: int = 0) -> None:
         self._bar = tqdm(total=total, initial=initial, unit=" steps", file=sys.stderr, dynamic_ncols=True)
 
-    def advance(self, num_steps: int, loss: SupportsFloat | None = None, density: SupportsFloat | None = None) -> None:
-        """Count ``num_steps`` more. ``loss``: a scalar in nats; ``density``: the alive fraction. None is not shown."""
+    def advance(
+        self,
+        num_steps: int,
+        loss: SupportsFloat | None = None,
+        density: SupportsFloat | None = None,
+        connected: SupportsFloat | None = None,
+    ) -> None:
+        """Count ``num_steps`` more. ``loss``: a scalar in nats; ``density``, ``connected``: the alive fraction, and that on a
+        living path. None is not shown."""
         shown: dict[str, Any] = {}
         if loss is not None:
             shown["loss"] = f"{float(loss):.5g}"
         if density is not None:
             shown["density"] = f"{100 * float(density):.3g} %"
+        if connected is not None:
+            shown["connected"] = f"{100 * float(connected):.3g} %"
         self._bar.set_postfix(shown, refresh=False)
         self._bar.update(num_steps)
 

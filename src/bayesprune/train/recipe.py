@@ -27,6 +27,7 @@ def make_recipe(
     mesh: jax.sharding.Mesh | None = None,
     augment: Callable[[jax.Array, jax.Array], jax.Array] = as_it_is,
     remat: bool = False,
+    verified: int = 0,
 ) -> Recipe:
     """The recipe for data like ``example``; recipes of parts that compute the same are equal."""
     keywords = tuple(program.keywords(example.num_rows).items())
@@ -39,5 +40,6 @@ def make_recipe(
         trace_key(augment, rng_key, jax.eval_shape(lambda x: rows_taken(program, x), example.abstract(batch_size).x)),
     )
     return Recipe(
-        program, elbo, kernel, sparsifier, kl_weight, batch_size, keywords, mesh, augment, remat=remat, computes=computes
-    )
+        program, elbo, kernel, sparsifier, kl_weight, batch_size, keywords, mesh, augment,
+        remat=remat, verified=verified, computes=computes,
+    )  # fmt: skip

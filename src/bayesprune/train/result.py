@@ -49,6 +49,7 @@ class FitResult(NamedTuple):
             length if returned == steps else f"{length}, returned as of step {returned:,}",
             *(shown.number("loss", loss) for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
             shown.share_pruned(self.mask),
+            shown.share_connected(self.mask, next(iter(self.history.get("prune/num_connected", ())[-1:]), None)),
             shown.last(self.history, "eval"),
             "interrupted" if self.interrupted else "",
         )

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.prune.needs import needs_of
+from bayesprune.prune.paths import Paths
 from bayesprune.train.alike import state_law
 from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
@@ -41,7 +42,7 @@ def run(
     """
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
-    when = {"every": periods.every, "eval_every": periods.eval_every}
+    when = {"every": periods.every, "eval_every": periods.eval_every, "acts": periods.acts}
     decisive = stops | when | given.decisive() | watch.decisive()
     processes = of_mesh(recipe.mesh)
     words = functools.cache(lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive))
@@ -63,7 +64,8 @@ def run(
             interruption = Interruption(checkpoint, returns)
             law = state_law(recipe.kernel, sites_of(recipe.program, example).params)
             watch = watch._replace(processes=processes)
+            paths = Paths.of(recipe.program, recipe.sparsifier)
             training = Training(
-                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, law, processes
+                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, processes
             )
             return training.run(standing, record)

@@ -1,0 +1,76 @@
+"""The standard course: what a fit does where nobody tells it otherwise."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import optax
+
+from bayesprune.core.checks import check_integer, check_positive
+from bayesprune.core.schedules import Constant, LinearWarmup
+from bayesprune.courses.course import Plan
+
+
+def _check_share(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie in [0, 1], got {value!r}: it is a share of the steps.")
+
+
+@dataclass(frozen=True)
+class Standard:
+    """He's start, a divergence whose weight rises, a rate that falls, and early, small, verified acts.
+
+      beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2
+
+    Args:
+        rate: AdaBelief's first learning rate.
+        warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
+            weights that are of no use look like those that are of none yet.
+        every: steps between two acts of the sparsifier, or a twentieth of all where that is less. Idle weights are what the
+            bound is spent on: early, small and frequent cuts spare it.
+        first, last: shares of the steps within which it acts; after ``last`` the survivors settle.
+        verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
+        estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
+            weight reaches one output of a row, and its gradients vary less: survivors are told from idle weights sooner.
+
+    A fit that goes on from trained weights (``init=``, ``init_params=``) has weight 1 from its first step on.
+
+    `benchmarks/course.md` compares each knob with its rivals.
+
+    Example:
+        >>> plan = Standard().plan(num_steps=1000)
+        >>> plan.every, float(plan.kl_weight(1000))
+        (50, 1.0)
+
+    Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015).
+    """
+
+    rate: float = 1e-2
+    warm_up: float = 0.25
+    every: int = 50
+    first: float = 0.0
+    last: float = 0.95
+    verified: int = 1
+    estimator: str = "local_where_exact"
+
+    def __post_init__(self) -> None:
+        check_positive(self.rate, "rate")
+        check_integer(self.every, "every")
+        check_integer(self.verified, "verified", minimum=0)
+        for name in ("warm_up", "first", "last"):
+            _check_share(getattr(self, name), name)
+        if self.first > self.last:
+            raise ValueError(f"first={self.first} lies after last={self.last}: within them the sparsifier acts; swap them.")
+
+    def begin(self, program: Any) -> Any:
+        """The program as it is: posteriors given by name have He's start."""
+        return program
+
+    def plan(self, num_steps: int, begun: bool = False) -> Plan:
+        """The course over so many steps."""
+        rising = self.warm_up > 0 and not begun
+        kl_weight: Any = LinearWarmup(0, max(1, round(self.warm_up * num_steps))) if rising else Constant(1.0)
+        optimizer = optax.adabelief(optax.cosine_decay_schedule(self.rate, num_steps))
+        first, last = (round(share * num_steps) for share in (self.first, self.last))
+        # Of a short fit a twentieth: acts that never come cut nothing.
+        every = max(1, min(self.every, num_steps // 20))
+        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator)

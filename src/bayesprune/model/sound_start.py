@@ -1,0 +1,41 @@
+"""A sound start: weights small enough to be left out, and large enough for a deep network to carry its input."""
+
+import math
+from typing import Any
+
+from bayesprune.model.layout import Layout, ParamSpec
+
+# Of what He's start makes of an input at the end of the hidden layers, this share; no layer takes more than LEAST of it.
+WHOLE, LEAST = 0.01, 0.1
+SPREAD = 0.1  # scales, in units of the deviation that locs start with
+ALONE = 0.1  # the deviation that stands for that of an array without inputs, in whose layer no kernel is
+
+Sound = tuple[tuple[str, float, float], ...]
+
+
+def sound_start(prior: Any, layout: Layout) -> Sound:
+    """(path, deviation of the locs, scale) of every Bayesian weight array, in the posterior's coordinates.
+
+      loc ~ N(0, (g sqrt(2 / fan_in) / unit)²),   scale = SPREAD g sqrt(2 / fan_in) / unit,   g = max(LEAST, WHOLE^(1/L))
+
+    L counts the hidden kernels: a net of two hidden layers starts at a tenth of He's in each, one of eight at a half, so that
+    the outputs of both start at about a hundredth of what He's start gives, and no signal is lost on the way. The last layer
+    has g = 1, biases start at 0. ``unit``: what the prior makes of one unit of loc, its scales at 1; see
+    `model.prior.Prior.factor`.
+
+    Source: He et al. (2015) for g = 1; Zhang, Dauphin & Ma (2019) for a start whose product over the layers is kept.
+    """
+    bayesian = [spec for spec in layout if spec.bayesian]
+    depth = sum(bool(spec.inputs) and not spec.path.is_last for spec in bayesian)
+    gain = max(LEAST, WHOLE ** (1.0 / depth)) if depth else 1.0
+    of_layer = {s.path.layer: _deviation(s, gain) for s in reversed(bayesian) if s.inputs}
+    starts = []
+    for spec in bayesian:
+        unit = prior.factor(spec)[0] if hasattr(prior, "factor") else 1.0
+        deviation = of_layer.get(spec.path.layer, ALONE) / unit
+        starts.append((str(spec.path), _deviation(spec, gain) / unit if spec.inputs else 0.0, SPREAD * deviation))
+    return tuple(starts)
+
+
+def _deviation(spec: ParamSpec, gain: float) -> float:
+    return (1.0 if spec.path.is_last else gain) * math.sqrt(2.0 / spec.fan_in)

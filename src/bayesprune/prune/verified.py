@@ -1,0 +1,93 @@
+"""Acts that are verified: the evidence of single weights proposes, the bound of what is left disposes.
+
+Derivation. A method's gains are each right for one weight with all others as they are; their sum over an act is no evidence for
+the act, above all early in a training, when hardly any weight carries evidence yet and all go at once. What an act does to the
+bound can be looked at: the ELBO under the reduced posterior of what stays,
+
+  L(m) = sum_rows E_q(w | m) log p(y | x, w) - beta KL(q(w | m) || p(w | m)),
+
+by the same rows and the same draw for every mask, beta the present weight of the divergence. Of nested masks, each without a
+larger share of the candidates, the one of the highest L is taken. While a fit is still worse than the empty network, which
+predicts without inputs, L prefers to cut everything: only masks that beat the empty one are admissible, and if none does,
+nothing is cut.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesprune.core import masks
+from bayesprune.core.types import Info, PyTree, SparseState, varies_together
+from bayesprune.prune.bookkeeping import amend
+
+# Shares of the candidates that are tried, those of the highest evidence of removal first.
+SHARES = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.03)
+SAMPLED = 8192  # candidates by which a share's threshold is found, where there are more
+
+Bound = Callable[[PyTree], Any]
+
+
+def verify(bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info: Info) -> tuple[SparseState, Info]:
+    """The act from the mask ``old`` to ``new``, or the part of it whose bound is highest; and its record.
+
+    ``bound``: mask -> ELBO of the whole data set, nats, the same rows and draws for every mask. ``info.gains``: the order in
+    which weights go. Weights that vary together go all or none, for theirs is already evidence of the whole act.
+    """
+    order = {
+        site: _all_alike(info.gains[site], old[site] & ~new.mask[site]) if varies_together(node) else info.gains[site]
+        for site, node in posterior.items()
+    }
+    candidates = {site: old[site] & ~new.mask[site] for site in old}
+    number = masks.count(candidates)
+
+    def cut(least: Any) -> PyTree:
+        return {site: old[site] & ~(candidates[site] & (order[site] >= least)) for site in old}
+
+    def search(_: None) -> tuple[PyTree, Float[Array, ""]]:
+        thresholds = _thresholds(order, candidates, number)
+        # One loop for all, so that the bound is compiled once; the last two are the mask as it was, and the empty one.
+        least, some = jnp.append(thresholds, jnp.array([jnp.inf, jnp.inf])), jnp.arange(len(SHARES) + 2) <= len(SHARES)
+        tried = jax.lax.map(lambda one: _nats(bound(jax.tree.map(lambda m: m & one[1], cut(one[0])))), (least, some))
+        *_, before, empty = tried
+        best = jnp.argmax(tried[:-2])
+        taken = (tried[best] >= before) & (tried[best] > empty)
+        return cut(jnp.where(taken, thresholds[best], jnp.inf)), jnp.where(taken, tried[best] - before, 0.0)
+
+    def nothing(_: None) -> tuple[PyTree, Float[Array, ""]]:
+        return dict(old), jnp.zeros(())
+
+    mask, gained = jax.lax.cond(number > 0, search, nothing, None)
+    new = new._replace(mask=mask)
+    return new, amend(info, old, new)._replace(num_proposed=number, bound_gained=gained)
+
+
+def _nats(bound: Any) -> Float[Array, ""]:
+    """What is no number is worst."""
+    return jnp.where(jnp.isnan(bound), -jnp.inf, jnp.asarray(bound, float))
+
+
+def _all_alike(gains: Float[Array, "..."], cut: Any) -> Float[Array, "..."]:
+    """The mean gain of what falls, for every weight."""
+    mean = jnp.sum(jnp.where(cut, gains, 0.0)) / jnp.maximum(jnp.sum(cut), 1)
+    return jnp.broadcast_to(mean, gains.shape)
+
+
+def _thresholds(order: PyTree, candidates: PyTree, number: Int[Array, ""]) -> Float[Array, " shares"]:
+    """The gain from which on a candidate goes, for each of `SHARES`; of many candidates by every n-th of them.
+
+    To sort a million numbers takes as long as several training steps, and no share need be exact.
+    """
+    flat = jnp.concatenate([jnp.broadcast_to(order[site], one.shape).reshape(-1) for site, one in candidates.items()])
+    there = jnp.concatenate([one.reshape(-1) for one in candidates.values()])
+    size = min(SAMPLED, flat.size)
+    every = jnp.maximum(-(-number // size), 1)
+    places = jnp.cumsum(there.astype(jnp.int32)) - 1
+    (index,) = jnp.nonzero(there & (places % every == 0), size=size, fill_value=flat.size)
+    found = jnp.sort(jnp.where(jnp.isnan(flat), -jnp.inf, flat).at[index].get(mode="fill", fill_value=-jnp.inf))[::-1]
+    kept = jnp.ceil(number / every).astype(jnp.int32)
+    last = jnp.ceil(jnp.asarray(SHARES) * kept).astype(jnp.int32) - 1
+    # All of them whatever the sample has left out.
+    return found[jnp.clip(last, 0, size - 1)].at[0].set(-jnp.inf)
