@@ -8,6 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
@@ -35,3 +36,14 @@ class Bernoulli:
         check_shape(y, output_shape, one_for_each(output_shape), "Bernoulli")
         if not np.isin(np.unique(y), (0, 1)).all():
             raise ValueError("data.y must hold only 0 and 1 for Bernoulli: use Categorical for more classes, Normal for reals.")
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all labels by the share of ones of each, sum_j N H(p_j), nats (21.11); None where none varies.
+
+        >>> print(round(Bernoulli().baseline(np.array([[0, 1], [0, 1], [0, 0], [1, 0]])), 4))
+        5.0219
+        """
+        if not without_inputs.varies(y):
+            return None
+        of_label = without_inputs.columns(y).T
+        return sum(without_inputs.of_shares([one.sum(), (1.0 - one).sum()]) for one in of_label)

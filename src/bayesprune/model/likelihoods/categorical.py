@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_not_negative
 from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 
@@ -87,6 +88,24 @@ class Categorical:
             raise ValueError(
                 f"class_weights must be as many as the network's outputs, {output_shape[-1]}, got {len(self.class_weights)}."
             )
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all labels by the frequencies of the classes, nats (21.11); None where all are of one class.
+
+          N H(n_1 / N, ..., n_K / N)
+
+        With weights or smoothing, of the masses m_c = w_c ((1 - epsilon) n_c + epsilon N / K) in the place of n_c: the least of
+        (21.2). Classes after the last one that has a label or a weight are taken not to be there.
+
+        >>> print(round(Categorical().baseline(np.array([0, 0, 0, 1])), 4))
+        2.2493
+        """
+        if not without_inputs.varies(np.ravel(y)):
+            return None
+        weights = np.ones(1) if self.class_weights is None else np.array(self.class_weights)
+        counts = without_inputs.labels(y, len(weights))
+        spread = self.label_smoothing * counts.sum() / len(counts)
+        return without_inputs.of_shares(weights * ((1.0 - self.label_smoothing) * counts + spread))
 
 
 class WeighedLabels(dist.CategoricalLogits):

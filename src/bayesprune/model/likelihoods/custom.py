@@ -90,6 +90,10 @@ class Custom:
                     f"{np.asarray(y)[row]}. Repair those rows, or take a distribution that allows them."
                 )
 
+    def least_spread(self, num_targets: int) -> float:
+        """0: nothing is known of a noise that has a prior."""
+        return 0.0
+
     def _sampled(self) -> dict[str, Any]:
         return {name: numpyro.sample(name, prior) for name, prior in self.learned.items()}
 

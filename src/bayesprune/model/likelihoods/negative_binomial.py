@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpyro.distributions as dist
+from scipy.special import gammaln, xlog1py, xlogy
 
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
-from bayesprune.model.likelihoods import learned
+from bayesprune.model.likelihoods import learned, without_inputs
 from bayesprune.model.likelihoods.links import rate
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
@@ -53,3 +55,19 @@ class NegativeBinomial:
     def check(self, y: Any, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "NegativeBinomial")
         check_counts(y, "NegativeBinomial")
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all counts by the mean of each output, nats: (21.5) at m_j, which is the best m under any r.
+
+        None where no output varies, and where r is learned: the best r is no closed form.
+
+        >>> print(round(NegativeBinomial(1.0).baseline(np.array([0, 2])), 4))
+        2.7726
+        """
+        r = self.concentration
+        if r is None or not without_inputs.varies(y):
+            return None
+        counts = without_inputs.columns(y)
+        means = counts.mean(0)
+        ways = gammaln(counts + r) - gammaln(counts + 1.0) - gammaln(r)
+        return -float(np.sum(ways - xlog1py(r, means / r) + xlogy(counts, means / (r + means))))

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
-from bayesprune.model.likelihoods import learned
+from bayesprune.model.likelihoods import learned, without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
@@ -106,3 +106,25 @@ class Normal:
             )
         wanted = one_for_each((*output_shape[:-1], output_shape[-1] // 2))
         return check_shape(y, output_shape, wanted, "Normal(scale='predicted')")
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all targets by the mean of each output, nats (21.12).
+
+          n/2 sum_j log(2 pi s_j²) + v_j / s_j²,    n targets of each output j, their variance v_j
+
+        The noise s_j is the given one; learned, one for all outputs, s² = mean of v_j; predicted, each output's own,
+        s_j² = v_j. None where no output varies; of predicted noise, where one does not: nothing bounds its density.
+
+        >>> print(round(Normal().baseline(np.array([-1.0, 1.0])), 4), round(Normal(0.5).baseline(np.array([-1.0, 1.0])), 4))
+        2.8379 4.4516
+        """
+        v = without_inputs.variances(y)
+        if not v.any() or (self.heteroscedastic and not v.all()):
+            return None
+        noise = v if self.heteroscedastic else np.full(v.shape, v.mean() if self.scale is None else np.square(self.scale))
+        return float(0.5 * np.size(y) / len(v) * np.sum(np.log(2.0 * np.pi * noise) + v / noise))
+
+    def least_spread(self, num_targets: int) -> float:
+        """The standard deviation of targets below which the prior of the noise rules (21.14); 0 of noise that has none."""
+        learns = self.scale is None
+        return learned.least_spread(self.noise_shape, self.noise_rate, num_targets) if learns else 0.0

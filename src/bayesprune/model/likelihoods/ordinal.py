@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 from bayesprune.posteriors.samples import DRAWS
@@ -73,6 +74,16 @@ class Ordinal:
         else:
             gaps = np.exp(np.asarray(params[f"{GAPS}_log_loc"]))
         return np.asarray(cut_points(jnp.asarray(gaps)))
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all labels by the frequencies of the classes, nats (21.11): cut points can be any that are wanted.
+
+        None where all labels are of one class.
+
+        >>> print(round(Ordinal(3).baseline(np.array([0, 0, 0, 1])), 4))
+        2.2493
+        """
+        return without_inputs.of_shares(without_inputs.labels(y)) if without_inputs.varies(np.ravel(y)) else None
 
     def _gaps(self) -> Any:
         return numpyro.sample(GAPS, dist.Gamma(self.gap_shape, self.gap_rate).expand((self.num_classes - 2,)))

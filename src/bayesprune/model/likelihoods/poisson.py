@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpyro.distributions as dist
+from scipy.special import gammaln, xlogy
 
 from bayesprune.model.families import Family
+from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.links import rate
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
@@ -35,3 +38,17 @@ class Poisson:
     def check(self, y: Any, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "Poisson")
         check_counts(y, "Poisson")
+
+    def baseline(self, y: Any) -> float | None:
+        """-log likelihood of all counts by the mean of each output, nats (21.13); None where none varies.
+
+          sum_j sum_i m_j - y_ij log m_j + log y_ij!,    m_j the mean of the j-th output's counts
+
+        >>> print(round(Poisson().baseline(np.array([0, 2])), 4))
+        2.6931
+        """
+        if not without_inputs.varies(y):
+            return None
+        counts = without_inputs.columns(y)
+        means = counts.mean(0)
+        return float(np.sum(means - xlogy(counts, means) + gammaln(counts + 1.0)))

@@ -19,6 +19,10 @@ class Likelihood(Protocol):
     zeros), or "numbers" (Gaussian noise of one scale, by a method ``read_noise_scale(params)``). Any other likelihood is judged
     by what it samples as "obs". An attribute ``heads = True`` says that outputs may be a tree of several arrays, and
     ``output_shape`` one of their shapes.
+
+    A method ``baseline(y)`` gives the -log likelihood of all targets, nats, by the best constants in the place of outputs, or
+    None where there is none: the end of a fit is compared with it. A method ``least_spread(num_targets)`` says that targets are
+    real numbers, in units that may be chosen, and how small their standard deviation may be; 0.0 if nothing is known of it.
     """
 
     def observe(self, outputs: Any, y: Any) -> Any: ...

@@ -60,3 +60,8 @@ class StudentT:
 
     def check(self, y: Any, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "StudentT")
+
+    def least_spread(self, num_targets: int) -> float:
+        """About the standard deviation of targets below which the prior of the noise rules (21.14); 0 of a given scale."""
+        learns = self.scale is None
+        return learned.least_spread(self.noise_shape, self.noise_rate, num_targets) if learns else 0.0

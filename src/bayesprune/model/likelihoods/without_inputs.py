@@ -1,0 +1,47 @@
+"""The best prediction that knows no inputs: what the likelihoods' ``baseline`` methods have in common."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+
+def columns(y: Any) -> np.ndarray:
+    """Targets in float64, (entries, outputs): one constant is predicted for each place along the last axis.
+
+    >>> columns(np.zeros(5)).shape, columns(np.zeros((5, 2))).shape, columns(np.zeros((5, 7, 2))).shape
+    ((5, 1), (5, 2), (35, 2))
+    """
+    values = np.asarray(y).astype(np.float64)
+    return values.reshape(-1, 1 if values.ndim == 1 else values.shape[-1])
+
+
+def varies(y: Any) -> bool:
+    """Whether there is anything to predict: under targets that are all the same no network is better than a constant.
+
+    >>> varies(np.array([0.1, 0.1, 0.1])), varies(np.array([[0, 1], [0, 1]])), varies(np.array([0, 1]))
+    (False, False, True)
+    """
+    values = columns(y)
+    return bool((values != values[:1]).any())
+
+
+def variances(y: Any) -> np.ndarray:
+    """The variance of each output, (outputs,); exactly 0 of a constant one, whose mean may be rounded."""
+    values = columns(y)
+    return np.where((values == values[:1]).all(0), 0.0, values.var(0))
+
+
+def of_shares(masses: Any) -> float:
+    """-sum_c m_c log(m_c / sum m), nats: classes of these masses, each predicted by its share of them (21.11).
+
+    >>> bool(np.isclose(of_shares([3, 3]), 6 * np.log(2)))
+    True
+    """
+    masses = np.asarray(masses, np.float64)
+    return float(xlogy(masses.sum(), masses.sum()) - xlogy(masses, masses).sum())
+
+
+def labels(y: Any, classes: int = 0) -> np.ndarray:
+    """How many labels there are of each class, of at least so many classes."""
+    return np.bincount(np.ravel(np.asarray(y)).astype(int), minlength=classes)
