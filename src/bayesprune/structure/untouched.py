@@ -1,0 +1,77 @@
+"""Which arrays of rows meet the weights as they are, with their own scale: nothing but moves and casts lies between."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jax.extend.core import ClosedJaxpr, Literal
+
+from bayesprune.structure.jaxprs import called, scan_parts
+
+# Entries are moved, chosen or cast, and so keep their size; any other operation may be meant to change it.
+_KEEPING = """
+broadcast_in_dim concatenate convert_element_type copy copy_p dynamic_slice expand_dims gather neg optimization_barrier pad
+reduce_max reduce_min reduce_precision reduce_window_max reshape rev select_n slice sort split squeeze stop_gradient transpose
+"""
+_KEEPS = frozenset(_KEEPING.split())
+_MEETS = frozenset(["dot_general", "conv_general_dilated", "mul"])
+
+
+class _Known(NamedTuple):
+    """Of an array: which arrays of rows are in it as they are; whether weights are, and whether rows are."""
+
+    rows: frozenset[int] = frozenset()
+    of_weights: bool = False
+    of_rows: bool = False
+
+
+def untouched(jaxpr: ClosedJaxpr, num_weights: int) -> tuple[bool, ...]:
+    """For each array of rows, whether it is multiplied by a weight before anything else is computed of it.
+
+    ``jaxpr``: of a function of weights, ``num_weights`` arrays, and rows, such as `BNN.jaxpr` gives. What is divided, shifted
+    by a number or a statistic, normalised or squashed first is not untouched: the network has a say of its own about its scale.
+    Rows in loops that are not scans, and in branches, count as touched. Nothing is computed.
+
+    >>> import jax, jax.numpy as jnp
+    >>> w, x = jnp.ones((2, 3)), jnp.ones((1, 2))
+    >>> net = jax.make_jaxpr(lambda w, x, z: jnp.tanh(x @ w) + (z / 255.0) @ w)
+    >>> untouched(net(w, x, x), num_weights=1)
+    (True, False)
+    """
+    count = len(jaxpr.jaxpr.invars) - num_weights
+    weights = [_Known(of_weights=True)] * num_weights
+    rows = [_Known(frozenset([number]), of_rows=True) for number in range(count)]
+    met: set[int] = set()
+    _walk(jaxpr, [*weights, *rows], met)
+    return tuple(number in met for number in range(count))
+
+
+def _walk(program: Any, inputs: Sequence[_Known], met: set[int]) -> list[_Known]:
+    jaxpr = getattr(program, "jaxpr", program)
+    values: dict[Any, _Known] = dict(zip(jaxpr.invars, inputs, strict=True))
+    known = lambda atom: _Known() if isinstance(atom, Literal) else values.get(atom, _Known())  # noqa: E731
+    for equation in jaxpr.eqns:
+        values.update(zip(equation.outvars, _step(equation, list(map(known, equation.invars)), met), strict=True))
+    return list(map(known, jaxpr.outvars))
+
+
+def _step(equation: Any, inputs: list[_Known], met: set[int]) -> list[_Known]:
+    name, params = equation.primitive.name, equation.params
+    if name == "scan":  # its first turn, which is like the others
+        fixed, carry, slices = scan_parts(params, inputs)
+        return _walk(params["jaxpr"], [*fixed, *carry, *slices], met)
+    if (program := called(equation)) is not None:
+        return _walk(program, inputs, met)
+    weights = [value for value in inputs if value.of_weights and not value.of_rows]
+    if name in _MEETS and weights:
+        met.update(*(value.rows for value in inputs))
+    keeps: list[_Known] = []
+    if name in ("gather", "dynamic_slice"):  # the others say where
+        keeps = inputs[:1]
+    elif name in _KEEPS or (name in ("add", "sub") and all(value.rows or value in weights for value in inputs)):
+        keeps = inputs  # sums with other rows, or with weights, such as position embeddings
+    result = _Known(
+        frozenset[int]().union(*(value.rows for value in keeps)),
+        any(value.of_weights for value in inputs),
+        any(value.of_rows for value in inputs),
+    )
+    return [result] * len(equation.outvars)
