@@ -1,9 +1,16 @@
 """What a fit's losses say at its end: that nothing was learnt from the inputs, or that the loss still falls."""
 
 import math
+import warnings
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from bayesprune.model.families import MapFamily
+from bayesprune.train.loop import Recipe
+from bayesprune.train.result import FitResult
 
 FEWEST_STEPS = 300  # of which anything is said
 TWENTIETH = 20  # steps at least
@@ -76,6 +83,22 @@ def advise(losses: Any, baseline: float | None, num_rows: int) -> str:
     if falls:
         return f"The loss still falls, by {_nats(drop)} nats in the last twentieth of {steps:,} steps: {longer}."
     return ""
+
+
+def warn_at_end(fit: FitResult, recipe: Recipe, data: Any) -> None:
+    """Warn of what `advise` has to say of a fit that went to its end.
+
+    A baseline needs targets in memory and a bound of weight 1: points have no bound, and a cold posterior minimises another.
+    """
+    if fit.interrupted or "halted/step" in fit.history:
+        return
+    y, likelihood = getattr(data, "y", None), getattr(recipe.program, "likelihood", None)
+    is_bound = not isinstance(recipe.program.family, MapFamily) if likelihood is not None else False
+    full = math.isclose(float(recipe.kl_weight(jnp.asarray(len(fit.losses)))), 1.0)
+    known = is_bound and full and isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)
+    told = advise(fit.losses, baseline(likelihood, y) if known else None, 1 if y is None else len(y))
+    if told:
+        warnings.warn(told, UserWarning, stacklevel=3)
 
 
 def _fall(losses: np.ndarray, over: int) -> tuple[float, float]:

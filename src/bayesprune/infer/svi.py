@@ -12,9 +12,11 @@ from bayesprune.core.checks import as_params, check_function, check_integer, che
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
 from bayesprune.infer import door
+from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.origins import as_origin
+from bayesprune.infer.scale_of_data import warn_of_scale
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
@@ -168,6 +170,7 @@ def fit_svi(
     mesh, program = door.automatic(mesh), course.begin(program)
     plan = course.plan(num_steps, begun=start is not None)
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
+    warn_of_scale(program, data)
     eval_data = held_out(program, eval_data, early_stop)
     periods = Periods.of(
         num_steps,
@@ -196,4 +199,6 @@ def fit_svi(
         verified=plan.verified,
     )
     watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
-    return run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)
+    fit = run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)
+    warn_at_end(fit, recipe, data)
+    return fit

@@ -48,6 +48,7 @@ def run(
     words = functools.cache(lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive))
     if processes.count > 1:
         check_same(processes, words() | {"periods": periods, "checkpoint": str(checkpoint)})
+    paths = Paths.of(recipe.program, recipe.sparsifier)
     checkpoints = open_checkpoints(checkpoint, num_steps, words, processes)
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
@@ -64,7 +65,8 @@ def run(
             interruption = Interruption(checkpoint, returns)
             law = state_law(recipe.kernel, sites_of(recipe.program, example).params)
             watch = watch._replace(processes=processes)
-            paths = Paths.of(recipe.program, recipe.sparsifier)
+            if given.mask is not None:
+                paths.check_start(processes.own(loop.whole_mask(sparse.mask)))
             training = Training(
                 recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, processes
             )

@@ -1,0 +1,106 @@
+"""Courses: what they lay out, and that what is given stands."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import bayesprune as bp
+from bayesprune.model.families import MapFamily, MeanFieldFamily
+from tests.infer import programs
+
+DATA = programs.classes()
+SMALL = {"num_steps": 40, "batch_size": 16, "progress": False}
+ACTS = {"sparsifier": bp.methods.Magnitude(0.5)}
+
+
+def test_the_standard_course_rises_falls_and_settles() -> None:
+    course = bp.courses.Standard(rate=0.02, warm_up=0.5, every=50, first=0.1, last=0.9)
+    plan = course.plan(1000)
+    assert [float(plan.kl_weight(step)) for step in (0, 250, 500, 999)] == [0.0, 0.5, 1.0, 1.0]
+    assert (plan.every, plan.first, plan.last) == (50, 100, 900)
+    assert course.plan(100).every == 5 and course.plan(3).every == 1
+    assert float(course.plan(1000, begun=True).kl_weight(0)) == 1.0
+    assert bp.courses.Standard(warm_up=0.0).plan(10).kl_weight(0) == 1.0
+
+
+def test_it_acts_within_its_share_of_the_steps(rng_key) -> None:
+    course = bp.courses.Standard(every=5, first=0.25, last=0.5)
+    fit = bp.fit_svi(rng_key, programs.small_bnn(), DATA, course=course, **SMALL | ACTS | {"num_steps": 100})
+    assert list(fit.history["prune/step"]) == [25, 30, 35, 40, 45, 50]
+    fit = bp.fit_svi(rng_key, programs.small_bnn(), DATA, course=course, every=15, **SMALL | ACTS)
+    assert list(fit.history["prune/step"]) == [15, 30]  # what is given stands
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"warm_up": 1.5},
+        {"last": -0.1},
+        {"first": 0.8, "last": 0.5},
+        {"rate": 0.0},
+        {"every": 0},
+        {"verified": -1},
+    ],
+)
+def test_bad_knobs_are_refused(settings) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        bp.courses.Standard(**settings)
+
+
+def test_what_is_no_course_is_refused(rng_key) -> None:
+    with pytest.raises(TypeError, match=r"course must be .* bp\.courses\.Standard\(\)"):
+        bp.fit_svi(rng_key, programs.small_bnn(), DATA, course="standard", **SMALL)
+    with pytest.raises(ValueError, match="paper 'bmrr'"):
+        bp.courses.paper("bmrr")
+
+
+def test_what_is_given_stands(rng_key) -> None:
+    """With all of it given, the two courses are one."""
+    given = {"optimizer": optax.adam(1e-2), "kl_weight": 0.5, "every": 10, "estimator": "weight"}
+    bnn = programs.small_bnn(posterior=MeanFieldFamily())
+    fits = [
+        bp.fit_svi(rng_key, bnn, DATA, course=c, **given, **SMALL | ACTS) for c in (bp.courses.Standard(), bp.courses.Plain())
+    ]
+    assert programs.same_bits(fits[0].params, fits[1].params)
+
+
+def test_the_plain_course_has_the_authors_start(rng_key) -> None:
+    """U(-2, 2) of a posterior by name; a family that was given keeps its own."""
+    still = {"num_steps": 1, "optimizer": optax.sgd(0.0), "progress": False}
+    loc = lambda bnn, course: np.asarray(  # noqa: E731
+        bp.fit_svi(rng_key, bnn, DATA, course=course, **still).params["Dense_0.kernel_auto_loc"]
+    )
+    plain, standard = (loc(programs.small_bnn(), course) for course in (bp.courses.Plain(), bp.courses.Standard()))
+    assert plain.min() < -1 and plain.max() > 1
+    np.testing.assert_array_equal(plain, loc(programs.small_bnn(posterior=MeanFieldFamily()), bp.courses.Standard()))
+    assert abs(standard).max() < 2.3 * np.sqrt(2 / 4)  # a tenth of He's, in units of a tenth
+    own = MeanFieldFamily(init_loc="normal", init_range=1e-3)
+    assert abs(loc(programs.small_bnn(posterior=own), bp.courses.Plain())).max() < 1e-2
+
+
+@pytest.mark.parametrize("depth", [1, 2, 8])
+def test_a_sound_start_carries_a_signal_however_deep(depth) -> None:
+    """The outputs' spread over rows falls by at most the last layer's halving and two powers of ten of He's."""
+    shapes = {"hidden": (64,) * depth, "num_outputs": 3}
+    x = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
+    spread = {}
+    for name, posterior in (("sound", "map"), ("he", MapFamily(init_loc="he"))):
+        bnn = bp.BNN(
+            bp.nets.MLP(**shapes), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(16,),
+            posterior=posterior,
+        )  # fmt: skip
+        data = bp.Dataset(x, np.zeros(200, np.int32))
+        params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, optimizer=optax.sgd(0.0), progress=False).params
+        outputs = np.log(bp.predict(jax.random.key(1), bnn, params, x, num_samples=1))
+        spread[name] = (outputs - outputs.mean(1, keepdims=True)).std()
+    assert 0.001 < spread["sound"] / spread["he"] < 0.3
+
+
+def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
+    """What has been learnt is not unlearnt: from trained weights the divergence counts in full from the first step."""
+    bnn = programs.small_bnn()
+    first = bp.fit_svi(rng_key, bnn, DATA, **SMALL)
+    on = bp.fit_svi(rng_key, bnn, DATA, init=first, **SMALL)
+    same = bp.fit_svi(rng_key, bnn, DATA, init=first, kl_weight=1.0, **SMALL)
+    assert programs.same_bits(on.params, same.params)
