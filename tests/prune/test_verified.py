@@ -1,4 +1,4 @@
-"""Verified acts: against a search by hand over the same nested masks, on bounds that are known."""
+"""Verified acts, (2.9): against a search by hand over the same nested masks, on bounds that are known."""
 
 import jax
 import jax.numpy as jnp

@@ -19,7 +19,7 @@ def _check_share(value: Any, name: str) -> None:
 class Standard:
     """He's start, a divergence whose weight rises, a rate that falls, and early, small, verified acts.
 
-      beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2
+      beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2      (2.10)
 
     Args:
         rate: AdaBelief's first learning rate.
@@ -44,7 +44,7 @@ class Standard:
     Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015).
     """
 
-    rate: float = 1e-2
+    rate: float = 2e-2
     warm_up: float = 0.25
     every: int = 50
     first: float = 0.0

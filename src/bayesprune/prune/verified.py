@@ -4,7 +4,7 @@ Derivation. A method's gains are each right for one weight with all others as th
 the act, above all early in a training, when hardly any weight carries evidence yet and all go at once. What an act does to the
 bound can be looked at: the ELBO under the reduced posterior of what stays,
 
-  L(m) = sum_rows E_q(w | m) log p(y | x, w) - beta KL(q(w | m) || p(w | m)),
+  L(m) = sum_rows E_q(w | m) log p(y | x, w) - beta KL(q(w | m) || p(w | m)),     L(m) > L(0)      (2.9)
 
 by the same rows and the same draw for every mask, beta the present weight of the divergence. Of nested masks, each without a
 larger share of the candidates, the one of the highest L is taken. While a fit is still worse than the empty network, which
