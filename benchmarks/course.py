@@ -35,10 +35,12 @@ from bayesprune import cells
 from bayesprune.data.hold_out import hold_out
 from bayesprune.model.families import MeanFieldFamily
 
-# To fill in. Knobs are written as in a cell: "name=value;other=value".
-PLAIN: Any = None  # the course that verifies nothing and changes nothing else that the roads of the old default give
+PLAIN: Any = bp.courses.Plain()  # verifies nothing, and changes nothing else that the roads of the old default give
 SPARSER = ""  # the knob of road "sparser"; without it there are no such cells
-CHOICES: tuple[str, ...] = ()  # knobs of the standard course to choose among, one changed at a time
+CHOICES = (  # knobs of the standard course to choose among, one changed at a time
+    "rate=0.01", "rate=0.04", "warm_up=0.05", "warm_up=0.5", "every=100", "every=25", "first=0.2", "last=0.75", "verified=0",
+    "verified=4", "estimator=weight",
+)  # fmt: skip
 
 BATCH, ROUNDS, SHARE, SPLIT = 128, 4, 1 / 6, 0
 NUMBERS = ("concrete",)

@@ -90,6 +90,18 @@ def test_nothing_proposed_is_nothing_done() -> None:
     assert int(info.num_proposed) == int(info.num_pruned) == 0 and all(bool(a.all()) for a in state.mask.values())
 
 
+def test_a_few_candidates_may_wait() -> None:
+    """Of a fit, which acts again; what is cut once is looked at whatever it is."""
+    gains, cut = {"a": np.arange(200.0)}, {"a": np.arange(200) >= 199}
+    posterior, bound = {"a": MeanField(0, 1)}, lambda mask: -jnp.sum(mask["a"]) - 1e9 * ~jnp.any(mask["a"])
+    old = {"a": jnp.ones(200, bool)}
+    new = SparseState({"a": ~jnp.asarray(cut["a"])}, (), jnp.ones((), jnp.int32))
+    info = make_info(old, new, evidence_gain={"a": jnp.asarray(gains["a"])})
+    for least, pruned in ((0.0, 1), (0.005, 1), (0.01, 0)):
+        state, found = verify(bound, posterior, old, new, info, least)
+        assert int(found.num_pruned) == int((~state.mask["a"]).sum()) == pruned and int(found.num_proposed) == 1
+
+
 def test_the_dead_stay_dead() -> None:
     gains, cut, worth = random_case(3)
     old = {site: jnp.asarray(np.random.default_rng(0).random(np.shape(gain)) < 0.5) for site, gain in gains.items()}

@@ -25,8 +25,9 @@ class Standard:
         rate: AdaBelief's first learning rate.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
-        every: steps between two acts of the sparsifier, or a twentieth of all where that is less. Idle weights are what the
-            bound is spent on: early, small and frequent cuts spare it.
+        every: steps between two acts of the sparsifier; of a fit of less than a hundred times as many, a hundredth of its
+            steps, but not less than 20, or a twentieth of them. Idle weights are what the bound is spent on: early, small and
+            frequent cuts spare it.
         first, last: shares of the steps within which it acts; after ``last`` the survivors settle.
         verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
         estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
@@ -39,14 +40,14 @@ class Standard:
     Example:
         >>> plan = Standard().plan(num_steps=1000)
         >>> plan.every, float(plan.kl_weight(1000))
-        (50, 1.0)
+        (20, 1.0)
 
     Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015).
     """
 
     rate: float = 2e-2
     warm_up: float = 0.25
-    every: int = 50
+    every: int = 100
     first: float = 0.0
     last: float = 0.95
     verified: int = 1
@@ -71,6 +72,5 @@ class Standard:
         kl_weight: Any = LinearWarmup(0, max(1, round(self.warm_up * num_steps))) if rising else Constant(1.0)
         optimizer = optax.adabelief(optax.cosine_decay_schedule(self.rate, num_steps))
         first, last = (round(share * num_steps) for share in (self.first, self.last))
-        # Of a short fit a twentieth: acts that never come cut nothing.
-        every = max(1, min(self.every, num_steps // 20))
+        every = min(self.every, max(1, num_steps // 100, min(20, num_steps // 20)))
         return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator)

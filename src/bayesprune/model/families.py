@@ -150,13 +150,13 @@ def start_of_loc(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
         return lambda rng_key: family.init_range * jax.random.normal(rng_key, spec.shape)
     if not spec.inputs:
         return jnp.zeros(spec.shape)
-    return _truncated(math.sqrt(2.0 / spec.fan_in) / family.unit, spec.shape)
+    return _truncated(math.sqrt(2.0 / spec.fan_in), spec.shape, family.unit)
 
 
-def _truncated(deviation: float, shape: tuple[int, ...]) -> Any:
-    """Normal of this deviation, cut off at two of its own."""
+def _truncated(deviation: float, shape: tuple[int, ...], unit: float = 1.0) -> Any:
+    """Normal of this deviation, cut off at two of its own, in this unit."""
     draw = initializers.truncated_normal(deviation / TRUNCATED_SD)
-    return lambda rng_key: draw(rng_key, shape)
+    return lambda rng_key: draw(rng_key, shape) / unit
 
 
 def _node(params: dict[str, Any], site: str, hidden: bool) -> MeanField | SpikeSlab:

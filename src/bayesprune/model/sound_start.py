@@ -16,7 +16,7 @@ Sound = tuple[tuple[str, float, float], ...]
 def sound_start(prior: Any, layout: Layout) -> Sound:
     """(path, deviation of the locs, scale) of every Bayesian weight array, in the posterior's coordinates.
 
-      loc ~ N(0, (g sqrt(2 / fan_in) / unit)²),   scale = SPREAD g sqrt(2 / fan_in) / unit,   g = max(LEAST, WHOLE^(1/L))      (2.11)
+      loc ~ N(0, (g sqrt(2/fan_in) / unit)²),   scale = SPREAD g sqrt(2/fan_in) / unit,   g = max(LEAST, WHOLE^(1/L))   (2.11)
 
     L counts the hidden kernels: a net of two hidden layers starts at a tenth of He's in each, one of eight at a half, so that
     the outputs of both start at about a hundredth of what He's start gives, and no signal is lost on the way. The last layer

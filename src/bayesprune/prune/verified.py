@@ -24,17 +24,23 @@ from bayesprune.core.types import Info, PyTree, SparseState, varies_together
 from bayesprune.prune.bookkeeping import amend
 
 # Shares of the candidates that are tried, those of the highest evidence of removal first.
-SHARES = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.03)
+SHARES = (1.0, 0.9, 0.7, 0.5, 0.25, 0.1, 0.03)
+# Of the alive weights, the share of candidates for which a fit looks at all: less of them may wait for the next act, for to
+# look costs several forward passes.
+LEAST = 0.01
 SAMPLED = 8192  # candidates by which a share's threshold is found, where there are more
 
 Bound = Callable[[PyTree], Any]
 
 
-def verify(bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info: Info) -> tuple[SparseState, Info]:
+def verify(
+    bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info: Info, least: float = 0.0
+) -> tuple[SparseState, Info]:
     """The act from the mask ``old`` to ``new``, or the part of it whose bound is highest; and its record.
 
     ``bound``: mask -> ELBO of the whole data set, nats, the same rows and draws for every mask. ``info.gains``: the order in
-    which weights go. Weights that vary together go all or none, for theirs is already evidence of the whole act.
+    which weights go. ``least``: candidates of less than this share of the alive weights wait for a later act. Weights that vary
+    together go all or none, for theirs is already evidence of the whole act.
     """
     order = {
         site: _all_alike(info.gains[site], old[site] & ~new.mask[site]) if varies_together(node) else info.gains[site]
@@ -59,7 +65,8 @@ def verify(bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info:
     def nothing(_: None) -> tuple[PyTree, Float[Array, ""]]:
         return dict(old), jnp.zeros(())
 
-    mask, gained = jax.lax.cond(number > 0, search, nothing, None)
+    enough = (number > 0) & (number.astype(float) >= least * masks.count(old).astype(float))
+    mask, gained = jax.lax.cond(enough, search, nothing, None)
     new = new._replace(mask=mask)
     return new, amend(info, old, new)._replace(num_proposed=number, bound_gained=gained)
 
@@ -87,7 +94,7 @@ def _thresholds(order: PyTree, candidates: PyTree, number: Int[Array, ""]) -> Fl
     places = jnp.cumsum(there.astype(jnp.int32)) - 1
     (index,) = jnp.nonzero(there & (places % every == 0), size=size, fill_value=flat.size)
     found = jnp.sort(jnp.where(jnp.isnan(flat), -jnp.inf, flat).at[index].get(mode="fill", fill_value=-jnp.inf))[::-1]
-    kept = jnp.ceil(number / every).astype(jnp.int32)
-    last = jnp.ceil(jnp.asarray(SHARES) * kept).astype(jnp.int32) - 1
+    kept = -(-number // every)
+    last = jnp.ceil(jnp.asarray(SHARES) * kept.astype(float)).astype(jnp.int32) - 1
     # All of them whatever the sample has left out.
     return found[jnp.clip(last, 0, size - 1)].at[0].set(-jnp.inf)

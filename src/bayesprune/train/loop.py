@@ -15,7 +15,7 @@ from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.model.inputs import rows_taken
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
-from bayesprune.prune.verified import verify
+from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block, Padded
 from bayesprune.train.growth_gradient import look
@@ -244,7 +244,7 @@ class Loop:
         new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
         if self.recipe.verified and info.gains is not None:
             bound = joint_bound(self, carry, params, data, key, self.recipe.verified)
-            new, info = verify(bound, posterior, mask, new, info)
+            new, info = verify(bound, posterior, mask, new, info, LEAST)
         info = info._replace(gains=None)
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
 

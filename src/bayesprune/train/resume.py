@@ -20,6 +20,8 @@ _BY_CODE = (
     "elsewhere, or the release of bayesprune. Resume with those of then, or begin anew in another folder, from "
     "init_params= of a fit that was saved if there is one."
 )
+# What a course may lay out over the steps.
+_LAID_OUT = {"optimizer", "kl_weight", "every", "acts"}
 FIT = ("fingerprint", "history", "stopped")  # what the metadata of a fit's checkpoint hold
 
 
@@ -126,8 +128,9 @@ def open_checkpoints(
     if step is None:
         return opened
     # The traces are compared later: what has a name is told by it, before anything is compiled.
-    saved = {name: word for name, word in checkpoints.metadata(step, FIT)["fingerprint"].items() if name not in STEPS}
-    _check_same(saved, opened.fingerprint, checkpoints.folder)
+    metadata = checkpoints.metadata(step, FIT)
+    saved = {name: word for name, word in metadata["fingerprint"].items() if name not in STEPS}
+    _check_same(saved, opened.fingerprint, checkpoints.folder, (metadata.get("planned", num_steps), num_steps))
     if step > num_steps:
         raise ValueError(
             f"num_steps={num_steps}, but {os.fspath(checkpoints.folder)} holds the fit at step {step}, and there is no way "
@@ -136,13 +139,23 @@ def open_checkpoints(
     return opened
 
 
-def _check_same(saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+def _check_same(
+    saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str], num_steps: tuple[int, int] = (0, 0)
+) -> None:
+    """``num_steps``: those that the fit was begun with, and those of now."""
     if saved.get("jax") != current["jax"]:
         saved, current = ({n: v for n, v in words.items() if n not in (*TRACED, "jax")} for words in (saved, current))
     try:
         check_same_settings(saved, current, folder)
     except ValueError as error:
         changed = {name for name in {**saved, **current} if saved.get(name) != current.get(name)}
-        if not changed.issubset(("network", *STEPS)):
+        if changed.issubset(("network", *STEPS)):
+            raise ValueError(f"{error} {_BY_CODE}") from None
+        first, now = num_steps
+        if first == now or not changed.issubset(_LAID_OUT):
             raise
-        raise ValueError(f"{error} {_BY_CODE}") from None
+        raise ValueError(
+            f"{error} The fit was begun with num_steps={first}, over which its course is laid out, and now is num_steps={now}: "
+            "go on from it by init= in another folder, or begin anew with optimizer=, kl_weight= and every= of your own, or "
+            "course=bp.courses.Plain(), which any number of steps prolongs."
+        ) from None

@@ -42,7 +42,9 @@ def run(
     """
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
-    when = {"every": periods.every, "eval_every": periods.eval_every, "acts": periods.acts}
+    # Bounds that bound nothing are none, so that a fit without others can be prolonged.
+    acts = None if periods.acts == (0, num_steps) else periods.acts
+    when = {"every": periods.every, "eval_every": periods.eval_every, "acts": acts}
     decisive = stops | when | given.decisive() | watch.decisive()
     processes = of_mesh(recipe.mesh)
     words = functools.cache(lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive))
