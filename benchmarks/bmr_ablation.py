@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import optax
 from numpyro.infer import Trace_ELBO
 
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.reproduce import bmr, bmr_cells
-from bayesprune.reproduce.bmr_cells import EPOCH, RATES
+from bayesprune.reproduce.bmr_cells import COURSES, EPOCH
 from bayesprune.reproduce.bmr_published import published
 
 CHANGES = ("nothing", "last_gamma", "sampled", "local", "he")
@@ -69,7 +68,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         train,
         num_steps=cell.epochs * EPOCH,
         batch_size=bmr.BATCH,
-        optimizer=optax.adabelief(RATES[cell.method]),
+        course=COURSES[cell.method],
         estimator=ESTIMATORS.get(cell.change, "weight"),
         checkpoint=folder / "checkpoints",
         checkpoint_every=2 * EPOCH,

@@ -39,7 +39,7 @@ def lines(name: str) -> Iterator[list[str]]:
         bayesian=everything, prunable=everything,
     )  # fmt: skip
     rows = bp.Dataset(np.zeros((2, *shape), np.float32), np.zeros(2, np.int32))
-    params = bp.fit_svi(jax.random.key(0), bnn, rows, num_steps=1, progress=False).params
+    params = bp.fit_svi(jax.random.key(0), bnn, rows, num_steps=1, course=bp.courses.Plain(), progress=False).params
     for kind in MASKS:
         begin = time.perf_counter()
         if kind == "units":

@@ -174,7 +174,8 @@ def study(name: str, threads: int, repeats: int) -> None:
         **({"posterior": "map", "prunable": bp.select.everything} if whole_units else {}),
     )
     data = made_up(shape)
-    params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, batch_size=8 if whole_units else 128, progress=False).params
+    first = {"num_steps": 1, "batch_size": 8 if whole_units else 128, "course": bp.courses.Plain()}
+    params = bp.fit_svi(jax.random.key(0), bnn, data, progress=False, **first).params
     params, mask = every_second(bnn, params) if whole_units else (params, masked(bnn, DENSITY[name]))
     small, posterior = (bp.compact(bnn, params, mask, keep) for keep in ("mean", "posterior"))
     whole = dense(bnn, small, params, mask)

@@ -22,7 +22,6 @@ from typing import Any
 import jax
 import numpy as np
 import optax
-from course import plain
 from fits_judged import acts_of, judged, loss_of, watched
 
 import bayesprune as bp
@@ -76,7 +75,7 @@ def given(settings: cells.Record, steps: int) -> dict[str, Any]:
         "optimizer": optax.adabelief(rate),
         "kl_weight": bp.schedules.LinearWarmup(0, settings["warm_up"] * steps),
         "every": settings["every"],
-        **({} if settings["verified"] else plain()),
+        **({} if settings["verified"] else {"course": bp.courses.Plain()}),
     }
 
 

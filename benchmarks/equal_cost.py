@@ -79,12 +79,12 @@ def _fit(cell: Cell, folder: Path, train: bp.Dataset) -> tuple[bp.BNN, Any]:
     acts = max(cell.steps // EVERY, 2)
     exchange = bp.methods.SSVI(DENSITY, distribution="erdos_renyi")
     settings = {
-        "bmr": {"optimizer": optax.adabelief(1e-2), "sparsifier": bp.methods.BMR()},
-        "snr": {"optimizer": optax.adabelief(5e-3), "sparsifier": bp.methods.SNR(bp.schedules.Cubic(DENSITY, 0, 0.6 * acts))},
+        "bmr": {"course": bp.courses.paper("bmr"), "sparsifier": bp.methods.BMR()},
+        "snr": {"sparsifier": bp.methods.SNR(bp.schedules.Cubic(DENSITY, 0, 0.6 * acts))},
         "ssvi": {"optimizer": adam, "kl_weight": cold, "estimator": "local", "every": 100, "sparsifier": exchange},
     }[cell.method]
     bnn = _lenet(cell.method, train.x.shape[1:])
-    common = {"num_steps": cell.steps, "batch_size": BATCH, "every": EVERY, "progress": False}
+    common = {"course": bp.courses.Plain(), "num_steps": cell.steps, "batch_size": BATCH, "every": EVERY, "progress": False}
     fit = bp.fit_svi(jax.random.key(cell.seed), bnn, train, checkpoint=folder / "checkpoints", **common | settings)
     return bnn, fit
 

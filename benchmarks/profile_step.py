@@ -49,8 +49,10 @@ def main() -> None:
         input_shape=shape,
         posterior=arguments.posterior,
     )
+    course = bp.courses.Plain()
+    bnn = course.begin(bnn)
     fit = lambda: bp.fit_svi(  # noqa: E731
-        jax.random.key(0), bnn, data, num_steps=STEPS, batch_size=BATCH, optimizer=OPTIMIZER, progress=False
+        jax.random.key(0), bnn, data, num_steps=STEPS, batch_size=BATCH, course=course, optimizer=OPTIMIZER, progress=False
     )
     fit()
     operations = operations_of(bnn, data)

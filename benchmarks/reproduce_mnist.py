@@ -136,6 +136,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         train,
         num_steps=num_steps,
         batch_size=BATCH,
+        course=bp.courses.Plain(),
         optimizer=optax.adam(optax.cosine_decay_schedule(3e-3, num_steps)),
         # On a CPU a sampled kernel is convolved several times faster than a Gaussian one.
         estimator="weight" if setting.net is CaffeLeNet5 else "local",

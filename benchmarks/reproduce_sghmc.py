@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import numpy as np
-import optax
 
 import bayesprune as bp
 from bayesprune import cells
@@ -252,7 +251,7 @@ def ensemble(cell: Cell, folder: Path, train: bp.Dataset, test: bp.Dataset) -> n
             train,
             num_steps=int(STEPS * cell.share) // MEMBERS,
             batch_size=BATCH,
-            optimizer=optax.adabelief(1e-3),
+            course=bp.courses.Plain(rate=1e-3),
             checkpoint=folder / f"member_{member}",
             progress=False,
         )

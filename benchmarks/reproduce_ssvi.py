@@ -150,6 +150,7 @@ def train(cell: Cell, data: bp.Dataset) -> Any:
         data,
         num_steps=num_steps,
         batch_size=BATCH,
+        course=bp.courses.Plain(),
         optimizer=optax.adam(optax.cosine_decay_schedule(cell.rate, num_steps)),
         estimator="weight" if cell.method in POINTS else "local",
         kl_weight=bp.schedules.Constant(1.0) if full else bp.schedules.LinearWarmup(0, num_steps / 2, peak=COLD),

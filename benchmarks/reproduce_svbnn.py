@@ -142,6 +142,7 @@ def gradual_magnitude(setting: Setting, bnn: bp.BNN, train: bp.Dataset, fit: dic
             key,
             bnn,
             bp.Dataset(x, y),
+            course=bp.courses.Plain(),
             sparsifier=bp.methods.Magnitude(density=cubic),
             every=every,
             progress=False,

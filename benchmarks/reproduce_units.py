@@ -187,6 +187,7 @@ def _fit(cell: Cell, bnn: bp.BNN, train: bp.Dataset, checkpoint: Path, num_steps
         bnn,
         train,
         num_steps=num_steps,
+        course=bp.courses.Plain(),
         optimizer=optimizer,
         checkpoint=checkpoint,
         callbacks=[say],

@@ -27,6 +27,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune import cells
+from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.loop import Recipe, compile_loop
@@ -53,7 +54,7 @@ class Cell:
 CELLS = (Cell(batch=32, steps=1, rounds=5),)
 
 
-def build(posterior: str, dtype: str) -> bp.BNN:
+def build(posterior: Family, dtype: str) -> bp.BNN:
     return bp.BNN(
         bp.nets.ResNet18(num_outputs=10, dtype=dtype or None),
         prior=bp.priors.Gaussian(0.05),
@@ -99,7 +100,7 @@ def account(compiled: Any) -> dict[str, int]:
 
 def contestants(cell: Cell) -> dict[str, tuple[Any, ...]]:
     """Name -> program, density, storage, estimator, whether activations are made again."""
-    mean_field, point = build("mean_field", cell.dtype), build("map", cell.dtype)
+    mean_field, point = build(MeanFieldFamily(), cell.dtype), build(MapFamily(), cell.dtype)
     how = (
         (mean_field, 1.0, "masked", "local", False),
         (mean_field, cell.density, "masked", "local", False),

@@ -24,7 +24,6 @@ from typing import Any
 import grain
 import jax
 import numpy as np
-import optax
 
 import bayesprune as bp
 from bayesprune import cells
@@ -103,7 +102,7 @@ def seconds(bnn: bp.BNN, cell: Cell, data: Any, told: dict[str, Any]) -> list[np
         bnn,
         data,
         num_steps=(1 + cell.stretches) * cell.steps,
-        optimizer=optax.adabelief(1e-3),
+        course=bp.courses.Plain(rate=1e-3),
         callbacks=lambda moment: ends.append(np.array([time.perf_counter(), time.process_time()])),
         callback_every=cell.steps,
         progress=False,
@@ -144,7 +143,8 @@ x = {opened}
 data = bp.Dataset(x, np.zeros(len(x), np.int32))
 bnn = bp.BNN(bp.nets.MLP((4,), 2), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=x.shape[1:])
 steps = {steps} or len(x) // {batch}
-bp.fit_svi(jax.random.key(0), bnn, data, num_steps=steps, batch_size={batch}, progress=False)
+plain = bp.courses.Plain()
+bp.fit_svi(jax.random.key(0), bnn, data, num_steps=steps, batch_size={batch}, course=plain, progress=False)
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
 from compaction_speed import by_onnx, dense, median_ratio, times_of
 
 import bayesprune as bp
@@ -90,7 +89,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         train,
         num_steps=cell.epochs * EVERY,
         batch_size=BATCH,
-        optimizer=optax.adabelief(5e-3),
+        course=bp.courses.Plain(),
         checkpoint=folder / "checkpoints",
         progress=False,
         **({} if cell.rule == "none" else {"sparsifier": sparsifier(cell), "every": EVERY}),

@@ -51,19 +51,6 @@ def test_knobs_are_those_of_the_standard_course(monkeypatch):
     assert course.course(replace(TRIAL, knobs="")) == {}
 
 
-def test_what_is_not_filled_in_is_asked_for(monkeypatch):
-    monkeypatch.setattr(course, "PLAIN", None)
-    monkeypatch.setattr(course, "SPARSER", "")
-    monkeypatch.setattr(bp, "fit_svi", lambda *, course=None: None)
-    for road, name in (("old_he", "PLAIN"), ("sparser", "SPARSER")):
-        with pytest.raises(RuntimeError, match=name):
-            course.course(replace(TRIAL, road=road, knobs=""))
-    monkeypatch.setattr(bp, "fit_svi", lambda: None)
-    assert course.plain() == {}
-    monkeypatch.setattr(course, "PLAIN", "plain")
-    assert course.course(replace(TRIAL, road="old", knobs="")) == {"course": "plain"}
-
-
 def test_what_is_watched_is_told_even_after_an_error():
     with pytest.raises(ZeroDivisionError), fits_judged.watched() as told:
         for _ in range(2):

@@ -84,15 +84,15 @@ def test_weights_of_equal_gain_fall_together() -> None:
 
 
 def test_nothing_proposed_is_nothing_done() -> None:
-    gains, cut, _ = random_case(2)
-    cut = {site: np.zeros_like(one) for site, one in cut.items()}
+    gains = {site: -np.abs(gain) for site, gain in random_case(2)[0].items()}
+    cut = {site: np.zeros(gain.shape, bool) for site, gain in gains.items()}
     state, info = act(gains, cut, lambda mask: jnp.zeros(()))
     assert int(info.num_proposed) == int(info.num_pruned) == 0 and all(bool(a.all()) for a in state.mask.values())
 
 
 def test_a_few_candidates_may_wait() -> None:
     """Of a fit, which acts again; what is cut once is looked at whatever it is."""
-    gains, cut = {"a": np.arange(200.0)}, {"a": np.arange(200) >= 199}
+    gains, cut = {"a": np.arange(200) - 198.5}, {"a": np.arange(200) >= 199}
     posterior, bound = {"a": MeanField(0, 1)}, lambda mask: -jnp.sum(mask["a"]) - 1e9 * ~jnp.any(mask["a"])
     old = {"a": jnp.ones(200, bool)}
     new = SparseState({"a": ~jnp.asarray(cut["a"])}, (), jnp.ones((), jnp.int32))
@@ -100,6 +100,17 @@ def test_a_few_candidates_may_wait() -> None:
     for least, pruned in ((0.0, 1), (0.005, 1), (0.01, 0)):
         state, found = verify(bound, posterior, old, new, info, least)
         assert int(found.num_pruned) == int((~state.mask["a"]).sum()) == pruned and int(found.num_proposed) == 1
+
+
+def test_what_gains_evidence_by_itself_is_a_candidate_too() -> None:
+    """Though the method asks for more; not where weights vary together, whose gains hold for the act as it is."""
+    gains, cut = {"a": np.array([2.0, 1.0, 0.5, -1.0])}, {"a": np.array([True, False, False, False])}
+    bound = lambda mask: -jnp.sum(mask["a"]) - 1e9 * ~jnp.any(mask["a"])  # noqa: E731
+    state, info = act(gains, cut, bound, posterior={"a": MeanField(0, 1)})
+    assert list(np.asarray(state.mask["a"])) == [False, False, False, True] and int(info.num_proposed) == 3
+    node = Correlated(jnp.zeros(4), jnp.ones(4), rows=jnp.eye(4), columns=jnp.ones((1, 1)))
+    state, _ = act(gains, cut, bound, posterior={"a": node})
+    assert list(np.asarray(state.mask["a"])) == [False, True, True, True]
 
 
 def test_the_dead_stay_dead() -> None:

@@ -25,9 +25,8 @@ class Standard:
         rate: AdaBelief's first learning rate.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
-        every: steps between two acts of the sparsifier; of a fit of less than a hundred times as many, a hundredth of its
-            steps, but not less than 20, or a twentieth of them. Idle weights are what the bound is spent on: early, small and
-            frequent cuts spare it.
+        every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of
+            them) to 100. Idle weights are what the bound is spent on: early, small and frequent cuts spare it.
         first, last: shares of the steps within which it acts; after ``last`` the survivors settle.
         verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
         estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
@@ -47,7 +46,7 @@ class Standard:
 
     rate: float = 2e-2
     warm_up: float = 0.25
-    every: int = 100
+    every: int | None = None
     first: float = 0.0
     last: float = 0.95
     verified: int = 1
@@ -55,7 +54,8 @@ class Standard:
 
     def __post_init__(self) -> None:
         check_positive(self.rate, "rate")
-        check_integer(self.every, "every")
+        if self.every is not None:
+            check_integer(self.every, "every")
         check_integer(self.verified, "verified", minimum=0)
         for name in ("warm_up", "first", "last"):
             _check_share(getattr(self, name), name)
@@ -72,5 +72,6 @@ class Standard:
         kl_weight: Any = LinearWarmup(0, max(1, round(self.warm_up * num_steps))) if rising else Constant(1.0)
         optimizer = optax.adabelief(optax.cosine_decay_schedule(self.rate, num_steps))
         first, last = (round(share * num_steps) for share in (self.first, self.last))
-        every = min(self.every, max(1, num_steps // 100, min(20, num_steps // 20)))
+        rhythm = min(100, max(1, num_steps // 100, min(20, num_steps // 20)))
+        every = rhythm if self.every is None else self.every
         return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator)

@@ -38,15 +38,19 @@ def verify(
 ) -> tuple[SparseState, Info]:
     """The act from the mask ``old`` to ``new``, or the part of it whose bound is highest; and its record.
 
+    Candidates are the weights that ``new`` cuts, and those besides whose removal alone gains evidence: a method that asks for
+    more than that before it cuts, as `methods.BMR` does where most of a group is of use, asks so because nobody looks.
+
     ``bound``: mask -> ELBO of the whole data set, nats, the same rows and draws for every mask. ``info.gains``: the order in
     which weights go. ``least``: candidates of less than this share of the alive weights wait for a later act. Weights that vary
     together go all or none, for theirs is already evidence of the whole act.
     """
-    order = {
-        site: _all_alike(info.gains[site], old[site] & ~new.mask[site]) if varies_together(node) else info.gains[site]
-        for site, node in posterior.items()
-    }
-    candidates = {site: old[site] & ~new.mask[site] for site in old}
+    order, candidates = {}, {}
+    for site, node in posterior.items():
+        gain, proposed = info.gains[site], ~new.mask[site]
+        together = varies_together(node)
+        order[site] = _all_alike(gain, old[site] & proposed) if together else gain
+        candidates[site] = old[site] & (proposed if together else proposed | (gain > 0))
     number = masks.count(candidates)
 
     def cut(least: Any) -> PyTree:
