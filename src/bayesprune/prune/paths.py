@@ -12,12 +12,13 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.structure import Graph, has_path, reachable
 
 
-@dataclass(frozen=True)
+@dataclass
 class Paths:
-    """Looks at every act of one fit from outside the compiled loop."""
+    """Looks at every act of one fit from outside the compiled loop. ``told``: a refusal was warned of, once for all."""
 
     graph: Graph | None
     sparsifier: Any
+    told: bool = False
 
     @classmethod
     def of(cls, program: Any, sparsifier: Any) -> "Paths":
@@ -38,7 +39,9 @@ class Paths:
         if not has_path(self.graph, used) and not needs_of(self.sparsifier).chain:
             before = reachable(self.graph, _arrays(old.mask))
             if has_path(self.graph, before):
-                warnings.warn(self._refusal(step), UserWarning, stacklevel=2)
+                if not self.told:
+                    warnings.warn(self._refusal(step), UserWarning, stacklevel=2)
+                self.told = True
                 new, used = new._replace(mask=old.mask), before
                 proposed = info.num_pruned if info.num_proposed is None else info.num_proposed
                 return new, _recorded(info, old.mask, new.mask)._replace(
@@ -85,9 +88,9 @@ class Paths:
 
     def _refusal(self, step: int) -> str:
         return (
-            f"step {step}: {type(self.sparsifier).__name__} would have left no path from the input to the output, and its act "
-            "was refused: the mask stays as it was. Give a larger density or threshold, bp.courses.Standard(verified=1), or "
-            "more steps before the first act."
+            f"step {step}: {type(self.sparsifier).__name__} would have left no path from the input to the output. Its act was "
+            "refused, as any later one like it; the mask stays. Give a larger density or threshold, "
+            "bp.courses.Standard(verified=1), or more steps before the first act."
         )
 
 
