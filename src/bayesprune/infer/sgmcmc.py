@@ -74,10 +74,11 @@ def fit_sgmcmc(
 
     Args:
         rng_key: a JAX random key.
-        bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else. Most start at
-            U(-2, 2) in the coordinates of their sites, whatever the prior's scale: under a narrow one, as ``Gaussian(0.1,
-            centred=True)`` is, give a fit with ``posterior="map"`` as init=, parameters as init_params=, or
-            ``posterior=MapFamily(init_loc="he")`` of `bayesprune.model.families`.
+        bnn: a `BNN` of any prior with a density; its ``posterior=`` says where weights start, and nothing else. By name: at the
+            sound start (2.11), a share of He's spread whatever the prior's scale, or where the prior's authors have it, as
+            those of `GaussianSlab` and of the groups of Bayesian compression do. At He's own spread by
+            ``posterior=MapFamily(init_loc="he")`` of `bayesprune.model.families`; from where a fit ended, one with
+            ``posterior="map"``, by init=, or parameters by init_params=.
         data: whatever `fit_svi` takes: arrays, memory-mapped ones, rows by number, batches; chains all at once take arrays.
         num_steps: steps of each chain.
         kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
