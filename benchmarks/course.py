@@ -36,8 +36,9 @@ from bayesprune.model.families import MeanFieldFamily
 
 CHOICES = (  # knobs of the standard course to choose among, one changed at a time
     "rate=0.01", "rate=0.04", "warm_up=0.05", "warm_up=0.5", "every=100", "every=25", "first=0.2", "last=0.75", "verified=0",
-    "verified=4", "estimator=weight",
+    "verified=4", "estimator=weight", "start=uniform", "start=he", "dead=excluded", "dead=forgotten",
 )  # fmt: skip
+BESIDE = ("start", "dead")  # of a knob's names those that belong to the posterior, and to BMR
 
 BATCH, ROUNDS, SHARE, SPLIT = 128, 4, 1 / 6, 0
 NUMBERS = ("concrete",)
@@ -118,7 +119,7 @@ def course(cell: Cell) -> dict[str, Any]:
     """The argument ``course`` of a cell; none for the standard one as it comes."""
     if cell.road.startswith("old"):
         return {"course": bp.courses.Plain()}
-    knobs = read_knobs(cell.knobs)
+    knobs = {name: value for name, value in read_knobs(cell.knobs).items() if name not in BESIDE}
     return {"course": bp.courses.Standard(**knobs)} if knobs else {}
 
 
@@ -134,20 +135,27 @@ def split(cell: Cell) -> tuple[bp.Dataset, bp.Dataset]:
 
 
 def build(cell: Cell, shape: tuple[int, ...]) -> bp.BNN:
-    """The network under the flat prior; only the old default's roads say where weights start."""
+    """The network under the flat prior."""
     return bp.BNN(
         NETS[cell.net],
         prior=bp.priors.Flat(),
         likelihood=bp.likelihoods.Normal() if cell.data in NUMBERS else bp.likelihoods.Categorical(),
         input_shape=shape,
-        **({"posterior": MeanFieldFamily(init_loc=STARTS[cell.road])} if cell.road in STARTS else {}),
+        **({"posterior": MeanFieldFamily(init_loc=start)} if (start := start_of(cell)) else {}),
     )
+
+
+def start_of(cell: Cell) -> str:
+    """Where the weights start, "" for where a `BNN` lets them."""
+    return str(read_knobs(cell.knobs).get("start", STARTS.get(cell.road, "")))
 
 
 def travel(cell: Cell, bnn: bp.BNN, rows: bp.Dataset) -> tuple[Any, list[bp.Pruned]]:
     """The last fit, and what was pruned by hand, the last of it after that fit."""
     key = jax.random.key(cell.seed)
     given = {"batch_size": BATCH, "progress": False} | ROADS[cell.road] | course(cell)
+    if dead := read_knobs(cell.knobs).get("dead"):
+        given["sparsifier"] = bp.methods.BMR(dead=dead)
     parts, cuts = (ROUNDS, []) if cell.road == "rounds" else (1, [])
     looks = {"program": bnn, "data": rows} if cell.road == "two_calls_data" else {}
     for part in range(parts):

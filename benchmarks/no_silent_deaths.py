@@ -1,7 +1,7 @@
-"""Whether networks die in silence: forty random ones, each pruned by six methods in fits as they come, of 300 to 10,000 steps.
+"""Whether networks die in silence: forty random ones, pruned by six methods in turn in fits as they come, of 300 to 10,000 steps.
 
-    python benchmarks/no_silent_deaths.py run --only turn=0     # every network once, the methods in turn; then turn=1, up to 5
-    python benchmarks/no_silent_deaths.py run                   # what is not in runs/no_silent_deaths.jsonl yet: two hours
+    python benchmarks/no_silent_deaths.py run                   # what is not in runs/no_silent_deaths.jsonl yet: half an hour
+    python benchmarks/no_silent_deaths.py run --set turn=1      # every network by the next method; up to 5
     python benchmarks/no_silent_deaths.py table                 # from the results kept here
 
 Networks, data and steps are drawn by a fixed seed (`nets_at_random`): perceptrons of one to eight layers, LeNet-5, residual
@@ -27,7 +27,8 @@ from nets_at_random import BATCH, SEED, build, draw, load, step_seconds
 import bayesprune as bp
 from bayesprune import cells
 
-NETS, FEWEST, MOST, SECONDS, ENOUGH = 40, 300, 10_000, 40.0, 1_000
+NETS, TURNS = 40, 1
+FEWEST, MOST, SECONDS, ENOUGH = 300, 10_000, 40.0, 1_000
 METHODS: dict[str, dict[str, Any]] = {
     "bmr": {"sparsifier": bp.methods.BMR()},
     "evidence": {"sparsifier": bp.methods.Cut("evidence", threshold=0.0)},
@@ -59,7 +60,7 @@ def planned(turn: int, number: int) -> Cell:
     return Cell(turn, number, data, net, list(METHODS)[(number + turn) % len(METHODS)], round(min(steps, most)))
 
 
-CELLS = tuple(planned(turn, number) for turn in range(len(METHODS)) for number in range(NETS))
+CELLS = tuple(planned(turn, number) for turn in range(TURNS) for number in range(NETS))
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

@@ -47,7 +47,8 @@ def test_knobs_are_those_of_the_standard_course(monkeypatch):
     knobs = {"warm_up": 0.3, "start": "he", "acts": (1, 2)}
     assert course.read_knobs(TRIAL.knobs) == knobs
     monkeypatch.setattr(bp, "courses", SimpleNamespace(Standard=dict), raising=False)
-    assert course.course(TRIAL) == {"course": knobs}
+    assert course.course(TRIAL) == {"course": {"warm_up": 0.3, "acts": (1, 2)}}  # the start is the posterior's
+    assert course.start_of(TRIAL) == "he" and course.start_of(replace(TRIAL, knobs="")) == ""
     assert course.course(replace(TRIAL, knobs="")) == {}
 
 
