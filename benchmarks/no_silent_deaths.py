@@ -1,4 +1,4 @@
-"""Whether networks die in silence: forty random ones, pruned by six methods in turn in fits as they come, of 300 to 10,000 steps.
+"""Whether networks die in silence: forty random ones, by six methods in turn, in fits as they come, of 300 to 10,000 steps.
 
     python benchmarks/no_silent_deaths.py run                   # what is not in runs/no_silent_deaths.jsonl yet: half an hour
     python benchmarks/no_silent_deaths.py run --set turn=1      # every network by the next method; up to 5

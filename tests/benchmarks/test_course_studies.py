@@ -92,14 +92,15 @@ def test_who_died_is_told_by_the_figures(figures, dead, monkeypatch):
 def test_networks_at_random_are_of_all_kinds_and_steps_are_within_bounds():
     planned = no_silent_deaths.CELLS
     assert {cell.net.split("-")[0] for cell in planned} == set(nets_at_random.KINDS)
-    assert all(sum(cell.method == method for cell in planned) == no_silent_deaths.NETS for method in no_silent_deaths.METHODS)
-    assert {cell.number for cell in planned if cell.turn == 0} == set(range(no_silent_deaths.NETS))
+    least = no_silent_deaths.NETS // len(no_silent_deaths.METHODS)
+    assert all(sum(cell.method == method for cell in planned) >= least for method in no_silent_deaths.METHODS)
+    assert {cell.number for cell in planned} == set(range(no_silent_deaths.NETS))
     assert all(no_silent_deaths.FEWEST <= cell.steps <= no_silent_deaths.MOST for cell in planned)
     depths = {cell.net.count("-") for cell in planned if cell.net.startswith("mlp")}
     assert depths <= set(range(1, 9)) and {1, 8} <= depths
 
 
-def test_silence_and_refusal_are_counted():
+def test_silence_and_refusal_are_counted(monkeypatch):
     well = {
         "raised": "",
         "died": False,
@@ -110,10 +111,11 @@ def test_silence_and_refusal_are_counted():
         "accuracy": 0.9,
         "unseen": 0.1,
     }
-    long = [cell for cell in no_silent_deaths.CELLS if cell.method == "bmr" and cell.steps >= 1_000][:4]
+    long = [replace(cell, steps=2_000) for cell in no_silent_deaths.CELLS if cell.method == "bmr"][:4]
+    monkeypatch.setattr(no_silent_deaths, "CELLS", tuple(long))
     records = [well | {"died": True}, well | {"died": True, "warnings": ["a | b"]}, well | {"alive": 10}, well]
     found = dict(zip(long, records, strict=True))
-    assert "| bmr | 4 of 40 | 0 | 2 | 1 | 1 | 0 | 0.900 ± 0.000 |" in no_silent_deaths.counts(found)
+    assert "| bmr | 4 | 0 | 2 | 1 | 1 | 0 | 0.900 ± 0.000 |" in no_silent_deaths.counts(found)
     assert [row.split("|")[1].strip() for row in no_silent_deaths.cases(found).splitlines()[2:]] == [
         "died in silence", "died, and said so", "refused to prune"
     ]  # fmt: skip
@@ -144,7 +146,7 @@ def test_random_courses_are_within_bounds_and_come_again():
 
 TINY = {
     "course": (["data=digits", "road=two_calls", "seed=0"], ["steps=20"], "accuracy"),
-    "no_silent_deaths": (["turn=3", "number=7"], ["steps=20"], "accuracy"),  # a recurrent cell
+    "no_silent_deaths": (["number=7"], ["steps=20"], "accuracy"),  # a recurrent cell
     "course_uci": (["number=-1", "seed=0", "data=yacht"], ["steps=20"], "test_rmse"),
 }
 

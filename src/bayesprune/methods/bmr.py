@@ -129,13 +129,18 @@ def bmr_prune(
 ) -> Pruned:
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
+    One pass cuts much at once, and the weights that stay are left where they were: of a dense fit it costs the digits' accuracy
+    about a point (`benchmarks/course.md`). Going on from it, ``fit_svi(..., init=pruned)``, wins that back; pruning on the way,
+    ``fit_svi(..., sparsifier=BMR())``, never loses it.
+
     Args:
         params: NumPyro parameters of `fit_svi`, which know their prior; those of an `AutoNormal` guide (of a hand-written
             model, or of a ``random_flax_module``, ``random_nnx_module`` or ``random_eqx_module`` net), which do not, and need
             ``program`` or ``prior_scale``; or a tree of `MeanField`.
         program: the `BNN` or `Program` that the parameters were fitted with: it says the prior of every weight, and which sites
-            are weights. A `Program` is asked with ``data``.
-        data: rows (x, y) such as a `Program` was fitted to.
+            are weights. A `Program` is asked with ``data``. With a `BNN` the weights fall, too, that no path from the input to
+            the output needs: idle weights lie at their prior, where the evidence of their removal is next to nothing.
+        data: rows (x, y) of the training data: with ``program`` the cut is verified on them before it is taken, (2.9).
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what
             ``params`` or ``program`` say: one number, or site -> number or array.
         alpha0, beta0, num_iters, group, dead: see `BMR`.

@@ -44,11 +44,12 @@ def prune_once(
         sparsifier: a method of `bayesprune.methods`. Its ``warm_up`` is left out, for there is no training to wait
             for.
         program: the `BNN` or `Program` that was fitted. It says which sites are weights (never those of positive or bounded
-            support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit.
+            support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit. With
+            a cut by evidence the weights fall that no path through a `BNN`'s network needs: its outputs do not know them.
         data: rows (x, y) of the training data. With them, and ``program``, an act by evidence is verified before it is taken,
             as those of a fit are: of what the gains of single weights propose, the share is cut whose joint bound is highest,
-            see `prune.verified`; and the weights go that no path through a `BNN`'s network needs. A hand-written `Program` is
-            run on them to be read, too. Methods that cut a given density, or not by evidence, are not verified.
+            see `prune.verified`. A hand-written `Program` is run on them to be read, too. Methods that cut a given density, or
+            not by evidence, are not verified.
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what the
             nodes say: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
@@ -125,7 +126,7 @@ def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Call
             # Of the sites that ``prunable`` keeps out nothing is said: they are whole, but for what was dead before.
             bound = data_bound(program, params, rows, num_rows, jax.random.fold_in(rng_key, _VERIFYING))
             new, info = verify(bound, posterior, state.mask, new, info)
-        return new, info._replace(gains=None)
+        return new, info
 
     return jax.jit(step)
 

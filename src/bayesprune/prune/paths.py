@@ -11,10 +11,12 @@ from bayesprune.core.types import Info, SparseState
 from bayesprune.prune.needs import needs_of
 from bayesprune.structure import Graph, has_path, reachable
 
+NEARLY_ALL = 0.95  # of the alive weights, cut at once by evidence that nobody verified: more than single gains can bear
+
 
 @dataclass
 class Paths:
-    """Looks at every act of one fit from outside the compiled loop. ``told``: a refusal was warned of, once for all."""
+    """Looks at every act of one fit from outside the compiled loop. ``told``: it has warned, once for all."""
 
     graph: Graph | None
     sparsifier: Any
@@ -39,9 +41,7 @@ class Paths:
         if not has_path(self.graph, used) and not needs_of(self.sparsifier).chain:
             before = reachable(self.graph, _arrays(old.mask))
             if has_path(self.graph, before):
-                if not self.told:
-                    warnings.warn(self._refusal(step), UserWarning, stacklevel=2)
-                self.told = True
+                self._warn(self._refusal(step))
                 new, used = new._replace(mask=old.mask), before
                 proposed = info.num_pruned if info.num_proposed is None else info.num_proposed
                 return new, _recorded(info, old.mask, new.mask)._replace(
@@ -52,16 +52,36 @@ class Paths:
                 )
         if info.bound_gained is not None:
             new, info = self._without(used, old, new, info)
+        elif self._cut_nearly_all(info):
+            self._warn(
+                f"step {step}: {type(self.sparsifier).__name__} cut {100 * NEARLY_ALL:.0f} % or more of what was alive at once, "
+                "by evidence that nobody verified: bp.courses.Standard(verified=1) looks first."
+            )
         return new, info._replace(num_connected=_count(used))
 
+    def _cut_nearly_all(self, info: Info) -> bool:
+        """Whether an act by evidence, of no density that somebody asked for, left next to nothing."""
+        asked = getattr(self.sparsifier, "density", None) is not None or info.evidence_gained is None
+        before = float(info.num_pruned) + float(info.num_alive)
+        return not asked and float(info.num_pruned) >= NEARLY_ALL * before > 0
+
+    def _warn(self, text: str) -> None:
+        """Once for all of a fit: what happens at one act may happen at each."""
+        if not self.told:
+            warnings.warn(text, UserWarning, stacklevel=3)
+        self.told = True
+
     def once(self, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
-        """The same of an act that is no part of a fit: one that leaves no path stands, with a warning."""
+        """The same of an act that is no part of a fit: one that leaves no path stands, with a warning.
+
+        With an act by evidence the weights fall that no path needs.
+        """
         if self.graph is None or not new.mask:
             return new, info
         used = reachable(self.graph, _arrays(new.mask))
         if not has_path(self.graph, used) and has_path(self.graph, reachable(self.graph, _arrays(old.mask))):
             self.warn_of(type(self.sparsifier).__name__)
-        elif info.bound_gained is not None:
+        elif info.gains is not None:
             new, info = self._without(used, old, new, info)
         return new, info._replace(num_connected=_count(used))
 
