@@ -32,6 +32,7 @@ from bayesprune.train import course as training
 
 SMALL = ["--mlp.hidden", "8", "--steps", "20", "--batch-size", "64", "--every", "4", "--eval-every", "10"]
 SMALL += ["--checkpoint-every", "5", "--num-samples", "5"]
+STANDARD = bp.courses.Standard()
 FIGURES = {"training.png", "pruned.png", "loc_cdf.png", "first_layer.png", "reliability.png"}
 
 
@@ -97,7 +98,19 @@ def test_metrics_say_what_they_are(done: Path) -> None:
     assert used["per_site"].keys() == alive.keys()
     assert all(used["per_site"][site]["num_alive"] <= alive[site]["num_alive"] for site in alive)
     assert {"jax", "numpyro", "bayesprune"} <= set(made["versions"])
-    assert made["settings"]["mlp"]["hidden"] == [8]
+    assert made["settings"]["mlp"]["hidden"] == [8] and made["settings"]["standard"]["warm_up"] == STANDARD.warm_up
+
+
+def test_metrics_say_the_course_and_its_acts(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = content(done)
+    assert made["course"] == repr(STANDARD) and made["kl_weight"] == 1.0
+    with np.load(done / "history.npz") as history:
+        assert made["acts"]["rounds"] == len(history["prune/step"]) == 4
+        assert made["acts"]["num_cut"] == history["prune/num_pruned"].sum()
+        rises = [min(1, step / (20 * STANDARD.warm_up)) for step in range(20)]
+        assert history["kl_weight"].tolist() == pytest.approx(rises)
+    told = f"course standard; acts: {made['acts']['proposed']} proposed, {made['acts']['cut']} cut, "
+    assert told in runs.run(made, []) and "course" not in runs.run({k: v for k, v in made.items() if k != "course"}, [])
 
 
 def test_a_kl_weight_that_is_not_one_is_told(done: Path) -> None:
@@ -319,7 +332,18 @@ def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["methods"]) == 0
     told = capsys.readouterr().out
     assert "--data FILE" in told and "--net MODULE:FUNCTION" in told
-    for word in ("bmr", "magnitude", "snr", "none", "scale-mixture", "lenet5", "fashion_mnist", "alpha0=1.0", "density=0.1"):
+    for word in (
+        "bmr",
+        "magnitude",
+        "snr",
+        "none",
+        "scale-mixture",
+        "lenet5",
+        "fashion_mnist",
+        "alpha0=1.0",
+        "density=0.1",
+        "warm_up=",
+    ):
         assert word in told
     assert "sghmcspl" not in told
 
@@ -335,6 +359,7 @@ def test_the_flags_follow_the_choice(capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["run", "--method", "snr", "--prior", "ScaleMixture", "--help"]) == 0
     told = capsys.readouterr().out
     assert "--snr.density" in told and "--scale-mixture.pi" in told and "--bmr.alpha0" not in told
+    assert "--standard.warm-up" in told and "--plain.rate" not in told
 
 
 def test_a_run_ends_with_a_compact_network(done: Path) -> None:
@@ -419,11 +444,12 @@ def test_settings_come_back_as_they_went(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_filled_in() -> None:
     made = build.resolve(parse(["--net", "LeNet-5", "--dataset", "Fashion-MNIST", "--steps", "900"]))
-    assert (made.net, made.dataset, made.pad, made.every, str(made.out)) == (
+    assert (made.net, made.dataset, made.pad, made.every, made.eval_every, str(made.out)) == (
         "lenet5",
         "fashion_mnist",
         32,
-        30,
+        0,
+        45,
         "runs/fashion_mnist-lenet5-bmr",
     )
 

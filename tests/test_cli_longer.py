@@ -13,6 +13,8 @@ from bayesprune.cli.flags import parse
 from bayesprune.report.export import load_posterior
 from tests.test_cli import content, refused, small_run
 
+PLAIN = ["--course", "plain"]  # which is not laid out over its steps
+
 
 def started(folder: Path, *words: str) -> Path:
     """A folder with the settings of a run of 600 steps."""
@@ -21,15 +23,33 @@ def started(folder: Path, *words: str) -> Path:
 
 
 def test_more_steps_keep_the_periods_of_the_first(tmp_path: Path) -> None:
-    folder = started(tmp_path)
-    longer = resolve(parse(["--steps", "900", "--out", str(folder)]))
+    folder = started(tmp_path, *PLAIN, "--every", "20")
+    longer = resolve(parse([*PLAIN, "--steps", "900", "--out", str(folder)]))
     assert (longer.every, longer.eval_every, longer.checkpoint_every) == (20, 30, 60)
     settings.check(longer, folder)
     assert json.loads((folder / settings.FILE).read_text())["steps"] == 600  # a check writes nothing
     settings.claim(longer, folder)
-    again = resolve(parse(["--steps", "900", "--out", str(folder)]))
+    again = resolve(parse([*PLAIN, "--steps", "900", "--out", str(folder)]))
     assert settings.to_json(again) == settings.to_json(longer) and settings.load(folder).steps == 900
     settings.claim(again, folder)
+
+
+ALL_BUT_ACTS = ["--schedule", "constant", "--kl-warmup", "0"]
+
+
+def test_a_course_of_which_nothing_is_laid_out_goes_on(tmp_path: Path) -> None:
+    folder = started(tmp_path, *ALL_BUT_ACTS, "--every", "20")
+    settings.check(resolve(parse([*ALL_BUT_ACTS, "--steps", "900", "--out", str(folder)])), folder)
+
+
+def test_a_folder_of_before_there_were_courses_is_of_the_plain_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = started(tmp_path, *PLAIN)
+    old = json.loads((folder / settings.FILE).read_text())
+    new = ("course", "plain", "checksum")
+    (folder / settings.FILE).write_text(json.dumps({name: value for name, value in old.items() if name not in new}))
+    assert settings.load(folder).course == "plain"
+    assert resolve(parse(["--config", str(folder / settings.FILE)])).course == "plain"
+    assert "course was " in refused(capsys, "run", "--steps", "600", "--out", str(folder))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +57,13 @@ def test_more_steps_keep_the_periods_of_the_first(tmp_path: Path) -> None:
     [
         ([], ["--steps", "300"], "steps was 600, now 300"),
         ([], ["--steps", "900", "--seed", "1"], "seed was 0, now 1"),
-        ([], ["--steps", "900", "--every", "30"], "every was 20, now 30"),
+        (["--every", "20"], ["--steps", "900", "--every", "30"], "every was 20, now 30"),
+        (
+            [],
+            ["--steps", "900"],
+            "with course=standard, which is laid out over its steps: it cannot be lengthened. Give another",
+        ),
+        (ALL_BUT_ACTS, [*ALL_BUT_ACTS, "--steps", "900"], "with course=standard, which is laid out"),
         (["--schedule", "cosine"], ["--schedule", "cosine", "--steps", "900"], "with schedule=cosine, which is laid out"),
         (["--kl-warmup", "0.5"], ["--kl-warmup", "0.5", "--steps", "900"], "with kl_warmup=0.5, which is laid out"),
     ],
@@ -64,6 +90,7 @@ def test_a_lengthened_run_is_the_longer_run_to_the_bit(
     more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short, straight = tmp_path / "short", tmp_path / "straight"
+    more = [*more, *PLAIN]
     assert small_run(short, *more) == 0
     capsys.readouterr()
     assert small_run(short, *more, "--steps", "28") == 0

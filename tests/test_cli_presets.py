@@ -9,12 +9,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.cli import build, presets, rows, settings
+from bayesprune.cli import build, course, presets, rows, settings
 from bayesprune.cli.flags import parse
-from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
 from bayesprune.model.families import MapFamily, MeanFieldFamily
@@ -70,8 +70,29 @@ def test_the_structured_guide_starts_where_it_is_told() -> None:
     made = parsed("--net", "mlp", "--prior", "horseshoe", "--posterior", "structured", "--init-scale", "0.03")
     family = build.make_bnn(made, images()).family
     assert isinstance(family, StructuredFamily) and family.init_scale == pytest.approx(0.03)
+    assert [scale for _, _, scale in family.sound] == pytest.approx([0.03] * len(family.sound))
     with pytest.raises(ValueError, match="Flat has no such scales"):
         build.make_bnn(parsed("--net", "mlp", "--prior", "flat", "--posterior", "structured"), images())
+
+
+def test_a_start_that_is_given_stands_and_the_rest_follows_the_course() -> None:
+    def family(*words: str) -> Any:
+        return build.make_bnn(parsed("--mlp.hidden", "4", *words), images()).family
+
+    sound, plain = family().sound, family("--course", "plain", "--init-loc", "0.3")
+    assert [(site, loc) for site, loc, _ in family("--init-scale", "0.2").sound] == [(site, loc) for site, loc, _ in sound]
+    assert {scale for _, _, scale in family("--init-scale", "0.2").sound} == {0.2}
+    assert [(loc, scale) for _, loc, scale in family("--init-loc", "0.3").sound] == [(0.3, scale) for _, _, scale in sound]
+    assert (plain.sound, plain.init_loc, plain.init_range, plain.init_scale) == (
+        (),
+        "normal",
+        0.3,
+        MeanFieldFamily().init_scale,
+    )
+    whole = ["--init-loc", "0.3", "--init-scale", "0.2", "--init-spread", "0.1"]
+    assert family(*whole) == family("--course", "plain", *whole)
+    own = family("--prior", "dirac-slab", "--method", "none", "--init-scale", "0.2")  # whose authors chose a start
+    assert own.sound == () and own.init_scale == 0.2
 
 
 MLP_5x400 = 784 * 400 + 4 * 160_000 + 5 * 400 + 4_010
@@ -104,18 +125,67 @@ def test_sizes_of_the_token_nets_are_flags() -> None:
     assert next(s.shape for s in vgg.layout if s.path == "Dense_0.kernel") == (2 * 2 * 3, 4)
 
 
-def test_the_command_line_has_the_defaults_of_fit_svi_and_presets_state_theirs() -> None:
-    """All but the learning rate, which goes with the number of steps, batch size and periods that only the command line has."""
+def test_the_command_line_has_the_defaults_of_fit_svi() -> None:
     python = {name: one.default for name, one in inspect.signature(bp.fit_svi).parameters.items()}
     made = build.fit_arguments(parsed(), images())
-    for name in ("estimator", "storage", "remat", "num_particles", "augment", "mask"):
-        assert made.get(name, python[name]) == python[name], name
-    assert python["kl_weight"] == Constant(made["kl_weight"]) and made["early_stop"] == python["early_stop"]
-    params, gradient = {"w": jnp.ones(3)}, {"w": jnp.array([1.0, -2.0, 0.5])}
-    ours, theirs = (one.update(gradient, one.init(params), params)[0]["w"] for one in (made["optimizer"], python["optimizer"]))
-    np.testing.assert_allclose(ours, 2 * theirs, rtol=1e-5)
+    of_a_run = {"num_steps", "batch_size", "eval_data", "eval_every", "evaluator", "checkpoint_every"}
+    same = made.keys() - of_a_run
+    assert {"course", "optimizer", "kl_weight", "estimator", "every", "storage", "remat", "early_stop"} <= same
+    assert {name: made[name] for name in same} == {name: python[name] for name in same}
+
+
+def sizes(optimizer: Any, steps: int = 3) -> list[float]:
+    """Of a weight's steps under a gradient of 1."""
+    params = {"w_auto_loc": jnp.zeros(())}
+    state, found = optimizer.init(params), []
+    for _ in range(steps):
+        update, state = optimizer.update({"w_auto_loc": jnp.ones(())}, state, params)
+        found.append(-float(update["w_auto_loc"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "theirs"),
+    [
+        (["--learning-rate", "0.5"], optax.adabelief(optax.cosine_decay_schedule(0.5, 600))),
+        (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(bp.courses.Standard().rate, 600))),
+        (["--schedule", "constant", "--standard.rate", "0.3"], optax.adabelief(0.3)),
+        (["--course", "plain", "--optimizer", "adam"], optax.adam(bp.courses.Plain().rate)),
+        (["--course", "bmr", "--schedule", "cosine"], optax.adabelief(optax.cosine_decay_schedule(0.01, 600))),
+    ],
+)
+def test_what_is_given_stands_and_the_rest_follows_the_course(words: list[str], theirs: Any) -> None:
+    made = build.fit_arguments(parsed("--steps", "600", "--every", "50", *words), images())
+    np.testing.assert_allclose(sizes(made["optimizer"]), sizes(theirs), rtol=1e-5)
+    assert (made["kl_weight"], made["estimator"], made["every"]) == (None, None, 50)
+
+
+def test_the_weight_of_the_divergence_and_its_rise_are_given_apart() -> None:
+    def weights(*words: str) -> list[float]:
+        return [
+            round(float(one), 6) for one in course.weights_by_step(parsed("--steps", "800", *words), 801)[[0, 100, 200, 800]]
+        ]
+
+    rise = ["--standard.warm-up", "0.25"]
+    assert weights(*rise) == [0.0, 0.5, 1.0, 1.0]
+    assert weights(*rise, "--kl-weight", "0.1") == [0.0, 0.05, 0.1, 0.1]
+    assert weights("--kl-warmup", "0") == weights("--course", "plain") == [1.0] * 4
+    assert weights("--course", "plain", "--kl-weight", "0.1", "--kl-warmup", "1") == [0.0, 0.0125, 0.025, 0.1]
+    assert build.fit_arguments(parsed(*rise), images())["kl_weight"] is None
+
+
+def test_a_course_is_a_choice_with_knobs() -> None:
+    made = build.fit_arguments(parsed("--course", "Standard", "--standard.first", "0.1", "--standard.verified", "4"), images())
+    assert made["course"] == bp.courses.Standard(first=0.1, verified=4)
+    paper = build.fit_arguments(parsed("--course", "bmr", "--plain.every", "300"), images())["course"]
+    assert isinstance(paper, bp.courses.Plain) and (paper.rate, paper.every) == (0.01, 300)
+
+
+def test_presets_state_their_settings() -> None:
+    stated = {"course", "estimator", "learning_rate", "optimizer", "batch_size", "schedule", "every", "kl_weight", "kl_warmup"}
     for name in presets.known():
-        assert {"estimator", "learning_rate", "optimizer", "batch_size"} <= set(presets.values(name, {})), name
+        made = presets.values(name, {})
+        assert stated <= set(made) and made["course"] == "plain", name
 
 
 @pytest.mark.slow
@@ -167,9 +237,14 @@ def test_every_knob_of_ssvi_is_a_flag() -> None:
         (["--storage", "active"], "storage='active' needs as many alive weights in each array throughout"),
         (["--dataset", "diabetes", "--augment", "crop-flip"], "augment=crop-flip needs images"),
         (["--dataset", "diabetes", "--net", "resnet18"], "net resnet18 needs images"),
-        (["--kl-weight", "-1"], "kl_weight must be a function of the step, or one number that is not negative, got -1.0"),
+        (["--kl-weight", "-1"], "kl_weight must be finite and not negative, got -1.0"),
         (["--kl-warmup", "2"], "kl_warmup must lie in [0, 1]"),
+        (["--learning-rate", "-1"], "learning_rate must be finite and not negative, got -1.0"),
         (["--init-spread", "0.1"], "init_spread=0.1 spreads the scales about init_scale"),
+        (["--init-spread", "0.1", "--init-scale", "0.1"], "whose start has one scale for each array: give init_loc too, or"),
+        (["--course", "standrd"], "unknown course 'standrd'. Did you mean 'standard'"),
+        (["--steps", "300", "--course", "bmr"], "every=500 never prunes in 300 steps: choose less, or method none"),
+        (["--steps", "300", "--standard.first", "0.99", "--standard.last", "0.99"], "never prunes in 300 steps (297 to 297 of"),
     ],
 )
 def test_a_bad_setting_is_told_before_anything_is_written(

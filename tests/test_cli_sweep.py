@@ -17,6 +17,8 @@ from tests.test_cli import SMALL, content, refused
 
 WORDS = ["--seeds", "0", "1", "2", "--vary", "method", "snr", "--vary", "density", "0.1", "0.05"]
 
+PLAIN = ["--course", "plain"]  # the standard course cannot be lengthened
+
 
 def accuracy(chosen: Any) -> float:
     return round(0.5 + 0.1 * chosen.seed + (0.01 if chosen.method == "snr" else 0.0), 4)
@@ -48,7 +50,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def swept(out: Path, *words: str) -> int:
-    return cli.main(["sweep", *words, "--out", str(out), "--", "--steps", "60"])
+    return cli.main(["sweep", *words, "--out", str(out), "--", "--steps", "60", *PLAIN])
 
 
 def test_every_combination_is_a_run_for_each_seed(
@@ -73,7 +75,7 @@ def test_what_is_finished_is_skipped_and_what_was_stopped_goes_on(
     assert trained == ["seed=0"]
     assert swept(tmp_path, "--seeds", "0", "1") == 0 and trained == ["seed=0", "seed=1"]
     assert "seed=0: there already" in capsys.readouterr().out
-    assert cli.main(["sweep", "--seeds", "0", "1", "--out", str(tmp_path), "--", "--steps", "90"]) == 0  # more of them
+    assert cli.main(["sweep", "--seeds", "0", "1", "--out", str(tmp_path), "--", "--steps", "90", *PLAIN]) == 0  # more of them
     assert trained == ["seed=0", "seed=1"] * 2 and settings.load(tmp_path / "seed=1").steps == 90
 
 
@@ -103,6 +105,14 @@ def test_joblibs_backend_and_number_of_jobs_are_honoured(
     assert seen == [("ThreadingBackend", 3)]
 
 
+def test_courses_and_their_knobs_are_varied(tmp_path: Path) -> None:
+    vary = {"course": ["bmr", "plain"], "plain.rate": ["0.5"]}
+    made = [resolve(parse(cell.words)) for cell in grid(vary, [0], ["--steps", "9000", "--method", "none"], tmp_path)]
+    assert [(one.course, one.plain.rate, one.plain.every) for one in made] == [  # type: ignore[attr-defined]
+        ("bmr", 0.5, 500), ("plain", 0.5, None),
+    ]  # fmt: skip
+
+
 def test_values_become_flags_of_their_kind(tmp_path: Path) -> None:
     vary = {"mlp.hidden": ["5,6", "7"], "remat": ["true", "false"], "bmr.alpha0": ["2"]}
     made = [resolve(parse(cell.words)) for cell in grid(vary, [4], ["--steps", "50"], tmp_path)]
@@ -119,6 +129,7 @@ def test_values_become_flags_of_their_kind(tmp_path: Path) -> None:
         (["--vary", "steps", "5", "6"], "--steps stands among the flags of the run, and it is varied"),
         (["--vary", "density", "0.1"], "method bmr has no density to set"),
         (["--vary", "method", "bmr", "bmrr"], "unknown method 'bmrr'"),
+        (["--vary", "course", "standrd"], "unknown course 'standrd'. Did you mean 'standard'"),
         (["--vary", "remat", "yes"], "remat is varied over true and false, got 'yes'"),
         (["--seeds", "0", "0"], "two cells of the sweep are the same"),
         (["--seeds", "one"], "sweep: argument --seeds: invalid int value: 'one'"),
@@ -137,7 +148,7 @@ def test_another_sweep_in_the_same_folder_is_refused(
 ) -> None:
     assert swept(tmp_path, "--seeds", "0") == 0
     assert "seed=0 was started with other settings" in refused(
-        capsys, "sweep", "--out", str(tmp_path), "--", "--steps", "60", "--batch-size", "32"
+        capsys, "sweep", "--out", str(tmp_path), "--", "--steps", "60", *PLAIN, "--batch-size", "32"
     )
 
 

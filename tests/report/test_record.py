@@ -26,6 +26,14 @@ def test_where_no_evaluation_gave_a_number_there_is_no_best() -> None:
         record.chosen_step(HISTORY | {"returned/step": np.array([35])}, "nll", "test", 5)
 
 
+def test_acts_that_nobody_looked_at_are_what_was_cut() -> None:
+    cut = {"prune/step": np.array([5, 10]), "prune/num_pruned": np.array([3.0, 0.0])}
+    made = {"rounds": 2, "proposed": 1, "cut": 1, "refused": 0, "num_proposed": 3, "num_cut": 3}
+    assert record.acts(cut) == record.acts(cut | {"prune/num_proposed": np.full(2, math.nan)}) == made
+    assert record.acts(cut | {"prune/num_proposed": np.array([2.0, 4.0])})["refused"] == 1
+    assert set(record.acts({}).values()) == {0}
+
+
 @pytest.mark.parametrize(("weight", "word"), [(0.01, "cold"), (1.0, "Bayes"), (2.0, "warm")])
 def test_a_tempered_posterior_is_called_so(weight, word) -> None:
     assert word in record.kl_in_words(weight)

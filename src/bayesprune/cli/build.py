@@ -5,28 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import optax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import knobs, likelihood, log, own_net
-from bayesprune.cli.find import choose
+from bayesprune.cli import course, knobs, likelihood, log, own_net, start
+from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import Settings, own_knobs, periods
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.schedules import LinearWarmup
+from bayesprune.core.checks import check_integer, check_not_negative, unknown_name
 from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import Family
-from bayesprune.model.named_family import authors_family
-from bayesprune.train import optimizers
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 WORDS = {
     "prunable": ("prior", "not_last", "everything", "kernels"),
     "bayesian": ("weights", "kernels", "everything"),
-    "schedule": ("constant", "cosine"),
+    "schedule": ("course", "constant", "cosine"),
     "augment": ("none", "crop-flip"),
     "choose": ("last", "best"),
     "choose_on": ("validation", "test"),
@@ -34,12 +29,12 @@ WORDS = {
 }
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
 PATIENCE = 10**9
-PERIODS = {"every": 30, "eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
+PERIODS = {"eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 
 
 def resolve(settings: Settings) -> Settings:
     """Names in their one spelling, words and numbers checked, and what was left out filled in."""
-    filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in ("net", "method", "prior")}
+    filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in KINDS}
     filled["dataset"] = dataset = _dataset(settings)
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
@@ -51,12 +46,13 @@ def resolve(settings: Settings) -> Settings:
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
     net = filled["net"].rpartition(own_net.MARK)[2]
     filled["out"] = folder = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{net}-{filled['method']}"
-    kept = periods(folder, PERIODS, settings.steps)  # of a run that goes on, perhaps to more steps
+    kept = periods(folder, (*PERIODS, "every"), settings.steps)  # of a run that goes on, perhaps to more steps
     filled |= {name: getattr(settings, name) or kept.get(name) or -(-settings.steps // part) for name, part in PERIODS.items()}
-    if filled["method"] != "none" and filled["every"] >= settings.steps > 1:
-        raise ValueError(f"every={filled['every']} never prunes in {settings.steps} steps: choose less, or method none.")
+    filled["every"] = settings.every or kept.get("every", 0)
     _check_choice(settings, filled["eval_every"])
-    return dataclasses.replace(settings, **filled)
+    made = dataclasses.replace(settings, **filled)
+    course.check_acts(made)
+    return made
 
 
 def _dataset(settings: Settings) -> str:
@@ -76,11 +72,13 @@ def _check_numbers(settings: Settings) -> None:
     """What the library would find too late, or would not see as one."""
     for name, minimum in {"steps": 1, "num_samples": 1, "seed": 0}.items():
         check_integer(getattr(settings, name), name, minimum)
-    check_positive(settings.learning_rate, "learning_rate")  # a schedule of it would hide it
+    for name in ("learning_rate", "kl_weight"):  # a schedule of them would hide it
+        check_not_negative(getattr(settings, name), name)
     if settings.init_spread and not settings.init_scale:
         raise ValueError(f"init_spread={settings.init_spread} spreads the scales about init_scale: give that too.")
     for name, of in {"kl_warmup": "of the steps", "validation": "of the training rows"}.items():
-        if not 0.0 <= getattr(settings, name) <= 1.0:
+        left_out = getattr(settings, name) == getattr(Settings, name)
+        if not left_out and not 0.0 <= getattr(settings, name) <= 1.0:
             raise ValueError(f"{name} must lie in [0, 1], got {getattr(settings, name)}: it is a share {of}.")
     if not 0.0 < settings.test_share < 1.0:
         raise ValueError(f"test_share must lie in (0, 1), got {settings.test_share}: it is the share of rows held back.")
@@ -113,15 +111,16 @@ def bnn_for(settings: Settings, task: Task) -> BNN:
     if settings.net in NEED_IMAGES:
         _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
-    return BNN(
+    bnn = BNN(
         _net(settings, task, outputs),
         prior=prior,
         likelihood=made,
         input_shape=task.shape,
-        posterior=_family(settings, prior),
+        posterior=start.family(settings, prior),
         bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
     )
+    return start.started(settings, bnn)
 
 
 def _net(settings: Settings, task: Task, outputs: int) -> Any:
@@ -137,23 +136,20 @@ def make_method(settings: Settings) -> Any:
 
 def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     """What `fit_svi` takes beside key, network, data and method."""
-    rate: Any = settings.learning_rate
-    if settings.schedule == "cosine":
-        rate = optax.cosine_decay_schedule(rate, settings.steps)
-    kl_weight: Any = settings.kl_weight
-    if settings.kl_warmup:
-        kl_weight = LinearWarmup(0, settings.kl_warmup * settings.steps, kl_weight)
     # Never stops; a fit that keeps the best is one that might have. Not of the steps: there may be more of them later.
     best = EarlyStop(chosen_by(data), patience=PATIENCE, restore="best")
     made = {
         "num_steps": settings.steps,
         "batch_size": min(settings.batch_size, len(data.train.y)),
-        "optimizer": optimizers.make_optimizer(settings.optimizer, rate, settings.weight_decay, _unit(settings)),
-        "kl_weight": kl_weight,
+        "course": course.of(settings),
+        "optimizer": course.optimizer(settings, start.unit(settings)),
+        "kl_weight": course.kl_weight(settings),
+        "estimator": None if settings.estimator == course.COURSE else settings.estimator,
+        "every": settings.every or None,
         "eval_data": data.watched,
         "evaluator": evaluate_by_kernels,
         "early_stop": best if settings.choose == "best" else NeverStop(),
-        **{name: getattr(settings, name) for name in (*PERIODS, "estimator", "storage", "remat")},
+        **{name: getattr(settings, name) for name in (*PERIODS, "storage", "remat")},
     }
     unused = {"every": settings.method == "none", "eval_every": data.watched is None}
     made |= {name: None for name, idle in unused.items() if idle}
@@ -171,19 +167,3 @@ def _check_images(what: str, settings: Settings, shape: tuple[int, ...], remedy:
 def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:
     """Of the fit, and of the evaluation."""
     return tuple(jax.random.split(jax.random.key(settings.seed)))
-
-
-def _unit(settings: Settings) -> float:
-    """What one unit of the posterior's coordinates is in the network, where it is the same for all weights."""
-    return own_knobs(settings, "prior")["scale"] if settings.prior == "gaussian" else 1.0
-
-
-def _family(settings: Settings, prior: Any) -> str | Family:
-    """The family by name, or with the start that was asked for; its fields are in the posterior's coordinates."""
-    unit, name = _unit(settings), settings.posterior.replace("-", "_")
-    start: dict[str, Any] = {}
-    if settings.init_loc:
-        start |= {"init_loc": "normal", "init_range": settings.init_loc / unit}
-    if settings.init_scale and name != "map":
-        start |= {"init_scale": settings.init_scale / unit, "init_spread": settings.init_spread / unit}
-    return dataclasses.replace(authors_family(name, prior), **start) if start else name  # type: ignore[type-var]

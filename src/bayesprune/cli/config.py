@@ -10,7 +10,7 @@ from typing import Any
 
 from bayesprune.cli.find import KINDS
 from bayesprune.cli.knobs import flags
-from bayesprune.cli.settings import Settings
+from bayesprune.cli.settings import BEFORE, Settings, field_name
 from bayesprune.core.checks import got, unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
@@ -19,9 +19,9 @@ NOT_THERE = ("config",)  # names another file
 
 
 def values(path: Path) -> dict[str, Any]:
-    """The settings in a file by name, checked; the knobs of a net, method or prior are a dictionary under its name.
+    """The settings in a file by name, checked; the knobs of a net, method, prior or course are a dictionary under its name.
 
-    Tables of nets, methods and priors that are not chosen may be there, for a flag may choose them.
+    Tables of those that are not chosen may be there, for a flag may choose them.
 
     Raises `ValueError` for a name that is no setting, with the nearest ones, and for a value of the wrong kind.
     """
@@ -66,17 +66,18 @@ def _content(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(2, f"no file of settings at {path}: {remedy}")
     if path.suffix.lower() == ".json":
-        return read_record(path, "file of settings", remedy)
+        found = read_record(path, "file of settings", remedy)
+        return BEFORE | found if {"net", "prior", "steps"} <= found.keys() else found  # of a run that had no choice yet
     with reading(path, "file of settings", remedy), open(path, "rb") as file:
         return tomllib.load(file)
 
 
 def _tables() -> dict[str, type]:
-    """Every net, method and prior, as its table is called."""
+    """Every net, method, prior and course, as its table is called."""
     found: dict[str, type] = {}
     for kind, known in KINDS.items():
         for name, cls in known().items():
-            plain = name.replace("-", "_")
+            plain = field_name("course", {"course": name}) if kind == "course" else name.replace("-", "_")
             found.setdefault(plain, cls)
             if kind == "prior":  # one that is named like the method has a longer name
                 found[f"{plain}_prior"] = cls

@@ -1,5 +1,6 @@
-"""Nets, methods and priors by the names that flags use: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
+"""Nets, methods, priors, courses by the names of flags: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from bayesprune import nets as all_nets
 from bayesprune import priors as all_priors
 from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
+from bayesprune.courses import Plain, Standard, paper, papers
 from bayesprune.prune.needs import needs_of
 from bayesprune.train.result import KeepAll
 
@@ -44,13 +46,14 @@ KINDS: dict[str, Callable[[], dict[str, type]]] = {
     "net": lambda: {name.lower(): cls for name, cls in _public(all_nets).items()},
     "method": lambda: {"none": KeepAll} | _methods(sampled=False),
     "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items()},
+    "course": lambda: {"standard": Standard, "plain": Plain} | {name: _with_defaults_of(paper(name)) for name in papers()},
 }
 
 
 def choose(kind: str, name: str) -> Choice:
-    """The net, method or prior of a name, whatever its case and separators; a `ValueError` with the nearest names if unknown.
+    """What a name stands for, whatever its case and separators; a `ValueError` with the nearest names if unknown.
 
-    A net may be the user's own, MODULE:FUNCTION.
+    ``kind``: one of `KINDS`. A net may be the user's own, MODULE:FUNCTION.
 
     >>> choose("prior", "ScaleMixture").name
     'scale-mixture'
@@ -76,6 +79,15 @@ def _check_trained(name: str) -> None:
                 f"method {candidate!r} {does}, which no optimizer of a run has: sample by "
                 f"bp.fit_sgmcmc(..., sparsifier=bp.methods.{cls.__name__}(), kernel=bp.kernels.{kernel}) in Python."
             )
+
+
+def _with_defaults_of(course: Plain) -> type:
+    """The class of a paper's course, whose knobs have the paper's values where they are not given."""
+    fields = dataclasses.fields(course)
+    columns = [(field.name, field.type, dataclasses.field(default=getattr(course, field.name))) for field in fields]
+    _, _, about = (Plain.__doc__ or "").partition("\n")
+    told = {"__doc__": f"The plain course with a paper's values, see `courses.paper`.\n{about}", "__module__": Plain.__module__}
+    return dataclasses.make_dataclass("Plain", columns, bases=(Plain,), frozen=True, namespace=told)
 
 
 def _public(module: Any) -> dict[str, type]:

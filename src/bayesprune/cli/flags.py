@@ -16,12 +16,12 @@ from bayesprune.cli.settings import Settings, field_name, settings_class
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
 The same command goes on where a run was stopped; a finished one only has its figures drawn again. The flags of the method, the
-prior and the net follow the choice: --method snr --help shows those of snr. A schedule is written as in Python:
+prior, the net and the course follow the choice: --method snr --help shows those of snr. A schedule is written as in Python:
 --density "Cubic(0.05, 0, 20)" is gradual pruning over twenty prunings."""
 
 
 def parse(words: Sequence[str]) -> Settings:
-    """Flags to settings. Which flags there are follows from --net, --method and --prior, so these are looked for first."""
+    """Flags to settings. Which flags there are follows from --net, --method, --prior and --course: these come first."""
     cls, values = class_of(words)
     if given(words, f"{field_name('method', _names(words, values))}.density"):
         values.pop("density", None)  # the flag goes before the file's plain density
@@ -44,7 +44,7 @@ def class_of(words: Sequence[str]) -> tuple[type[Settings], presets.Values]:
 
 
 def _names(words: Sequence[str], values: presets.Values) -> dict[str, str]:
-    """The net, the method and the prior that flags, or else ``values``, choose, in their one spelling."""
+    """The net, the method, the prior and the course that flags, or else ``values``, choose, in their one spelling."""
     found = given(words, *KINDS)
     return {kind: choose(kind, found.get(kind) or values.get(kind) or getattr(Settings, kind)).name for kind in KINDS}
 
@@ -65,7 +65,7 @@ def given(words: Sequence[str], *names: str) -> dict[str, Any]:
 
 
 def _filled(cls: type[Settings], preset: presets.Values) -> Settings:
-    """The settings with a preset's in their place; knobs of a net, method or prior that was not chosen are left out."""
+    """The settings with a preset's in their place; knobs of what was not chosen are left out."""
     made: Any = cls()
     for name, value in preset.items():
         if isinstance(value, dict):

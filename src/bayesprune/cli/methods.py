@@ -7,8 +7,8 @@ from bayesprune.cli.knobs import knobs
 
 
 def methods() -> None:
-    """List methods, priors, nets and data sets, with their knobs."""
-    parts = [_listed(kind) for kind in ("method", "prior", "net")]
+    """List methods, priors, nets, courses and data sets, with their knobs."""
+    parts = [_listed(kind) for kind in ("method", "prior", "net", "course")]
     named = [f"  {name:<15}{made['about']}" for name, made in presets.known().items()]
     parts += ["\n".join(["presets (--preset NAME)", *named]), "\n  ".join(["data sets (--dataset NAME)", *data_sets.names()])]
     parts.append("Your own: a file, --data FILE --target COLUMN; a network, --net MODULE:FUNCTION.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from bayesprune.core.checks import unknown_name
 
-Values = dict[str, Any]  # field of the settings -> value; for the knobs of a net, method or prior, a dict of those that differ
+Values = dict[str, Any]  # field of the settings -> value; for the knobs of one of `find.KINDS`, a dict of those that differ
 NO_SETTING = ("about", "like", "epochs", "rows")
 
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune import __version__
-from bayesprune.cli import build, rows, shipping
+from bayesprune.cli import build, course, rows, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import Settings, to_json
 from bayesprune.core import lock
@@ -54,7 +54,8 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows
     used = connected(bnn, mask)
     told = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, used, rows.watched(data))}
     save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | told)
-    write_arrays(folder / HISTORY, {"losses": fit.losses} | fit.history)
+    weights = course.weights_by_step(settings, len(fit.losses))
+    write_arrays(folder / HISTORY, {"losses": fit.losses, "kl_weight": weights} | fit.history)
     key, asked = build.keys(settings)[1], {"num_samples": settings.num_samples}
     scores, probs = scored(key, bnn, fit.params, data.test, mask=mask, **asked)
     if probs is not None:
@@ -65,6 +66,7 @@ def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows
         "definitions": record.definitions(scores),
         "evaluated_on": of | {"target_scale": data.target_scale},
         "chosen_step": step,
+        "course": repr(course.of(settings)),
         **record.of_fit(bnn, fit, mask, used, settings.kl_weight),
         "train_seconds": seconds,
         "train_rows": len(data.train.y),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from tyro import conf
 
+from bayesprune.cli import course as courses
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import flags
 from bayesprune.core.formats import jsonable, read_record, write_record
@@ -16,17 +17,18 @@ from bayesprune.train.checkpoints import check_same_settings
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir", "config", "log")
+BEFORE = {"course": "plain"}  # what runs of before there was a choice had
 PLACES = ("data",)  # kept, to be found again; the rows themselves have to agree
 GONE = ("density",)  # by then in the method's own knobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What every run has, whatever its net, method and prior: their own knobs are further fields, one for each of the three."""
+    """What every run has, whatever its net, method, prior and course: their own knobs are four further fields."""
 
     config: Annotated[Path | None, conf.arg(metavar="FILE")] = None
-    """A file of settings, TOML or the settings.json of a run: the names of the flags, the knobs of a method, prior or net in a
-    table of its name. It goes before a preset, and flags go before it."""
+    """A file of settings, TOML or the settings.json of a run: the names of the flags, the knobs of a net, method, prior
+    or course in a table of its name. It goes before a preset, and flags go before it."""
     preset: str | None = None
     """Named settings, see `bayesprune methods`: ssvi-cifar. Flags that are given go before those of the preset."""
     dataset: str = "digits"
@@ -49,6 +51,9 @@ class Settings:
     """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
     prior: str = "flat"
     """Prior of the weights, see `bayesprune methods`. Its own knobs are flags such as --flat.gamma0."""
+    course: str = "standard"
+    """How training goes, see `bayesprune methods`: standard, plain (nothing changes on the way), or a paper's. Its own knobs
+    are flags such as --standard.warm-up; those of all runs, such as --every or --learning-rate, go before them."""
     likelihood: str = "auto"
     """Of real targets: normal (auto), student-t (outliers), or predicted-noise (each row's own); of labels: categorical (auto)
     or ordinal (ordered classes); of counts in --data: poisson, or negative-binomial (auto: by their variance); of shares: beta.
@@ -66,31 +71,32 @@ class Settings:
     everything."""
     prunable: str = "prior"
     """Which weights may be pruned: prior (its authors' choice), not_last, everything, or kernels (of all layers, no biases)."""
-    estimator: str = "weight"
-    """Noise of the gradient: weight (draw the weights), or local (draw each layer's outputs: less noise, more time)."""
+    estimator: str = "course"
+    """Noise of the gradient: weight (draw the weights), local (draw each layer's outputs: less noise), local_where_exact (the
+    same where it has the law of drawn weights), or course (as the course has it)."""
     steps: int = 4000
     """Optimiser steps."""
     batch_size: int = 128
     """Rows of a minibatch."""
-    optimizer: str = "adabelief"
-    """adabelief, adam, or sgd (momentum 0.9)."""
-    learning_rate: float = 1e-2
-    """Of the optimiser; for sgd and the gaussian prior in the weights' own units."""
-    schedule: str = "constant"
-    """The learning rate over the steps: constant, or cosine (to 0 at the end)."""
+    optimizer: str = "course"
+    """adabelief, adam, sgd (momentum 0.9), or course (adabelief)."""
+    learning_rate: float = 0.0
+    """Of the optimiser; for sgd and the gaussian prior in the weights' own units; 0: the course's."""
+    schedule: str = "course"
+    """The learning rate over the steps: constant, cosine (to 0 at the end), or course (standard: cosine, others: constant)."""
     weight_decay: float = 0.0
     """Of means and of weights without a posterior, never of scales."""
     init_loc: float = 0.0
     """Means start at N(0, init_loc²), in the weights' own units for the gaussian prior, in the posterior's coordinates for
-    others; 0: as the prior's authors start them."""
+    others; 0: as the course starts them, which for all but standard is as the prior's authors do."""
     init_scale: float = 0.0
-    """Scales start here, in the same units; 0: as the prior's authors start them."""
+    """Scales start here, in the same units; 0: as the course starts them."""
     init_spread: float = 0.0
     """Scales start at |N(init_scale, init_spread²)|."""
     kl_weight: float = 1.0
     """Weight of the divergence from the prior in the loss; below 1 the posterior is a cold one."""
-    kl_warmup: float = 0.0
-    """Share of the steps over which that weight rises from 0."""
+    kl_warmup: float = -1.0
+    """Share of the steps over which that weight rises from 0; -1: the course's, for all but standard 0."""
     storage: str = "masked"
     """masked (whole arrays), or active (alive weights only; for ssvi)."""
     remat: bool = False
@@ -98,7 +104,7 @@ class Settings:
     augment: str = "none"
     """Of the training images: none, or crop-flip (moved by up to 4 pixels, and mirrored)."""
     every: int = 0
-    """Steps between prunings; 0: a thirtieth of all steps."""
+    """Steps between prunings; 0: as the course has it."""
     eval_every: int = 0
     """Steps between evaluations for the training curves; 0: a twentieth of all steps."""
     checkpoint_every: int = 0
@@ -126,13 +132,14 @@ class Settings:
     images themselves)."""
 
 
-def settings_class(net: str, method: str, prior: str) -> type[Settings]:
-    """`Settings` with the knobs of this net, method and prior as further fields, each a dataclass of plain values.
+def settings_class(net: str, method: str, prior: str, course: str = Settings.course) -> type[Settings]:
+    """`Settings` with the knobs of this net, method, prior and course as further fields, each a dataclass of plain values.
 
     >>> settings_class("mlp", "bmr", "flat")().bmr.num_iters
     4
     """
-    choices = {kind: choose(kind, name) for kind, name in (("net", net), ("method", method), ("prior", prior))}
+    chosen = {"net": net, "method": method, "prior": prior, "course": course}
+    choices = {kind: choose(kind, name) for kind, name in chosen.items()}
     names, fields = {kind: choice.name for kind, choice in choices.items()}, []
     for kind, choice in choices.items():
         made = flags(choice.cls)
@@ -142,17 +149,21 @@ def settings_class(net: str, method: str, prior: str) -> type[Settings]:
 
 
 def field_name(kind: str, names: Mapping[str, str]) -> str:
-    """The field that holds the knobs of the net, the method or the prior; longer for a prior that is named like the method.
+    """The field that holds the knobs of one kind; longer for a prior that is named like the method.
+
+    A paper's course is the plain one with other values, and is called so.
 
     >>> field_name("prior", {"prior": "scale-mixture", "method": "bmr"})
     'scale_mixture'
     """
+    if kind == "course":
+        return "standard" if names[kind] == "standard" else "plain"
     plain = names[kind].replace("-", "_")
     return f"{plain}_prior" if kind == "prior" and names["prior"] == names["method"] else plain
 
 
 def own_knobs(settings: Settings, kind: str) -> dict[str, Any]:
-    """The plain values of the net's, the method's or the prior's own knobs."""
+    """The plain values of the own knobs of the net, the method, the prior or the course."""
     held = getattr(settings, field_name(kind, {k: getattr(settings, k) for k in KINDS}), None)
     return {} if held is None else dataclasses.asdict(held)
 
@@ -187,12 +198,10 @@ def check(settings: Settings, folder: Path) -> None:
     if (steps := before["steps"]) < settings.steps:
         before["steps"] = settings.steps
     check_same_settings(before, now, folder)
-    over = {"schedule": settings.schedule != "constant", "kl_warmup": settings.kl_warmup > 0}
-    if steps < settings.steps and any(over.values()):
-        name = next(name for name, is_over in over.items() if is_over)
+    if steps < settings.steps and (over := courses.laid_out(settings)):
         raise ValueError(
-            f"{folder} holds a run of {steps} steps with {name}={getattr(settings, name)}, which is laid out over its steps: "
-            "it cannot be lengthened. Give another --out."
+            f"{folder} holds a run of {steps} steps with {over}, which is laid out over its steps: it cannot be lengthened. "
+            "Give another --out; a run with --course plain can be, where no --schedule or --kl-warmup is laid out."
         )
 
 
@@ -213,7 +222,7 @@ def load(folder: Path, **free: Any) -> Settings:
         raise FileNotFoundError(2, f"no run in {folder}: it has no {FILE}. Make one with bayesprune run --out {folder}")
     values = _read(path)
     try:
-        cls = settings_class(*(values[kind] for kind in ("net", "method", "prior")))
+        cls = settings_class(**{kind: values[kind] for kind in KINDS})
         nested: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
         made = {key: nested[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
         return cls(**_tuples(made), **free)
@@ -225,7 +234,8 @@ def load(folder: Path, **free: Any) -> Settings:
 
 def _read(path: Path) -> dict[str, Any]:
     remedy = "Delete it, and give the same bayesprune run command again: it goes on from its checkpoints."
-    return read_record(path, "file of settings", remedy, needed=(*KINDS, "steps"))
+    needed = [name for name in (*KINDS, "steps") if name not in BEFORE]
+    return BEFORE | read_record(path, "file of settings", remedy, needed=needed)
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,45 @@ def of_fit(bnn: Any, fit: Any, mask: Mapping[str, Any], used: Mapping[str, Any],
         "kl_weight_in_words": kl_in_words(kl_weight),
         "sparsity": sparsity_report(mask, dense, used),
         "flops": flops(bnn, mask),
+        "acts": acts(fit.history),
         "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
         "num_steps": len(fit.losses),
     }
+
+
+class Acts(NamedTuple):
+    """The acts of a fit, by round: weights that were to fall, and weights that fell."""
+
+    proposed: np.ndarray
+    cut: np.ndarray
+
+    @property
+    def refused(self) -> np.ndarray:
+        """Rounds of which nothing fell: the bound would have been lower, no path left, or they were too few to be looked at."""
+        return (self.proposed > 0) & (self.cut == 0)
+
+
+def acts_of(history: Mapping[str, Any]) -> Acts:
+    """The acts in a fit's history. Where nobody looked at them, what was cut was proposed."""
+    cut = np.asarray(history.get("prune/num_pruned", []), float)
+    told = np.asarray(history.get("prune/num_proposed", np.full(cut.shape, np.nan)), float)
+    return Acts(np.where(np.isnan(told), cut, told), cut)
+
+
+def acts(history: Mapping[str, Any]) -> dict[str, int]:
+    """How many acts there were, and the weights of them all.
+
+    ``rounds``: how often the sparsifier was asked. ``proposed``: rounds in which it had weights to cut; of these ``cut``, in
+    which some fell, and ``refused``, in which none did, or they were too few to be looked at yet (`prune.verified`).
+    ``num_proposed``, ``num_cut``: weights; what falls because no path needs it any more is cut without having been proposed.
+
+    >>> acts({"prune/step": [5, 10, 15], "prune/num_pruned": [3, 0, 0], "prune/num_proposed": [4, 2, 0]})
+    {'rounds': 3, 'proposed': 2, 'cut': 1, 'refused': 1, 'num_proposed': 6, 'num_cut': 3}
+    """
+    of = acts_of(history)
+    rounds = {"proposed": (of.proposed > 0) | (of.cut > 0), "cut": of.cut > 0, "refused": of.refused}
+    counts = {"rounds": of.cut.size} | {name: int(some.sum()) for name, some in rounds.items()}
+    return counts | {"num_proposed": int(of.proposed.sum()), "num_cut": int(of.cut.sum())}
 
 
 def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> dict[str, Any]:

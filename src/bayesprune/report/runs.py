@@ -6,6 +6,9 @@ from typing import Any
 
 from bayesprune.report.tables import NOTHING, aligned, markdown, number, percent
 
+# Counts of `record.acts`, in words.
+ACTS = {"proposed": "proposed", "cut": "cut", "refused": "refused or put off"}
+
 
 def scores(values: Mapping[str, float | None]) -> str:
     """Metrics by name."""
@@ -23,6 +26,7 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
     parts = [
         f"\n{made['dataset']}, {made['net']}, {made['method']}: {done['num_steps']} steps in {done['train_seconds']:.1f} s",
         *_chosen(done),
+        *_course(done),
         f"KL weight {done.get('kl_weight', 1.0):g}: {done.get('kl_weight_in_words', 'as Bayes has it')}",
         f"\n{on['part']} set, {on['rows']:,} rows, {on['num_samples']} draws:",
         scores(done["metrics"]),
@@ -82,6 +86,15 @@ def _used(used: Mapping[str, Any] | None, site: str) -> list[str]:
 
 def _counts(done: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return done["sparsity"]["prunable"], done["sparsity"]["all"]
+
+
+def _course(done: Mapping[str, Any]) -> list[str]:
+    """A line on the course and its acts; none for runs of before there were courses."""
+    if "course" not in done:
+        return []
+    acts = done.get("acts", {"rounds": 0})
+    counts = ", ".join(f"{acts[name]} {word}" for name, word in ACTS.items()) if acts["rounds"] else "none"
+    return [f"course {done['settings']['course']}; acts: {counts}"]
 
 
 def _chosen(done: Mapping[str, Any]) -> list[str]:

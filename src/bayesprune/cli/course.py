@@ -1,0 +1,91 @@
+"""How a run's training goes: what its settings say of rate, divergence and acts; what they leave out is the course's.
+
+``settings``, throughout: a `Settings`, which in turn asks here what is laid out over the steps.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optax
+
+from bayesprune.cli import knobs
+from bayesprune.cli.find import choose
+from bayesprune.core.schedules import LinearWarmup
+from bayesprune.courses import Course, Plan, Standard
+from bayesprune.infer.door import as_schedule
+from bayesprune.train.optimizers import make_optimizer
+
+COURSE = "course"  # the word for: as the course has it
+
+
+def of(settings: Any) -> Any:
+    """The course of the settings, with its knobs."""
+    cls = choose("course", settings.course).cls
+    return knobs.build(cls, dataclasses.asdict(getattr(settings, "standard" if cls is Standard else "plain")))
+
+
+def plan(settings: Any) -> Plan:
+    """The course over the run's steps."""
+    course: Course = of(settings)
+    return course.plan(settings.steps)
+
+
+def optimizer(settings: Any, unit: float = 1.0) -> optax.GradientTransformation | None:
+    """What the settings say of it, the rest as in the course; None where they say nothing. ``unit``: see `make_optimizer`."""
+    named, decay = settings.optimizer, settings.weight_decay
+    if named == COURSE and settings.schedule == COURSE and not settings.learning_rate and not decay:
+        return None
+    rate: Any = settings.learning_rate or of(settings).rate
+    if _falls(settings):
+        rate = optax.cosine_decay_schedule(rate, settings.steps)
+    return make_optimizer("adabelief" if named == COURSE else named, rate, decay, unit)
+
+
+def kl_weight(settings: Any) -> LinearWarmup | float | None:
+    """What the settings say of the divergence's weight; None where they say nothing."""
+    if settings.kl_weight == 1.0 and settings.kl_warmup < 0:
+        return None
+    share = _warm_up(settings)
+    return LinearWarmup(0, share * settings.steps, settings.kl_weight) if share else settings.kl_weight
+
+
+def weights_by_step(settings: Any, num_steps: int) -> np.ndarray:
+    """The divergence's weight at each of the first ``num_steps``."""
+    given = kl_weight(settings)
+    weight: Callable[[Any], Any] = as_schedule(plan(settings).kl_weight if given is None else given)
+    return np.asarray(weight(np.arange(num_steps)), np.float32)
+
+
+def check_acts(settings: Any) -> None:
+    """Refuse a method that never comes to act, where that shows without the data. An epoch, say, is not known here."""
+    made = plan(settings)
+    every, end = settings.every or made.every, settings.steps - 1
+    if settings.method == "none" or every is None or not end:
+        return
+    first, last = (1, end) if settings.every else (max(1, made.first), min(made.last, end))
+    if last // every * every < first:
+        within = f" ({first} to {last} of them)" if (first, last) != (1, end) else ""
+        raise ValueError(f"every={every} never prunes in {settings.steps} steps{within}: choose less, or method none.")
+
+
+def laid_out(settings: Any) -> str:
+    """The setting by which the run is laid out over its steps, so that more of them would be another run; "" for none."""
+    if settings.schedule == "cosine":
+        return "schedule=cosine"
+    if settings.kl_warmup > 0:
+        return f"kl_warmup={settings.kl_warmup}"
+    acts = settings.method != "none" and not settings.every
+    standard = isinstance(of(settings), Standard)
+    return f"course={settings.course}" if standard and (_falls(settings) or _warm_up(settings) or acts) else ""
+
+
+def _falls(settings: Any) -> bool:
+    """Whether the learning rate is a cosine."""
+    return settings.schedule == "cosine" or (settings.schedule == COURSE and isinstance(of(settings), Standard))
+
+
+def _warm_up(settings: Any) -> float:
+    """The share of the steps over which the divergence's weight rises."""
+    return float(getattr(of(settings), "warm_up", 0.0)) if settings.kl_warmup < 0 else settings.kl_warmup
