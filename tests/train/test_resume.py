@@ -62,7 +62,8 @@ def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) ->
         # New functions at every call, at other addresses, as in a process that was started again.
         keep, sparsifier = lambda step: 1.0, bp.methods.Magnitude(density=lambda step: 0.5)
         made.append(keep)
-        settings = {"kl_weight": keep, "sparsifier": sparsifier, "every": 2, "checkpoint": str(tmp_path)}
+        settings = {"kl_weight": keep, "sparsifier": sparsifier, "every": 2, "optimizer": optax.adam(1e-2)}
+        settings["checkpoint"] = str(tmp_path)
         return bp.fit_svi(rng_key, bnn, data, num_steps=num_steps, **settings)
 
     made: list[object] = []  # kept, so that no address is used twice
@@ -72,13 +73,25 @@ def test_a_function_of_another_process_is_no_other_setting(tmp_path, rng_key) ->
 
 @pytest.mark.slow
 def test_a_finished_run_is_given_back_and_can_be_prolonged(tmp_path, rng_key) -> None:
+    """Under a course that is not laid out over the steps, which acts once an epoch."""
     bnn, data = programs.small_bnn(), programs.classes()
-    first = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
-    again = bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
+    settings = {"batch_size": 16, "course": bp.courses.Plain(), "sparsifier": bp.methods.SNR(0.5)}
+    first = bp.fit_svi(rng_key, bnn, data, num_steps=8, checkpoint=str(tmp_path), **settings)
+    again = bp.fit_svi(rng_key, bnn, data, num_steps=8, checkpoint=str(tmp_path), **settings)
     assert programs.same_bits(first.params, again.params)
-    longer = bp.fit_svi(rng_key, bnn, data, num_steps=12, batch_size=16, checkpoint=str(tmp_path))
-    alone = bp.fit_svi(rng_key, bnn, data, num_steps=12, batch_size=16)
+    longer = bp.fit_svi(rng_key, bnn, data, num_steps=12, checkpoint=str(tmp_path), **settings)
+    alone = bp.fit_svi(rng_key, bnn, data, num_steps=12, **settings)
     assert programs.same_bits(alone.params, longer.params)
+
+
+def test_a_course_that_is_laid_out_over_the_steps_is_not_prolonged(tmp_path, rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    first = bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"begun with num_steps=4, over which its course is laid out, and now is num_steps=8: go on"
+    ):
+        bp.fit_svi(rng_key, bnn, data, num_steps=8, batch_size=16, checkpoint=str(tmp_path))
+    assert len(bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, init=first).losses) == 4
 
 
 BNN, DATA = programs.small_bnn(), programs.classes()
@@ -150,10 +163,11 @@ def test_what_decides_the_result_is_told_when_it_differs(name, begun, rng_key) -
 @pytest.mark.slow
 def test_a_hand_written_programs_numbers_are_told_by_its_step(tmp_path, rng_key) -> None:
     data, _ = programs.line()
-    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=2, checkpoint=str(tmp_path))
-    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=3, checkpoint=str(tmp_path))
+    settings = {"course": bp.courses.Plain(), "checkpoint": str(tmp_path)}
+    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=2, **settings)
+    bp.fit_svi(rng_key, programs.linear_program(1.0), data, num_steps=3, **settings)
     with pytest.raises(ValueError, match=r"settings: training step was .*, now .*or the release of bayesprune"):
-        bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=4, checkpoint=str(tmp_path))
+        bp.fit_svi(rng_key, programs.linear_program(2.0), data, num_steps=4, **settings)
 
 
 def test_code_that_differs_is_told_from_settings_that_do() -> None:
@@ -189,7 +203,7 @@ def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -
     """At 12, where weights are pruned, and two steps later."""
     settings = {
         "batch_size": 16, "optimizer": optax.adam(1e-2), "sparsifier": bp.methods.SNR(0.3), "every": 6, "eval_data": DATA,
-        "eval_every": 4, "eval_samples": 2,
+        "eval_every": 4, "eval_samples": 2, "kl_weight": 1.0,
     }  # fmt: skip
     alone = bp.fit_svi(rng_key, BNN, DATA, num_steps=24, **settings)
     bp.fit_svi(rng_key, BNN, DATA, num_steps=first, checkpoint=str(tmp_path), **settings)
