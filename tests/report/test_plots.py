@@ -63,6 +63,32 @@ def test_pyplot_is_never_imported_and_metrics_need_no_matplotlib():
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
+def test_the_weight_of_the_divergence_has_an_axis_of_its_own_where_it_varies():
+    losses, weight = np.linspace(900, 800, 30), np.linspace(0, 1, 30)
+    left, right = plots.training_curves(losses, {}, kl_weight=weight).axes
+    np.testing.assert_allclose(right.lines[0].get_ydata(), weight)
+    assert right.get_ylabel() == "KL weight" and [t.get_text() for t in left.get_legend().get_texts()] == ["KL weight"]
+    assert len(plots.training_curves(losses, {}, kl_weight=np.ones(30)).axes) == 1
+    with pytest.raises(ValueError, match=r"kl_weight must be .*\(30,\).*got \(3,\)"):
+        plots.training_curves(losses, {}, kl_weight=np.ones(3))
+
+
+def test_steps_that_cut_are_marked_and_rounds_that_cut_nothing_are_not():
+    acts = history() | {"prune/num_pruned": np.array([4, 0, 2])}
+    marked = {line.get_label(): line for line in plots.training_curves(np.linspace(900, 800, 30), acts).axes[0].lines}
+    assert marked["weights cut"].get_xdata().tolist() == [10, 30]
+
+
+@pytest.mark.parametrize("width", [9, 3.5])
+def test_the_legend_of_a_reliability_diagram_stands_outside_of_the_bars(width):
+    fig = plots.reliability_diagram(
+        np.tile([0.1, 0.9], (10, 1)), np.array([1] * 10), fig=Figure((width, 5), layout="constrained")
+    )
+    fig.draw_without_rendering()
+    (legend,) = [ax.get_legend() for ax in fig.axes if ax.get_legend()]
+    assert not any(legend.get_window_extent().overlaps(ax.get_window_extent()) for ax in fig.axes)
+
+
 def test_pruned_share_draws_one_minus_density():
     ax = plots.pruned_share(history()).axes[0]
     by_label = {line.get_label(): line.get_ydata() for line in ax.lines}

@@ -14,6 +14,7 @@ import numpy as np
 from bayesprune.core.files import write_atomically
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
+from bayesprune.report.plots_acts import density_and_acts
 from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
 from bayesprune.report.plots_selection import inclusion_map, selection_roc
@@ -37,6 +38,7 @@ from bayesprune.report.plots_style import (
 
 MAX_CURVE_POINTS = 1000
 SMALLEST_SHOWN = 1e-6
+NARROW = 5.5  # inches
 
 __all__ = [
     "BLACK",
@@ -44,6 +46,7 @@ __all__ = [
     "PALETTE",
     "SIGNED",
     "connected_inputs",
+    "density_and_acts",
     "density_per_layer",
     "exchanged_share",
     "first_layer_heatmap",
@@ -62,14 +65,19 @@ Mask = Mapping[str, ArrayLike]
 
 
 def training_curves(
-    losses: ArrayLike, history: Mapping[str, Any], fig: FigureBase | None = None, evaluated_on: str = ""
+    losses: ArrayLike,
+    history: Mapping[str, Any],
+    fig: FigureBase | None = None,
+    evaluated_on: str = "",
+    kl_weight: ArrayLike | None = None,
 ) -> FigureBase:
     """The loss, and beside it every metric that was recorded, over training steps.
 
     ``losses``: (num_steps,), negative ELBO of the whole data set in nats; pale, single steps, and dark, medians of blocks of
-    steps. ``history``: may hold ``eval/step`` and ``eval/<metric>``, each (evaluations,); the steps of ``prune/step`` are
-    marked by ticks at the foot. ``evaluated_on``: the rows that the metrics are of, such as
-    "the test set", for the title.
+    steps. ``history``: may hold ``eval/step`` and ``eval/<metric>``, each (evaluations,); of ``prune/step`` the steps at which
+    weights were cut are marked by ticks at the foot. ``evaluated_on``: the rows that the metrics are of, such as "the test
+    set", for the title. ``kl_weight``: (num_steps,), the divergence's weight in what was minimised, shown where it varies:
+    the losses are the bound itself, of weight 1.
     """
     losses = np.asarray(losses, np.float64)
     if losses.ndim != 1 or losses.size == 0:
@@ -79,7 +87,11 @@ def training_curves(
     rows = -(-(1 + len(metrics)) // columns)
     fig = figure(4.2 * columns, 3.3 * rows) if fig is None else fig
     axes = fig.subplots(rows, columns, squeeze=False).ravel()
-    _loss_panel(axes[0], losses, np.asarray(history.get("prune/step", [])))
+    _loss_panel(axes[0], losses, _cuts(history))
+    if kl_weight is not None:
+        _weight_in(axes[0], np.asarray(kl_weight, np.float64), len(losses))
+    if axes[0].get_legend_handles_labels()[0]:
+        axes[0].legend(frameon=False, fontsize=9, loc="best" if kl_weight is None else "center right")
     for ax, key in zip(axes[1:], metrics, strict=False):
         name = key.removeprefix("eval/")
         ax.plot(history["eval/step"], history[key], color=PALETTE[0], marker="o", markersize=3.5)
@@ -90,6 +102,27 @@ def training_curves(
     if evaluated_on:
         fig.suptitle(f"ELBO of the training rows{f'; metrics of {evaluated_on}' if metrics else ''}", fontsize=11)
     return fig
+
+
+def _cuts(history: Mapping[str, Any]) -> np.ndarray:
+    """The steps at which weights were cut; all of a history that does not say how many."""
+    step = np.asarray(history.get("prune/step", []))
+    return step[np.asarray(history.get("prune/num_pruned", np.ones(step.shape))) > 0]
+
+
+def _weight_in(ax: Axes, weight: np.ndarray, num_steps: int) -> None:
+    """The weight of the divergence on an axis of its own, to the right, where it varies."""
+    if weight.shape != (num_steps,):
+        raise ValueError(f"kl_weight must be (num_steps,) = ({num_steps},) as the losses are, got {weight.shape}.")
+    if np.ptp(weight) == 0:
+        return
+    right, look = ax.twinx(), {"color": PALETTE[2], "linestyle": "--", "linewidth": 1.4}
+    right.plot(np.arange(num_steps) + 1, weight, **look)
+    right.set_ylim(0, 1.05 * weight.max())
+    right.set_ylabel("KL weight", color=PALETTE[2])
+    right.tick_params(axis="y", colors=PALETTE[2])
+    right.spines["top"].set_visible(False)
+    ax.plot([], [], label="KL weight", **look)
 
 
 def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
@@ -106,8 +139,7 @@ def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
     over_steps(ax, len(losses))
     if prune_steps.size:
         foot = ax.get_xaxis_transform()
-        ax.plot(prune_steps, np.full(len(prune_steps), 0.015), "|", color=PALETTE[1], transform=foot, label="pruning step")
-        ax.legend(frameon=False, fontsize=9)
+        ax.plot(prune_steps, np.full(len(prune_steps), 0.015), "|", color=PALETTE[1], transform=foot, label="weights cut")
 
 
 def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: float | None = None) -> Figure:
@@ -176,7 +208,7 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     bins = top_label_bins(probs, y)
     num_bins = len(bins.count)
     centre, width = (np.arange(num_bins) + 0.5) / num_bins, 0.9 / num_bins
-    fig = figure(4.6, 5.4) if fig is None else fig
+    fig = figure(6.6, 5.4) if fig is None else fig
     top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     top.bar(centre, np.nan_to_num(bins.observed), width, color=PALETTE[0], label="accuracy")
     top.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")
@@ -192,10 +224,15 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     )
     style(top, "", "accuracy", f"ECE {ece(probs, y):.3f} (top label, {num_bins} equal-width bins)")
     top.set(xlim=(0, 1), ylim=(0, 1.02))
-    top.legend(frameon=False, fontsize=9, loc="upper left")
     foot.bar(centre, bins.count / bins.count.sum(), width, color=GREY)
     style(foot, "confidence", "share of rows")
     in_percent(foot.yaxis, decimals=0)
+    # Bars may stand anywhere, so that the legend has a place outside: to the right, or below in a narrow part of a figure.
+    wide = fig.bbox.width >= NARROW * fig.get_figure(root=True).dpi
+    look = {"frameon": False, "fontsize": 9, "loc": "upper left" if wide else "upper center"}
+    (top if wide else foot).legend(
+        *top.get_legend_handles_labels(), bbox_to_anchor=(1.01, 1.0) if wide else (0.5, -0.5), **look
+    )
     return fig
 
 

@@ -35,8 +35,9 @@ def figures(
     Real targets have no reliability, unpruned nets no share. A method that exchanges weights and keeps their number shows how
     many it exchanges; what is pruned would be a flat line.
 
-    ``history``: that of the fit with its ``losses``; ``predictions``: ``probs`` (rows, classes) and ``y``, or nothing;
-    ``connected``: the density of the weights in use; ``notes``: what `record.for_figures` tells of the fit.
+    ``history``: that of the fit with its ``losses``, and with ``kl_weight``, of each step, if that is known; ``predictions``:
+    ``probs`` (rows, classes) and ``y``, or nothing; ``connected``: the density of the weights in use; ``notes``: what
+    `record.for_figures` tells of the fit.
     """
     made = _wanted(posterior, mask, history, predictions, input_shape, connected, notes)
     return {name: make and make() for name, make in made.items()}
@@ -47,15 +48,17 @@ def _wanted(
     predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None, notes: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any] | Literal[False]]:  # fmt: skip
     drawn = {name: rows for name, rows in history.items() if name not in NOT_DRAWN}
-    losses = drawn.pop("losses", np.zeros(0))
+    losses, weight = drawn.pop("losses", np.zeros(0)), drawn.pop("kl_weight", None)
     exchanges = bool(np.any(drawn.get("prune/num_grown", 0)) and np.ptp(drawn["prune/num_alive"]) == 0)
     alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
     first = first_kernel({site: np.shape(node.loc) for site, node in posterior.items()})
     in_use = _booleans(notes.get("features_in_use"), posterior[first]) if first else None
     shape = _image_shape(input_shape, posterior[first]) if first else None
     return {
-        "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn, evaluated_on=notes.get("watched", ""))),
-        "pruned": "prune/step" in drawn and not exchanges and (lambda: plots.pruned_share(drawn, connected=connected)),
+        "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn, None, notes.get("watched", ""), weight)),
+        "pruned": "prune/step" in drawn
+        and not exchanges
+        and (lambda: plots.density_and_acts(drawn, losses.size or None, connected)),
         "exchanged": exchanges and (lambda: plots.exchanged_share(drawn)),
         "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": bool(first)
