@@ -21,7 +21,7 @@ def record(cell: bmr_cells.Cell) -> cells.Record:
     return {"cell": cells.key(cell), **figures, **cut, "history/eval/step": steps, **course, **pruning, **layers}
 
 
-PLANNED = bmr_cells.grid(["mlp", "lenet5"], list(bmr_cells.RATES), [0, 1])
+PLANNED = bmr_cells.grid(["mlp", "lenet5"], list(bmr_cells.COURSES), [0, 1])
 FOUND = {cell: record(cell) for cell in PLANNED[:-1]}
 
 

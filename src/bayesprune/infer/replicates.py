@@ -57,9 +57,10 @@ def fit_replicates(
 
     Args:
         rng_key: a JAX random key; replication r trains with the r-th of its splits.
-        bnn: a `BNN`.
+        bnn: a `BNN`, which has the start: its ``posterior=``.
         data: fields x (replications, rows, ...) and y (replications, rows, ...).
-        num_steps, batch_size, optimizer, estimator, num_particles, kl_weight, progress: as for `fit_svi`.
+        num_steps, batch_size, optimizer, estimator, num_particles, kl_weight, progress: as for `fit_svi`, but there is no
+            course: AdaBelief at 5e-3, sampled weights and a divergence of weight 1 throughout, if nothing else is given.
         mask: site -> booleans (replications, *shape), True = alive; dead weights are zero throughout.
         mesh: of one axis, over whose devices the replications are spread, as many on each; no device waits for another. None:
             all on one.

@@ -13,13 +13,12 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
 
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.report.connected import connected
-from bayesprune.reproduce.bmr_cells import CELLS, FIRST_LAYER, FULL, GLANCE, RATES, SHORT, Cell
+from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, SHORT, Cell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
@@ -64,7 +63,7 @@ def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
         train,
         num_steps=cell.epochs * cell.steps_per_epoch,
         batch_size=BATCH,
-        optimizer=optax.adabelief(RATES[cell.method]),
+        course=COURSES[cell.method],
         eval_data=test,
         eval_every=cell.evals * cell.steps_per_epoch,
         eval_samples=1 if cell.method == "map" else cell.draws,

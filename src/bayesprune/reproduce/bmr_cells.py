@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.courses import paper
 
 EPOCH = 500  # steps
-RATES = {"map": 1e-3, "flat": 5e-3, "tiered": 5e-3, "bmr": 1e-2}
+COURSES = {"map": paper("map"), "flat": paper("flat"), "tiered": paper("flat"), "bmr": paper("bmr")}
 NETS = ("mlp", "lenet5", "vit", "mixer")
 DATASETS = ("fashion_mnist", "cifar10")
 FIRST_LAYER = "first_layer.npy"
@@ -50,7 +51,7 @@ CELLS = FULL + SHORT + GLANCE
 def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:
     """Every combination. Raises `ValueError` for an unknown net, method or data set."""
     nets, methods = tuple(nets), tuple(methods)
-    named = {"net": (nets, NETS), "method": (methods, RATES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
+    named = {"net": (nets, NETS), "method": (methods, COURSES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
     for kind, (chosen, known) in named.items():
         for name in chosen:
             if name not in known:

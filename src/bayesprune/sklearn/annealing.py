@@ -1,23 +1,46 @@
 """The course of a fit: the weight of the divergence rises, and the learning rate falls."""
 
-import functools
 import numbers
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import optax
 
 from bayesprune.core.checks import check_integer, got
-from bayesprune.core.schedules import Constant, LinearWarmup
+from bayesprune.core.schedules import LinearWarmup
+from bayesprune.courses import Plain, Plan
 
 # Chosen by the inner scores of benchmarks/tabular.md; the steps without annealing are those of the records there.
 SHARE, STEPS, STEPS_WITHOUT = 0.75, 5000, 3000
 
 
-class Course(NamedTuple):
-    """The optimiser, and the divergence's weight as a function of the step."""
+@dataclass(frozen=True)
+class Annealed(Plain):
+    """AdaBelief and the weight beta of step t of T; else the plain course, its prior's authors' start too.
 
-    optimizer: optax.GradientTransformation
-    kl_weight: Constant | LinearWarmup
+      loss_t = beta_t KL(q || p) - E_q log p(y | x, w),   beta_t = min(1, t / (share T)),   rate_t = rate (1 + cos(pi t / T))
+
+    From the first step on with weight 1, gates close before the weights behind them have learned anything, and of many weights
+    that share an effect each ends below 1/2 alone: the cut then takes them all. Past share T the loss is the bound itself, so
+    that what is approximated is the posterior, untempered. ``rate`` is the mean of rate_t. ``share`` 0: beta and the rate are
+    constant.
+
+    >>> plan = Annealed(0.01, share=0.75).plan(4000)
+    >>> [round(float(plan.kl_weight(step)), 2) for step in (0, 1500, 3000, 4000)]
+    [0.0, 0.5, 1.0, 1.0]
+
+    Source: Sønderby et al. (2016) for the weight; Loshchilov & Hutter (2017) for the cosine.
+    """
+
+    share: float = SHARE
+
+    def plan(self, num_steps: int, begun: bool = False) -> Plan:
+        """The course over so many steps."""
+        plan = super().plan(num_steps, begun)
+        if not self.share:
+            return plan
+        rate = optax.cosine_decay_schedule(2 * self.rate, num_steps)
+        return plan._replace(optimizer=optax.adabelief(rate), kl_weight=LinearWarmup(0, self.share * num_steps))
 
 
 def is_auto(setting: Any) -> bool:
@@ -43,25 +66,3 @@ def read_steps(num_steps: Any, share: float) -> int:
         return STEPS if share else STEPS_WITHOUT
     check_integer(num_steps, "num_steps")
     return int(num_steps)
-
-
-@functools.lru_cache(maxsize=64)
-def course(share: float, rate: float, num_steps: int) -> Course:
-    """AdaBelief and the weight beta of step t of T; the same objects for the same settings, which compile once.
-
-      loss_t = beta_t KL(q || p) - E_q log p(y | x, w),   beta_t = min(1, t / (share T)),   rate_t = rate (1 + cos(pi t / T))
-
-    From the first step on with weight 1, gates close before the weights behind them have learned anything, and of many weights
-    that share an effect each ends below 1/2 alone: the cut then takes them all. Past share T the loss is the bound itself, so
-    that what is approximated is the posterior, untempered. ``rate`` is the mean of rate_t. ``share`` 0: beta and the rate are
-    constant.
-
-    >>> found = course(0.75, 0.01, 4000)
-    >>> [round(float(found.kl_weight(step)), 2) for step in (0, 1500, 3000, 4000)]
-    [0.0, 0.5, 1.0, 1.0]
-
-    Source: Sønderby et al. (2016) for the weight; Loshchilov & Hutter (2017) for the cosine.
-    """
-    if not share:
-        return Course(optax.adabelief(rate), Constant(1.0))
-    return Course(optax.adabelief(optax.cosine_decay_schedule(2 * rate, num_steps)), LinearWarmup(0, share * num_steps))

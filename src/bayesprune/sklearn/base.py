@@ -78,15 +78,13 @@ class SparseNetwork(WithKnobs):
         self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._scaling = _scaling_of_inputs(x)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        course = annealing.course(share, rate, num_steps)
         fit = fit_svi(
             self._key(),
             self.bnn_,
             placed(self._scaling.apply(x), y, self.batch_size, prior),
             num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
-            optimizer=course.optimizer,
-            kl_weight=course.kl_weight,
+            course=annealing.Annealed(rate, share=share),
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
         )

@@ -56,7 +56,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             of priors without gates, 1 where a living edge leaves it and else 0.
         feature_importances_: (features,) in [0, 1], scaled connection weights (6.3), from the same gates.
         used_features_: (features,) booleans, inputs that the network as it was cut still reads (median probability model).
-        losses_, n_iter_: negative ELBO by step, nats, its divergence weighted as in training, and the steps taken.
+        losses_, n_iter_: negative ELBO by step, nats, its divergence of weight 1 throughout, and the steps taken.
         n_features_in_, feature_names_in_: of X.
 
     What an object of methods, priors or likelihoods was made with is a parameter too, for `set_params` and searches:
