@@ -28,7 +28,8 @@ def test_the_standard_course_rises_falls_and_settles() -> None:
     expected = 0.5 * (1 + np.cos(np.pi * np.arange(1000) / 1000))
     late = slice(200, 1000, 2)
     np.testing.assert_allclose(np.array(steps)[late] / steps[200], expected[late] / expected[200], rtol=0.02, atol=1e-4)
-    assert course.plan(100).every == 5 and course.plan(3).every == 1
+    rhythm = {steps: bp.courses.Standard().plan(steps).every for steps in (3, 100, 400, 2_000, 5_000, 50_000)}
+    assert rhythm == {3: 1, 100: 5, 400: 20, 2_000: 20, 5_000: 50, 50_000: 100}
     assert float(course.plan(1000, begun=True).kl_weight(0)) == 1.0
     assert bp.courses.Standard(warm_up=0.0).plan(10).kl_weight(0) == 1.0
 
