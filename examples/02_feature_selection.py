@@ -45,7 +45,9 @@ print(f"inputs {np.flatnonzero(relevant).tolist()} of {num_inputs} matter")
 # ## Model
 #
 # Under the Dirac slab prior a weight, or a bias, is zero with a large probability and else normal. The posterior is of the
-# same form, so every weight comes with a probability of being there. The dense rival differs by the prior alone.
+# same form, so every weight comes with a probability of being there. The dense rival differs by the prior alone. Both are
+# trained as the authors of the spike and slab have it (Bai, Song & Cheng 2020): from their start, by Adam, and with the
+# whole divergence from the first step on.
 
 
 # %%
@@ -58,8 +60,9 @@ def network(prior, num_inputs: int) -> bp.BNN:
 def fit_on(prior, inputs: np.ndarray) -> tuple[bp.BNN, bp.FitResult]:
     """A network that sees some of the inputs (booleans) only."""
     bnn = network(prior, int(inputs.sum()))
-    settings = {"num_steps": STEPS, "batch_size": 250, "optimizer": optax.adam(5e-3), "progress": False}
-    return bnn, bp.fit_svi(jax.random.key(SEED), bnn, bp.Dataset(train.x[:, inputs], train.y), **settings)
+    course = {"course": bp.courses.Plain(), "optimizer": optax.adam(5e-3)}
+    settings = {"num_steps": STEPS, "batch_size": 250, "progress": False}
+    return bnn, bp.fit_svi(jax.random.key(SEED), bnn, bp.Dataset(train.x[:, inputs], train.y), **course, **settings)
 
 
 def rmse(bnn: bp.BNN, params: dict, inputs: np.ndarray, mask: dict | None = None) -> float:
@@ -173,3 +176,6 @@ print(f"\nfigures: {', '.join(f'{name}.png' for name in figures)} in {os.path.re
 # - The sparse network's error is within 8 % of the noise's standard deviation, below which nothing can go by much, and about
 #   half of the dense one's. Cutting 833 weights to about 30 changes it by 0.001 at most: the posterior had decided already.
 # - On the selected inputs a dense network is as good, within 0.02: here sparsity pays by choosing inputs.
+# - The course matters: under the standard one (leave `**course` out) the sparse network predicts as well within 0.03, but the
+#   median selects one and four inputs too many for two of the three seeds. Gates that open while the divergence counts
+#   little do not all close again.

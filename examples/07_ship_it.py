@@ -16,7 +16,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from matplotlib.figure import Figure
 
 import bayesprune as bp
@@ -41,10 +40,7 @@ bnn = bp.BNN(
     likelihood=bp.likelihoods.Categorical(),
     input_shape=train.x.shape[1:],
 )
-fit = bp.fit_svi(
-    jax.random.key(0), bnn, train, num_steps=STEPS, batch_size=128, optimizer=optax.adabelief(2e-2), estimator="local",
-    sparsifier=bp.methods.BMR(), every=max(1, STEPS // 20), progress=False,
-)  # fmt: skip
+fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=STEPS, batch_size=128, sparsifier=bp.methods.BMR(), progress=False)
 before = bp.evaluate(jax.random.key(1), bnn, fit.params, test, mask=fit.mask)
 print(f"masked: accuracy {before['accuracy']:.3f}, NLL {before['nll']:.3f}")
 
