@@ -215,4 +215,17 @@ print(f"figures: {', '.join(f'{name}.png' for name in figures)} in {os.path.relp
 # %% [markdown]
 # ## What we learnt
 #
-WHAT
+# What follows held for three seeds (`BAYESPRUNE_SEED=1`, `2`), on 359 test images, of which one is 0.003 of accuracy:
+# differences of a few images are noise.
+#
+# - Pruned on the way, the network keeps about one prunable weight in fifty, all of them connected. Nobody asked for that
+#   density. Its accuracy is that of all weights within the noise, and it is more honest: its `nll` is lower by about a
+#   half, its `ece` by 60 to 70 %. A likely reason: the noise of weights that say nothing had blurred the predictions.
+# - Of three quarters of the acts that proposed something only a part fell, or nothing. Without looking, as little is in
+#   use, but three times as much stays alive: weights that no path leads through, of which the data say nothing. Count
+#   weights in use, not only alive.
+# - Reducing the finished posterior once takes 30 to 55 % of the weights. The `ece` gets smaller, the `nll` stays or rises.
+#   Going on mends that: a quarter of the steps bring the `nll` down by more than a third, and if acts go on, too, to
+#   about one weight in thirty-five.
+# - Told how many to keep, magnitude pruning on the way is as good. It had to be told, though: the number is what the
+#   evidence gave.

@@ -168,7 +168,7 @@ print(f"\nfigures: {', '.join(f'{name}.png' for name in figures)} in {os.path.re
 # What follows held for three seeds (`BAYESPRUNE_SEED=1`, `2`), each with data of its own.
 #
 # - The sparse network uses the five inputs that matter and no other, by each of the three rules, and nobody told it how
-#   many there are, except in the last. The most probable of the 45 others has a probability of 0.09 to 0.14.
+#   many there are, except in the last. The most probable of the 45 others has a probability of 0.08 to 0.14.
 # - The dense network's largest weights belong to the right inputs as well, or to four of them: it knows the order, but the
 #   weights of the others are nowhere near zero, so it does not know where to stop, and it predicts about as badly as the lasso.
 # - The lasso finds what works along a straight line, x1 and x4, and takes wrong inputs beside them. It cannot see x0, x2 and
