@@ -74,4 +74,4 @@ class Standard:
         first, last = (round(share * num_steps) for share in (self.first, self.last))
         rhythm = min(100, max(1, num_steps // 100, min(20, num_steps // 20)))
         every = rhythm if self.every is None else self.every
-        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator)
+        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, laid_out=True)

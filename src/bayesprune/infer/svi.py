@@ -100,8 +100,9 @@ def fit_svi(
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
         init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
             parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
-            so do batches and noise: with the same key and settings, and no pruning, 10 steps and 10 more are the 20 of one fit,
-            bit by bit. An optimiser of another kind starts anew, with a warning. ``mask`` may have more weights dead.
+            so do batches and noise: with the same key, optimizer, kl_weight and settings given, and no pruning, 10 steps and 10
+            more are the 20 of one fit, bit by bit. The standard course, whose rate has come to its end, begins its optimiser
+            anew. One of another kind starts anew, with a warning. ``mask`` may have more weights dead.
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws;
@@ -169,6 +170,8 @@ def fit_svi(
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
     mesh, program = door.automatic(mesh), course.begin(program)
     plan = course.plan(num_steps, begun=start is not None)
+    if origin is not None and optimizer is None and plan.laid_out:
+        given = given._replace(init=origin._replace(anew=True))
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
     warn_of_scale(program, data)
     eval_data = held_out(program, eval_data, early_stop)

@@ -54,8 +54,8 @@ class Paths:
             new, info = self._without(used, old, new, info)
         elif self._cut_nearly_all(info):
             self._warn(
-                f"step {step}: {type(self.sparsifier).__name__} cut {100 * NEARLY_ALL:.0f} % or more of what was alive at once, "
-                "by evidence that nobody verified: bp.courses.Standard(verified=1) looks first."
+                f"step {step}: {type(self.sparsifier).__name__} cut {100 * NEARLY_ALL:.0f} % or more of what was alive at "
+                "once, by evidence that nobody verified: bp.courses.Standard(verified=1) looks first."
             )
         return new, info._replace(num_connected=_count(used))
 

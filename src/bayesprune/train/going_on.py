@@ -20,13 +20,15 @@ INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are
 
 class Origin(NamedTuple):
     """What a fit goes on from: ``params`` as fits give them, ``mask``; ``kept``: None where there is no more than that, and
-    ``whole``: whether there should be; ``law``: of the optimiser's state, "" where it is not known."""
+    ``whole``: whether there should be; ``law``: of the optimiser's state, "" where it is not known; ``anew``: the optimiser
+    begins its own steps again, as one must whose rate is laid out over those of one fit and has come to its end."""
 
     params: dict[str, Any]
     mask: dict[str, Any]
     kept: Kept | None
     whole: bool
     law: str = ""
+    anew: bool = False
 
     def decisive(self) -> dict[str, Any]:
         """The arrays that decide the result of what goes on from them."""
@@ -102,6 +104,8 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str
         _warn("init keeps its weights otherwise (storage=)")
         return carry
     params = {name: _as_given(carry.params[name], old, origin.dead(name)) for name, old in params.items()}
+    if origin.anew:
+        return carry._replace(params=params)
     of_its_kind = kept.kinds == kinds(carry.opt_state) and same_law(origin.law, law)
     inner = _put(carry.opt_state, kept.optimizer) if of_its_kind else None
     if inner is None:
