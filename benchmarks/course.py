@@ -1,9 +1,7 @@
 """What a fit gives as it comes: the standard course, beside pruning by hand, and beside the default that it replaced.
 
-    python benchmarks/course.py run --only rows=test                        # what is not in runs/course.jsonl yet
-    python benchmarks/course.py run --only rows=test road=standard seed=0   # one road, one seed
-    python benchmarks/course.py run --only rows=held_out                    # the choice of settings
-    python benchmarks/course.py run --only rows=held_out data=digits knobs= --set "knobs=warm_up=0.5;rate=0.01"   # a trial
+    python benchmarks/course.py run                             # what is not in runs/course.jsonl yet
+    python benchmarks/course.py run --only road=standard seed=0 # one road, one seed
     python benchmarks/course.py table                                       # from the results kept here
 
 Roads: "standard" has BMR and nothing else given. "two_calls" fits without a sparsifier and calls `bmr_prune` once,
@@ -13,19 +11,17 @@ cuts that nothing verifies, every 500 steps; "old_two_calls" ends with one such 
 100 steps. The loss is that of the last 300 steps, before what is cut by
 hand after them. Flat prior, batches of 128, figures of 100 drawn networks.
 
-With rows=test all training rows are trained on and the test rows judge, once. With rows=held_out a sixth of the training rows,
-the same for all, is kept back and judges; the test rows are not looked at. Settings are chosen by these alone: one knob of the
-standard course is changed at a time. Other cases by hand: ``--set data=mnist net=mlp200x2 steps=2000``, or concrete, mlp50,
-3000; RMSE is in deviations of the targets.
+With rows=test all training rows are trained on and the test rows judge, once. With rows=held_out, for the choice of settings in
+`course_choices.py`, a sixth of the training rows, the same for all, is kept back and judges; RMSE is in deviations of the
+targets.
 """
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import optax
 from fits_judged import acts_of, judged, loss_of, watched, written
 
@@ -34,10 +30,6 @@ from bayesprune import cells
 from bayesprune.data.hold_out import hold_out
 from bayesprune.model.families import MeanFieldFamily
 
-CHOICES = (  # knobs of the standard course to choose among, one changed at a time
-    "rate=0.01", "rate=0.04", "warm_up=0.05", "warm_up=0.5", "every=100", "every=25", "first=0.2", "last=0.75", "verified=0",
-    "verified=4", "estimator=weight", "start=uniform", "start=he", "dead=excluded", "dead=forgotten",
-)  # fmt: skip
 BESIDE = ("start", "dead")  # of a knob's names those that belong to the posterior, and to BMR
 
 BATCH, ROUNDS, SHARE, SPLIT = 128, 4, 1 / 6, 0
@@ -83,22 +75,15 @@ TESTED = (  # data, net, steps, and seeds of each road
     ("fashion_mnist", "lenet5", 10_000, {"standard": 3, "old": 1}),
     ("fashion_mnist", "mlp400x5", 8_000, {"standard": 3, "old": 1}),
 )
-CASES = (("digits", "mlp100x2", 5_000, 3),)  # that settings are compared by, with their seeds
 
 
-def planned(seed: int) -> list[Cell]:
-    """The cells of one seed."""
-    tested = [Cell(data, net, road, seed, n) for data, net, n, roads in TESTED for road, seeds in roads.items() if seed < seeds]
-    choices = [
-        Cell(data, net, "standard", seed, steps, "held_out", knobs)
-        for data, net, steps, seeds in CASES
-        for knobs in ("", *CHOICES)
-        if seed < seeds
-    ]
-    return tested + choices
-
-
-CELLS = tuple(cell for seed in range(5) for cell in planned(seed))
+CELLS = tuple(
+    Cell(data, net, road, seed, steps)
+    for seed in range(5)
+    for data, net, steps, roads in TESTED
+    for road, seeds in roads.items()
+    if seed < seeds
+)
 
 
 def read_knobs(text: str) -> dict[str, Any]:
@@ -204,34 +189,7 @@ def by_road(found: cells.Found) -> str:
     return cells.table(["data", "net", "road", "steps", *HEAD], rows, "lllr" + "l" * len(HEAD))
 
 
-def by_choice(found: cells.Found) -> str:
-    """The same on the held-out rows, for each setting."""
-    rows = []
-    for data, net, steps, _ in CASES:
-        for knobs in ("", *CHOICES):
-            mine = [cell for cell in CELLS if (cell.data, cell.net, cell.rows, cell.knobs) == (data, net, "held_out", knobs)]
-            have = [found[cell] for cell in mine if cell in found]
-            rows.append([data, net, knobs or "as it comes", str(steps), cells.count(have, mine), *summed(have)])
-    return cells.table(["data", "net", "knobs", "steps", *HEAD], rows, "lllr" + "l" * len(HEAD))
-
-
-def differences(found: cells.Found) -> str:
-    """By how much each setting's held-out NLL is above that of the course as it comes, seed by seed: mean, ± standard error."""
-    rows = []
-    for knobs in CHOICES:
-        columns, every = [], []
-        for data, net, steps, seeds in CASES:
-            as_it_comes = [Cell(data, net, "standard", seed, steps, "held_out") for seed in range(seeds)]
-            pairs = [(replace(cell, knobs=knobs), cell) for cell in as_it_comes]
-            more = [found[a]["nll"] - found[b]["nll"] for a, b in pairs if a in found and b in found]
-            every += [np.mean(more)] if more else []
-            columns.append(cells.mean_and_error(more))
-        rows.append([knobs, *columns, f"{np.mean(every):.4f}" if len(every) == len(columns) else cells.MISSING])
-    names = [f"{data}, {net}" for data, net, *_ in CASES]
-    return cells.table(["knobs", *names, "mean of all"], rows, "l" + "r" * (len(names) + 1))
-
-
-STUDY = cells.Study("course", CELLS, run, {"by_road": by_road, "by_choice": by_choice, "differences": differences})
+STUDY = cells.Study("course", CELLS, run, {"by_road": by_road})
 
 if __name__ == "__main__":
     cells.main(STUDY)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import course
+import course_choices
 import course_uci
 import fits_judged
 import nets_at_random
@@ -15,7 +16,7 @@ import pytest
 import bayesprune as bp
 from bayesprune import cells
 
-STUDIES = (course.STUDY, no_silent_deaths.STUDY, course_uci.STUDY)
+STUDIES = (course.STUDY, course_choices.STUDY, no_silent_deaths.STUDY, course_uci.STUDY)
 TRIAL = course.Cell("digits", "mlp100x2", "standard", 0, 5_000, "held_out", "warm_up=0.3;start=he;acts=(1, 2)")
 
 
@@ -29,8 +30,8 @@ def test_no_two_cells_have_one_key_and_empty_tables_say_so(study, tmp_path):
 
 def test_the_first_seed_comes_first_and_settings_are_chosen_by_held_out_rows_alone():
     assert [cell.seed for cell in course.CELLS] == sorted(cell.seed for cell in course.CELLS)
-    assert {cell.rows for cell in course.CELLS if cell.knobs} <= {"held_out"}
-    assert {cell.road for cell in course.CELLS if cell.rows == "held_out"} == {"standard"}
+    assert {(cell.rows, cell.knobs) for cell in course.CELLS} == {("test", "")}
+    assert {(cell.rows, cell.road) for cell in course_choices.CELLS} == {("held_out", "standard")}
 
 
 def test_test_rows_are_not_looked_at_where_settings_are_chosen(monkeypatch):
