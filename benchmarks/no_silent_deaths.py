@@ -113,7 +113,7 @@ def counts(found: cells.Found) -> str:
             cells.mean_and_spread([record[name] / record["prunable"] for record in well], 3) for name in ("alive", "connected")
         )
         accuracy = cells.mean_and_spread([record["accuracy"] for record in well], 3)
-        rows.append([method, cells.count(have, mine), *map(str, numbers), accuracy, *shares])
+        rows.append([method, cells.count(list(have), mine), *map(str, numbers), accuracy, *shares])
     names = ["raised an error", "died", "silent deaths", "refused to prune", "warned, of the others"]
     return cells.table(["method", "fits", *names, "accuracy of the others", "alive", "connected"], rows, "ll" + "r" * 5 + "lll")
 

@@ -159,7 +159,15 @@ def test_what_is_no_network(settings, message) -> None:
 def test_a_sparsifier_that_would_never_act_is_told(rng_key, recwarn) -> None:
     told = r"never acts: every=6 \(one epoch, if not given\) in num_steps=3"
     with pytest.warns(UserWarning, match=told):
-        bp.fit_svi(rng_key, programs.small_bnn(), GOOD, num_steps=3, batch_size=10, sparsifier=bp.methods.BMR())
+        bp.fit_svi(
+            rng_key,
+            programs.small_bnn(),
+            GOOD,
+            num_steps=3,
+            batch_size=10,
+            sparsifier=bp.methods.BMR(),
+            course=bp.courses.Plain(),
+        )
     recwarn.clear()
     for every, num_steps in ((2, 3), (0, 3), (1, 1)):  # it acts; there is none; one step is a trial
         door.check_acts(bp.methods.BMR(), every, num_steps)

@@ -95,9 +95,10 @@ def test_a_hand_written_program_is_fed_as_well(tmp_path) -> None:
 def test_a_second_fit_of_a_stream_compiles_nothing(tmp_path) -> None:
     net, marks = programs.count_traces(bp.nets.MLP((8, 6), 3))
     bnn = bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
-    bp.fit_svi(KEY, bnn, mapped(tmp_path), num_steps=7, batch_size=16)
+    plain = bp.courses.Plain()  # one that is laid out over the steps is another one for other steps
+    bp.fit_svi(KEY, bnn, mapped(tmp_path), num_steps=7, batch_size=16, course=plain)
     before = len(marks)
-    bp.fit_svi(KEY, bnn, mapped(tmp_path), num_steps=9, batch_size=16)
+    bp.fit_svi(KEY, bnn, mapped(tmp_path), num_steps=9, batch_size=16, course=plain)
     assert len(marks) == before > 0
 
 

@@ -60,8 +60,9 @@ def test_it_goes_through_the_public_doors() -> None:
     bnn = programs.small_bnn(prior=UnitScale(), prunable=bp.select.not_last)
     data = programs.classes(rows=40)
     fit = bp.fit_svi(
-        jax.random.key(0), bnn, data, num_steps=6, optimizer=optax.adam(0.05), sparsifier=Shrunk(), every=3, progress=False
-    )
+        jax.random.key(0), bnn, data, num_steps=6, optimizer=optax.adam(0.05), sparsifier=Shrunk(), every=3, progress=False,
+        course=bp.courses.Plain(),
+    )  # fmt: skip
     unit = np.asarray(fit.params["Dense_0.kernel$unit"])
     assert unit.shape == (1, 8) and 0 < np.asarray(fit.mask["Dense_0.kernel"]).mean() < 1
     columns = np.asarray(fit.mask["Dense_0.kernel"])

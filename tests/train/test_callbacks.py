@@ -12,6 +12,7 @@ from bayesprune.train.stopping import asks_to_stop
 
 BNN, DATA = programs.small_bnn(), programs.classes()
 SETTINGS = {"num_steps": 20, "batch_size": 16, "sparsifier": bp.methods.BMR(), "every": 6, "progress": False}
+SETTINGS["course"] = bp.courses.Plain()  # which more steps prolong
 
 
 def same(one: bp.FitResult, other: bp.FitResult) -> bool:

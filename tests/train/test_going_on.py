@@ -94,16 +94,18 @@ def test_other_names_units_and_revived_weights_are_refused() -> None:
 def test_what_is_pruned_stays_so_under_another_sparsifier_and_a_narrower_mask(rng_key) -> None:
     fit = bp.fit_svi(rng_key, BNN, DATA, num_steps=8, sparsifier=bp.methods.Magnitude(0.6), every=4, **SETTINGS)
     tuned = bp.fit_svi(
-        rng_key, BNN, DATA, num_steps=8, init=fit, sparsifier=bp.methods.SNR(0.3), every=2, kl_weight=0.5, **SETTINGS
+        rng_key, BNN, DATA, num_steps=8, init=fit, sparsifier=bp.methods.SNR(0.3), every=2, **SETTINGS | {"kl_weight": 0.5}
     )
     cut = bp.prune_once(fit.params, bp.methods.SNR(0.3), mask=fit.mask)
     narrower = bp.fit_svi(rng_key, BNN, DATA, num_steps=3, init=fit, mask=cut.mask, **SETTINGS)
     pruned = bp.fit_svi(rng_key, BNN, DATA, num_steps=3, init=cut, **SETTINGS)
     for site, alive in fit.mask.items():
-        assert tuned.mask[site].sum() < alive.sum() and not (tuned.mask[site] & ~alive).any()
+        assert not (tuned.mask[site] & ~alive).any()
         np.testing.assert_array_equal(narrower.mask[site], cut.mask[site])
         np.testing.assert_array_equal(pruned.mask[site], cut.mask[site])
         assert not np.any(pruned.params[f"{site}_auto_loc"][~cut.mask[site]])
+    count = lambda mask: sum(int(alive.sum()) for alive in mask.values())  # noqa: E731
+    assert count(tuned.mask) < count(fit.mask)
     again = bp.fit_svi(rng_key, BNN, DATA, num_steps=3, init=tuned, **SETTINGS)
     assert programs.same_bits(again.mask, tuned.mask) and int(again.state.optim_state[0]) == 19
 

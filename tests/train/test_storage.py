@@ -197,7 +197,7 @@ def test_a_killed_run_goes_on_as_it_would_have(rng_key, tmp_path) -> None:
 def test_the_step_is_traced_once_through_all_exchanges(rng_key) -> None:
     net, marks = programs.count_traces(bp.nets.MLP(hidden=(8, 6), num_outputs=3))
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
-    common = {"batch_size": 30, "every": 2, "storage": "active", "progress": False}
+    common = {"batch_size": 30, "every": 2, "storage": "active", "progress": False, "course": bp.courses.Plain()}
     bp.fit_svi(rng_key, bnn, DATA, num_steps=4, sparsifier=bp.methods.SSVI(0.3), **common)
     before = len(marks)
     bp.fit_svi(rng_key, bnn, DATA, num_steps=40, sparsifier=bp.methods.SSVI(0.3), **common)

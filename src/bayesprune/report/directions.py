@@ -9,7 +9,7 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 
 HIGHEST, LOWEST = "max", "min"
-Direction = str | float  # a number is the target
+Direction = str | int | float  # a number is the target
 
 # Every figure that `bayesprune.evaluate` reports and every function of `bayesprune.metrics` that gives one number.
 DIRECTIONS: dict[str, Direction] = {

@@ -41,7 +41,7 @@ class EarlyStop:
     metric: str = "nll"
     patience: int = 5
     restore: str = "last"
-    direction: str | float | None = None
+    direction: str | int | float | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.patience, "patience")
