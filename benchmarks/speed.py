@@ -61,7 +61,9 @@ def ours(net: Any, data: bp.Dataset, **settings: Any) -> Callable[[int], Any]:
         posterior=settings.pop("posterior", "mean_field"),
     )
     on_device = bp.Dataset(jnp.asarray(data.x), jnp.asarray(data.y))
-    settings = {"course": bp.courses.Plain(), "batch_size": BATCH, "progress": False} | settings
+    if "course" not in settings:
+        settings |= {"course": bp.courses.Plain(), "optimizer": OPTIMIZER}  # a new optimizer would be traced at every call
+    settings |= {"batch_size": BATCH, "progress": False}
     return lambda n: bp.fit_svi(jax.random.key(0), bnn, on_device, num_steps=n, **settings).params
 
 

@@ -41,6 +41,12 @@ def test_a_search_may_give_numbers_of_numpy():
     assert [annealing.read(share) for share in (np.float32(0.5), np.int64(0), "auto")] == [0.5, 0.0, 0.75]
 
 
+@pytest.mark.parametrize("share", [0.75, 0.0])
+def test_equal_settings_share_an_optimiser(share):
+    one, same = (annealing.Annealed(0.01, share=share).plan(300).optimizer for _ in range(2))
+    assert one is same
+
+
 def test_steps_that_are_not_given_are_more_where_there_is_annealing():
     assert [annealing.read_steps("auto", share) for share in (0.75, 0.0)] == [5000, 3000]
     assert annealing.read_steps(7, 0.75) == 7

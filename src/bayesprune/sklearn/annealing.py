@@ -1,5 +1,6 @@
 """The course of a fit: the weight of the divergence rises, and the learning rate falls."""
 
+import functools
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -36,11 +37,14 @@ class Annealed(Plain):
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The course over so many steps."""
-        plan = super().plan(num_steps, begun)
-        if not self.share:
-            return plan
-        rate = optax.cosine_decay_schedule(2 * self.rate, num_steps)
-        return plan._replace(optimizer=optax.adabelief(rate), kl_weight=LinearWarmup(0, self.share * num_steps))
+        plan = super().plan(num_steps, begun)._replace(optimizer=_optimizer(self.rate, bool(self.share), num_steps))
+        return plan._replace(kl_weight=LinearWarmup(0, self.share * num_steps)) if self.share else plan
+
+
+@functools.lru_cache(maxsize=64)
+def _optimizer(rate: float, falls: bool, num_steps: int) -> optax.GradientTransformation:
+    """The same object for the same settings: what a new one computes would be traced anew in every fit of a search."""
+    return optax.adabelief(optax.cosine_decay_schedule(2 * rate, num_steps) if falls else rate)
 
 
 def is_auto(setting: Any) -> bool:
