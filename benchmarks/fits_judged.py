@@ -39,16 +39,18 @@ def loss_of(fit: Any) -> float:
 
 def acts_of(history: Mapping[str, np.ndarray]) -> cells.Record:
     """How often the sparsifier acted, and sums over its acts; None for what the fit did not write down."""
-    proposed, pruned, refused = (_sum(history, f"num_{name}") for name in ("proposed", "pruned", "refused"))
-    if refused is None and proposed is not None:
-        refused = proposed - (pruned or 0.0)
+    proposed, fell = (np.asarray(history.get(f"prune/num_{name}", ()), float) for name in ("proposed", "pruned"))
+    known = np.isfinite(proposed).any()
+    # What no path needs falls with an act, and was no candidate of it.
+    refused = float(np.nansum(np.maximum(proposed - fell, 0.0))) if known else None
     acts = len(history.get("prune/step", ()))
-    return {"acts": acts, "proposed": proposed, "refused": refused, "bound_gained": _sum(history, "bound_gained")}
+    gained = _sum(history, "bound_gained")
+    return {"acts": acts, "proposed": _sum(history, "num_proposed"), "refused": refused, "bound_gained": gained}
 
 
 def written(cuts: Sequence[bp.Pruned]) -> dict[str, np.ndarray]:
     """What was pruned by hand, as a history."""
-    names = ("num_proposed", "num_pruned", "num_refused", "bound_gained")
+    names = ("num_proposed", "num_pruned", "bound_gained")
     rows = {name: [getattr(cut.info, name, None) for cut in cuts] for name in names}
     return {"prune/step": np.arange(len(cuts))} | {f"prune/{name}": np.asarray(row, float) for name, row in rows.items()}
 

@@ -7,8 +7,8 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.train.course import Periods
 from bayesprune.train.stopping import asks_to_stop
+from bayesprune.train.training import Periods
 
 BNN, DATA = programs.small_bnn(), programs.classes()
 SETTINGS = {"num_steps": 20, "batch_size": 16, "sparsifier": bp.methods.BMR(), "every": 6, "progress": False}

@@ -10,8 +10,8 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.train.course import Training
 from bayesprune.train.interruption import InterruptedFit, Interruption
+from bayesprune.train.training import Training
 
 BNN, DATA = programs.small_bnn(), programs.classes()
 SETTINGS = {"num_steps": 20, "batch_size": 16, "sparsifier": bp.methods.BMR(), "every": 6, "progress": False}

@@ -204,9 +204,9 @@ class Info(NamedTuple):
     order in which a verified act takes them, see `prune.verified`. None where the method has none, and in records.
 
     The others are filled in by who verifies and by who knows the network, and None elsewhere (NaN in records).
-    ``num_proposed``: weights that the method wanted to cut, of which ``num_pruned`` were. ``bound_gained``: by how much the
-    ELBO of the whole data set, as the verifying rows estimate it, is higher after the act than before it, nats.
-    ``num_connected``: alive weights on a living path, after the act.
+    ``num_proposed``: candidates that were looked at; ``num_pruned`` are those of them that fell, and what no path needs without
+    them. ``bound_gained``: by how much the ELBO of the whole data set, as the verifying rows estimate it, is higher after the
+    act than before it, nats. ``num_connected``: alive weights on a living path, after the act.
     """
 
     density: jax.Array

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.train.course import Periods
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.loop import Recipe
 from bayesprune.train.processes import of_mesh
@@ -14,6 +13,7 @@ from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
 from bayesprune.train.snapshots import Snapshots
 from bayesprune.train.start import Given
+from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watch
 
 Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept

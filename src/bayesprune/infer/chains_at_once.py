@@ -10,7 +10,6 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core.types import Dataset
 from bayesprune.infer.chains import Kept, key_of
-from bayesprune.train.course import Periods
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.loop import Recipe
@@ -20,6 +19,7 @@ from bayesprune.train.result import FitResult, KeepAll
 from bayesprune.train.share import everywhere
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
+from bayesprune.train.training import Periods
 
 PARALLEL = "parallel"
 

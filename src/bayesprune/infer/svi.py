@@ -21,7 +21,6 @@ from bayesprune.infer.surroundings import as_callbacks, check_surroundings, retu
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
-from bayesprune.train.course import Periods
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
@@ -29,6 +28,7 @@ from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import run
 from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.stopping import EarlyStop, NeverStop
+from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watch
 
 

@@ -6,14 +6,14 @@ bound can be looked at: the ELBO under the reduced posterior of what stays,
 
   L(m) = sum_rows E_q(w | m) log p(y | x, w) - beta KL(q(w | m) || p(w | m)),     L(m) > L(0)      (2.9)
 
-by the same rows and the same draw for every mask, beta the present weight of the divergence. Of nested masks, each without a
-larger share of the candidates, the one of the highest L is taken. While a fit is still worse than the empty network, which
-predicts without inputs, L prefers to cut everything: only masks that beat the empty one are admissible, and if none does,
-nothing is cut.
+by the same rows and the same draw for every mask, beta the present weight of the divergence. Of nested masks, without all
+candidates, then without smaller and smaller shares of them, the first is taken that is better than the next. While a fit is
+still worse than the empty network, which predicts without inputs, L prefers to cut everything: only masks that beat the empty
+one are admissible, and if none does, nothing is cut.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,22 +57,44 @@ def verify(
         return {site: old[site] & ~(candidates[site] & (order[site] >= least)) for site in old}
 
     def search(_: None) -> tuple[PyTree, Float[Array, ""]]:
-        thresholds = _thresholds(order, candidates, number)
-        # One loop for all, so that the bound is compiled once; the last two are the mask as it was, and the empty one.
-        least, some = jnp.append(thresholds, jnp.array([jnp.inf, jnp.inf])), jnp.arange(len(SHARES) + 2) <= len(SHARES)
-        tried = jax.lax.map(lambda one: _nats(bound(jax.tree.map(lambda m: m & one[1], cut(one[0])))), (least, some))
-        *_, before, empty = tried
-        best = jnp.argmax(tried[:-2])
-        taken = (tried[best] >= before) & (tried[best] > empty)
-        return cut(jnp.where(taken, thresholds[best], jnp.inf)), jnp.where(taken, tried[best] - before, 0.0)
+        # The mask as it was, the empty one, then the shares from all of it down: one loop, so that the bound is compiled once.
+        thresholds = jnp.concatenate([jnp.array([jnp.inf, jnp.inf]), _thresholds(order, candidates, number)])
+
+        def look(at: _Search) -> _Search:
+            mask = jax.tree.map(lambda m: m & (at.number != 1), cut(thresholds[at.number]))
+            value = _nats(bound(mask))
+            before, empty = at.bounds[0], at.bounds[1]
+            admissible = (at.number > 1) & (value >= before) & (value > empty)
+            # Of few candidates several shares are the same.
+            better = admissible & ((at.best == 0) | (value >= at.bounds[at.best]))
+            return _Search(at.number + 1, jnp.where(better, at.number, at.best), at.bounds.at[at.number].set(value))
+
+        first = jnp.zeros((), jnp.int32)
+        start = _Search(first, first, jnp.full(len(thresholds), -jnp.inf))
+        found = jax.lax.while_loop(_goes_on, look, start)
+        gained = jnp.where(found.best > 0, found.bounds[found.best] - found.bounds[0], 0.0)
+        return cut(thresholds[found.best]), gained
 
     def nothing(_: None) -> tuple[PyTree, Float[Array, ""]]:
         return dict(old), jnp.zeros(())
 
     enough = (number > 0) & (number.astype(float) >= least * masks.count(old).astype(float))
     mask, gained = jax.lax.cond(enough, search, nothing, None)
-    new = new._replace(mask=mask)
-    return new, amend(info, old, new)._replace(num_proposed=number, bound_gained=gained)
+    new, proposed = new._replace(mask=mask), jnp.where(enough, number, 0)
+    return new, amend(info, old, new)._replace(num_proposed=proposed, bound_gained=gained)
+
+
+class _Search(NamedTuple):
+    """Bounds that were looked at, ``number`` of them; ``best``: which is to be taken, 0 for the mask as it was."""
+
+    number: Any
+    best: Any
+    bounds: Float[Array, " number"]
+
+
+def _goes_on(at: _Search) -> Any:
+    """Down the shares until one may be taken, and from there as long as none is worse than the one before."""
+    return (at.number < len(at.bounds)) & ((at.best == 0) | (at.best == at.number - 1))
 
 
 def _nats(bound: Any) -> Float[Array, ""]:

@@ -37,7 +37,7 @@ class Acts(NamedTuple):
 
     @property
     def refused(self) -> np.ndarray:
-        """Rounds of which nothing fell: the bound would have been lower, no path left, or they were too few to be looked at."""
+        """Rounds of which nothing fell: the bound would have been lower, or no path left."""
         return (self.proposed > 0) & (self.cut == 0)
 
 
@@ -52,7 +52,7 @@ def acts(history: Mapping[str, Any]) -> dict[str, int]:
     """How many acts there were, and the weights of them all.
 
     ``rounds``: how often the sparsifier was asked. ``proposed``: rounds in which it had weights to cut; of these ``cut``, in
-    which some fell, and ``refused``, in which none did, or they were too few to be looked at yet (`prune.verified`).
+    which some fell, and ``refused``, in which none did. Candidates that wait, see `prune.verified`, are not proposed yet.
     ``num_proposed``, ``num_cut``: weights; what falls because no path needs it any more is cut without having been proposed.
 
     >>> acts({"prune/step": [5, 10, 15], "prune/num_pruned": [3, 0, 0], "prune/num_proposed": [4, 2, 0]})

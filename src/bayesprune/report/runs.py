@@ -7,7 +7,7 @@ from typing import Any
 from bayesprune.report.tables import NOTHING, aligned, markdown, number, percent
 
 # Counts of `record.acts`, in words.
-ACTS = {"proposed": "proposed", "cut": "cut", "refused": "refused or put off"}
+ACTS = {"proposed": "proposed", "cut": "cut", "refused": "refused"}
 
 
 def scores(values: Mapping[str, float | None]) -> str:

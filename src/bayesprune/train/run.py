@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.paths import Paths
 from bayesprune.train.alike import state_law
-from bayesprune.train.course import Periods, Training
 from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
@@ -22,6 +21,7 @@ from bayesprune.train.resume import open_checkpoints
 from bayesprune.train.sites import sites_of
 from bayesprune.train.standing import Standing
 from bayesprune.train.start import Given, start
+from bayesprune.train.training import Periods, Training
 from bayesprune.train.watch import Watch
 
 

@@ -1,4 +1,4 @@
-"""The course of a fit: chunks of compiled steps, and what happens between them."""
+"""The training of a fit: chunks of compiled steps, and what happens between them."""
 
 import functools
 import math
