@@ -1,7 +1,7 @@
 """What compaction saves of finished runs: numbers, FLOPs, bytes, and what the shorter values cost in accuracy and NLL.
 
     bayesprune run --dataset fashion_mnist --net mlp --mlp.hidden 400 400 400 400 400 --method bmr --steps 9400 --every 470 \
-        --estimator local --batch-size 128 --out runs/mlp
+        --course plain --learning-rate 0.01 --estimator local --batch-size 128 --out runs/mlp
     python benchmarks/compaction_size.py runs/mlp runs/lenet5      # a table, one row for each run and kind of values
 
 Bytes are compared with loc and scale of every weight in float32, 8 bytes a weight, and accuracy and NLL with those of the

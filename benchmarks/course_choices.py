@@ -18,12 +18,12 @@ from course import HEAD, Cell, run, summed
 from bayesprune import cells
 
 CHOICES = (  # knobs of the standard course to choose among, one changed at a time
-    "rate=0.01", "rate=0.04", "warm_up=0.05", "warm_up=0.5", "every=100", "every=25", "first=0.2", "last=0.75", "verified=0",
+    "rate=0.02", "rate=0.08", "warm_up=0.25", "warm_up=0.75", "every=100", "every=25", "first=0.2", "last=0.75", "verified=0",
     "verified=4", "estimator=weight", "start=uniform", "start=he", "dead=excluded", "dead=forgotten",
 )  # fmt: skip
 # Cases that settings are chosen by, and two that nothing was tuned on; with their seeds.
 TUNED = (("digits", "mlp100x2", 5_000, 3), ("fashion_mnist", "lenet5", 2_000, 1))
-UNTUNED = (("mnist", "mlp200x2", 2_000, 3), ("concrete", "mlp50", 3_000, 3))
+UNTUNED = (("mnist", "mlp200x2", 2_000, 1), ("concrete", "mlp50", 3_000, 3))
 CASES = TUNED + UNTUNED
 CELLS = tuple(
     Cell(data, net, "standard", seed, steps, "held_out", knobs)

@@ -15,7 +15,6 @@ from pathlib import Path
 import flax.linen as nn
 import jax
 import numpy as np
-import optax
 from matplotlib.figure import Figure
 
 import bayesprune as bp
@@ -91,18 +90,14 @@ def network(prior: object, posterior: object = "mean_field") -> bp.BNN:
 
 
 HE = MapFamily(init_loc="he")
-points, sampled = network(bp.priors.Gaussian(1.0), HE), network(bp.priors.Gaussian(0.3, centred=True), HE)
-adam = optax.adam(1e-3)
+points, sampled = network(bp.priors.Gaussian(1.0), "map"), network(bp.priors.Gaussian(0.3, centred=True), HE)
 settings = {"batch_size": 128, "progress": False}
 rows = {}
 
-one = bp.fit_svi(jax.random.key(SEED), points, train, num_steps=STEPS, optimizer=adam, **settings)
+one = bp.fit_svi(jax.random.key(SEED), points, train, num_steps=STEPS, **settings)
 rows["MAP"] = (bp.predict(jax.random.key(1), points, one.params, test.x, num_samples=1), one.mask)
 
-members = [
-    bp.fit_svi(jax.random.key(SEED + n), points, train, num_steps=max(STEPS // 5, 1), optimizer=adam, **settings)
-    for n in range(5)
-]
+members = [bp.fit_svi(jax.random.key(SEED + n), points, train, num_steps=max(STEPS // 5, 1), **settings) for n in range(5)]
 probs = [bp.predict(jax.random.key(1), points, member.params, test.x, num_samples=1) for member in members]
 rows["five MAP fits"] = (np.mean(probs, axis=0), {})
 
@@ -126,9 +121,7 @@ spl = bp.fit_sgmcmc(
 rows["SGHMC-SPL"] = (bp.predict(jax.random.key(1), sampled, spl.params, test.x), spl.mask)
 
 flat = network(bp.priors.Flat())
-bmr = bp.fit_svi(
-    jax.random.key(SEED), flat, train, num_steps=STEPS, sparsifier=bp.methods.BMR(), every=max(STEPS // 30, 1), **settings
-)
+bmr = bp.fit_svi(jax.random.key(SEED), flat, train, num_steps=STEPS, sparsifier=bp.methods.BMR(), **settings)
 rows["flat, BMR"] = (bp.predict(jax.random.key(1), flat, bmr.params, test.x, mask=bmr.mask), bmr.mask)
 
 # %%

@@ -44,8 +44,8 @@ class Standard:
     Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015).
     """
 
-    rate: float = 2e-2
-    warm_up: float = 0.25
+    rate: float = 4e-2
+    warm_up: float = 0.5
     every: int | None = None
     first: float = 0.0
     last: float = 0.95
