@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.deploy.compact import KEEPS, Compact, compact
 from bayesprune.deploy.program.laws import factorised, fixed, means, posterior
 from bayesprune.infer.predict import blocks_of
@@ -35,7 +36,7 @@ def report(
     x = np.resize(np.asarray(rows, np.float32), (ROWS, *bnn.input_shape))
     one, values = _timed(bnn, params, mask, small)
     weights = jax.tree.map(jnp.asarray, fixed(bnn, params) | values)
-    whole = jax.jit(lambda w, s, b: jax.lax.map(lambda part: bnn.likelihood.mean(bnn.forward(w, s, part)), b))
+    whole = jax.jit(by_one_thread(lambda w, s, b: jax.lax.map(lambda part: bnn.likelihood.mean(bnn.forward(w, s, part)), b)))
     blocks, state = [jnp.asarray(block) for block in blocks_of(x)], params.get(STATE, {})
     before = _seconds(lambda: [np.asarray(whole(weights, state, block)) for block in blocks])
     return {

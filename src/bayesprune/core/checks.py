@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.forks import check_process
 from bayesprune.core.keys import is_key
+from bayesprune.core.send import send
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:
@@ -135,11 +137,15 @@ def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, ja
             continue
         if not np.isin(np.asarray(alive), (0, 1)).all():
             raise ValueError(f"mask[{site!r}] must be boolean, True = alive, got other numbers: compare first, as in p > 0.5.")
-    return {site: jnp.asarray(alive, bool) for site, alive in mask.items()}
+    return {site: send(alive, bool) for site, alive in mask.items()}
 
 
 def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
-    """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key."""
+    """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key.
+
+    Every public call that computes comes by here or by a trace, so the process is checked here too.
+    """
+    check_process()
     dtype = getattr(rng_key, "dtype", None)
     if is_key(rng_key):
         return rng_key

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from bayesprune.core.forks import check_process
+
 P = ParamSpec("P")
 T = TypeVar("T")
 # Re-entrant: what is being traced may trace.
@@ -23,6 +25,7 @@ def by_one_thread(fn: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(fn)
     def alone(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_process()  # before the lock, which a fork may have copied as another thread held it
         with _LOCK:
             return fn(*args, **kwargs)
 

@@ -12,6 +12,7 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import MeanField, Scaled, varies_together
 from bayesprune.formulas import gaussian
 from bayesprune.infer.predict import check_bnn, check_sites
@@ -98,7 +99,7 @@ def reduce_scales(
     program = _program(prior, layout, nodes, family)
     svi = SVI(*program, optimizer, MeanFieldELBO())
     # By itself NumPyro starts operation by operation, each of which is compiled alone.
-    start = jax.jit(svi.init)(check_key(rng_key))
+    start = jax.jit(by_one_thread(svi.init))(check_key(rng_key))
     result = svi.run(rng_key, num_steps, progress_bar=False, init_state=start)
 
     @jax.jit
@@ -111,6 +112,7 @@ def reduce_scales(
     return Reduction(reduced, float(bounds[-max(1, num_steps // 10) :].mean()), bounds)
 
 
+@by_one_thread
 def _program(prior: Any, layout: Any, nodes: dict[str, MeanField], family: Any) -> tuple[Any, Any]:
     """Model and guide of the scales; the model's density is the evidence that they gain."""
     ones = {str(spec.path): jnp.ones(spec.shape) for spec in layout}

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from numpyro.handlers import seed
 
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned
 from bayesprune.infer import door
 from bayesprune.infer.chain_starts import begun, chain_starts
@@ -195,6 +196,7 @@ def _told(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
     return dataclasses.replace(part, **unknown) if unknown else part
 
 
+@by_one_thread
 def _moving(bnn: BNN) -> BNN:
     """The network with a guide of points that a sampler can move. `ValueError` for a prior without a density at points."""
     moving = bnn.under(current_sample(bnn.family))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.door import check_fields, check_same_length
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
@@ -82,7 +83,7 @@ def _all(bnn: BNN) -> Callable[..., dict[str, Any]]:
     def draws(rng_key: jax.Array, params: Any, mask: Any, num_samples: int) -> dict[str, Any]:
         return jax.lax.map(lambda index: draw_sites(bnn, rng_key, index, params, mask), jnp.arange(num_samples))
 
-    return jax.jit(draws, static_argnames="num_samples")
+    return jax.jit(by_one_thread(draws), static_argnames="num_samples")
 
 
 def _alive(

@@ -12,6 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import constraints
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.families import MeanFieldFamily, start_of_loc
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moments, meaning
@@ -163,6 +164,7 @@ def _not_by_themselves(covariance: str) -> ValueError:
     )
 
 
+@by_one_thread
 def check_correlates(prior: Any, layout: Layout, family: Any) -> None:
     """Refuse sites that do not exist, arrays that are too large, and priors that would make other nodes of correlated ones."""
     if not isinstance(family, CorrelatedFamily):

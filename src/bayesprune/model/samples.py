@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import MeanField
 from bayesprune.model.families import MapFamily
 from bayesprune.model.layout import Layout
@@ -63,6 +64,7 @@ class StoredSamples:
 READER = StoredSamples()
 
 
+@by_one_thread
 def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
     """One network, by the names of its sites: latent values as a guide of points has them, and all that is no site of it.
 
@@ -76,6 +78,7 @@ def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
     return latent | others
 
 
+@by_one_thread
 def params_at(bnn: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `values_of`, for the guide of points of a network ``bnn``: parameters that stand at one network.
 
@@ -158,6 +161,7 @@ def _check_draws(params: dict[str, Any]) -> None:
             )
 
 
+@by_one_thread
 def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
     """Every site of the network on a row but its outputs: latent, parameter or running statistics."""
     found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)

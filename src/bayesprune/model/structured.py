@@ -9,6 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.posteriors import structured
@@ -44,6 +45,7 @@ class StructuredFamily(MeanFieldFamily):
         return numpyro.sample(str(spec.path), conditional)
 
 
+@by_one_thread
 def check_couples(prior: Any, layout: Layout, family: Any) -> None:
     """Refuse the structured family where no weight has a unit's scale to vary with: it would be the mean field, unsaid."""
     if not isinstance(family, StructuredFamily):

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.forks import check_process
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.infer import refit_noise
@@ -108,6 +109,7 @@ class SparseNetwork(WithKnobs):
         return jax.tree.map(np.asarray, refit_noise.noise_of(self.bnn_.likelihood, self.params_, squared, y.size))
 
     def _key(self) -> jax.Array:
+        check_process()
         return jax.random.key(self._seed)
 
     def _rows(self, X: Any) -> np.ndarray:

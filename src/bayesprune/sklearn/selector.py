@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.forks import check_process
 from bayesprune.data.tables.target import guess
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
@@ -97,6 +98,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         source = candidates[0].random_state if self.random_state is None else self.random_state
         seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
         settings = Settings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
+        check_process()
         selection = RULES[self.rule](jax.random.key(seed), candidates, x, y, settings)
         self.support_, self.estimator_ = selection.support, selection.estimator
         for name in ("fraction_choice_", "statistics_"):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
@@ -120,6 +121,7 @@ def head(bnn: BNN) -> Program:
 
     outputs = Packing.of_shapes(bnn.output_shape)
 
+    @by_one_thread
     def jaxpr(rows: int) -> Any:
         of_rows = jax.ShapeDtypeStruct((rows, *outputs.row_shape), jnp.float32)
         return jax.make_jaxpr(lambda array: bnn.likelihood.mean(outputs.apart(array)))(of_rows)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
@@ -62,6 +63,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
     rng_key = jax.random.key(0) if stored else check_key(rng_key)  # nothing is drawn of what is stored
     rows = {"num_rows": 1} if "num_rows" in inspect.signature(bnn.prior.model).parameters else {}
 
+    @by_one_thread
     def weights(index: Any) -> dict[str, Any]:
         (model,) = draw(bnn, rng_key, index, source, masks, lambda: bnn.prior.model(bnn.layout, **rows))
         return model() | ({site: source.values[site][index] for site in others} if stored else {})

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 from numpyro.handlers import seed, trace
 
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.likelihoods.protocol import Likelihood, OutputShape
 from bayesprune.model.shapes import filled
 
 
+@by_one_thread
 def sites_of_mean(likelihood: Likelihood | Any, output_shape: OutputShape | Any) -> list[str]:
     """Names of what the mean asks for beside the outputs, drawn with the network; none of most.
 
