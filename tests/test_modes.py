@@ -29,7 +29,13 @@ def in_double_precision() -> Iterator[None]:
         yield
 
 
-MODES = {"strict": without_promotion, "x64": in_double_precision}
+@contextlib.contextmanager
+def without_ranks_promoted() -> Iterator[None]:
+    with jax.numpy_rank_promotion("raise"):
+        yield
+
+
+MODES = {"strict": without_promotion, "x64": in_double_precision, "ranks": without_ranks_promoted}
 
 
 @pytest.mark.slow
@@ -53,6 +59,37 @@ def test_the_modes_object() -> None:
         jnp.ones(2, jnp.int32) * jnp.ones(2)
     with pytest.raises(FloatingPointError), in_double_precision():
         jnp.log(-jnp.ones(2))
+    with pytest.raises(ValueError, match="rank_promotion"), without_ranks_promoted():
+        jnp.ones((3, 1)) + jnp.ones(1)
+
+
+def test_importance_promotes_no_ranks() -> None:
+    posterior = {"a": jnp.full((3, 2), 0.5), "b": jnp.full((2, 2), 0.25)}
+    expected = bp.features.importance(list(posterior.values())).scaled
+    with without_ranks_promoted():
+        np.testing.assert_array_equal(bp.features.importance(list(posterior.values())).scaled, expected)
+
+
+@pytest.mark.slow
+def test_training_and_prediction_leak_no_tracer(rng_key: jax.Array) -> None:
+    jax.clear_caches()  # what is traced already leaks nothing
+    with jax.checking_leaks():
+        bnn = main_paths.net(bp.priors.Gaussian())
+        fit = main_paths.fit(rng_key, bnn, num_steps=1)
+        main_paths.finish(rng_key, bnn, fit)
+
+
+@pytest.mark.slow
+def test_what_is_sent_to_the_device_is_sent_by_intent(rng_key: jax.Array) -> None:
+    """Under a guard that lets explicit transfers pass alone; what there is at hand is NumPy's."""
+    key = jax.random.key(1)
+    with jax.transfer_guard("disallow"):
+        bnn = main_paths.net(bp.priors.Gaussian())
+        settings = {"sparsifier": bp.methods.BMR(), "every": 2, "eval_data": main_paths.CLASSES, "eval_every": 2}
+        fit = main_paths.fit(rng_key, bnn, **settings)
+        main_paths.finish(key, bnn, jax.tree.map(np.asarray, fit._replace(state=None)))  # as it is loaded
+        bp.predict_draws(key, bnn, fit.params, main_paths.ROWS, num_samples=2)
+        bp.from_trained(bnn, bnn.net_params(fit.params))
 
 
 @pytest.mark.slow
@@ -72,4 +109,6 @@ def test_double_precision_is_double_from_the_data_to_the_prediction(rng_key: jax
         for site, node in bnn.read(fit.params).items():
             assert node.loc.dtype == node.scale.dtype == np.float64
             assert fit.mask[site].dtype == bool
+        assert fit.losses.dtype == np.float64
+        assert fit.losses[0] != np.float32(fit.losses[0])
         assert bp.predict(rng_key, bnn, fit.params, main_paths.ROWS, num_samples=1).dtype == np.float64

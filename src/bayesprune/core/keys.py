@@ -18,6 +18,15 @@ def is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
 
 
+def abstract_key() -> Any:
+    """A key without a value, for what is traced and never run.
+
+    >>> is_key(abstract_key())
+    True
+    """
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
 def key_numbers(leaf: Any) -> Any:
     """The numbers of a random key; anything else as it is.
 

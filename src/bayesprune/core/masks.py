@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from bayesprune.core import trees
+from bayesprune.core.send import send
 from bayesprune.core.types import MeanField, PyTree, SpikeSlab, varies_together
 
 
@@ -20,7 +22,7 @@ def full_like(tree: PyTree) -> PyTree:
     >>> print(full_like({"kernel": jnp.zeros(2)}))
     {'kernel': Array([ True,  True], dtype=bool)}
     """
-    return trees.map_nodes(lambda node: jnp.ones(trees.shape(node), bool), tree)
+    return trees.map_nodes(lambda node: send(np.ones(trees.shape(node), bool)), tree)
 
 
 @jax.jit
@@ -33,6 +35,7 @@ def count(mask: PyTree) -> Int[Array, ""]:
     return sum((jnp.sum(leaf, dtype=jnp.int32) for leaf in jax.tree.leaves(mask)), start=jnp.int32(0))
 
 
+@jax.jit
 def density(mask: PyTree) -> Float[Array, ""]:
     """Alive fraction of all weights of a mask or a tree of masks, in [0, 1]; 1 for an empty tree, which has lost nothing.
 

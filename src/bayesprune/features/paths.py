@@ -65,7 +65,7 @@ def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
     log_reach = jnp.zeros(layers[-1].log_alive.shape[1])
     for layer in reversed(layers):
         # Mean over the units above: the divisions by each width, taken where the width is summed over.
-        log_reach = logsumexp(layer.log_alive + log_reach, axis=1) - math.log(layer.log_alive.shape[1])
+        log_reach = logsumexp(layer.log_alive + log_reach[None], axis=1) - math.log(layer.log_alive.shape[1])
     return Importance(_scaled(log_reach), log_reach)
 
 

@@ -31,4 +31,5 @@ def expect(
     """
     loc, scale = jnp.broadcast_arrays(jnp.asarray(loc, float), jnp.asarray(scale, float))
     points, weights = (jnp.asarray(part, loc.dtype) for part in nodes(count))
-    return fn(loc[..., None] + scale[..., None] * points) @ weights
+    along = points.reshape((1,) * loc.ndim + (count,))
+    return fn(loc[..., None] + scale[..., None] * along) @ weights

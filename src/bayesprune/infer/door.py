@@ -13,6 +13,7 @@ from bayesprune.core.checks import check_object, got
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.schedules import Constant
+from bayesprune.core.send import send_all
 from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable
@@ -26,12 +27,12 @@ from bayesprune.train.stopping import EarlyStop, NeverStop
 
 def check_data(data: Any, name: str = "data") -> Dataset:
     """A data set of device arrays, floats as float32, or an error that says what is wrong with it."""
-    return jax.tree.map(jnp.asarray, _numbers(data, name))  # type: ignore[no-any-return]
+    return send_all(_numbers(data, name))  # type: ignore[no-any-return]
 
 
 def check_program_data(program: Any, data: Any, name: str) -> Dataset:
     """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
-    return jax.tree.map(jnp.asarray, check_rows(program, data, name))  # type: ignore[no-any-return]
+    return send_all(check_rows(program, data, name))  # type: ignore[no-any-return]
 
 
 def check_rows(program: Any, data: Any, name: str) -> Dataset:
@@ -183,7 +184,7 @@ def check_replicated(bnn: Any, data: Any) -> Dataset:
             f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
             "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
         )
-    data = jax.tree.map(jnp.asarray, _numbers(data, "data", bytes_stay=True))
+    data = send_all(_numbers(data, "data", bytes_stay=True))
     if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
         raise ValueError(
             "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.send import send
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn
@@ -87,7 +87,7 @@ def _padded(program: Any, data: Padded, batch_size: int | None, mesh: Any) -> tu
             f"{num_rows} rows in {len(places.y)} places are drawn by minibatches of fewer rows, on one device: give them as "
             "bp.Dataset(x, y)."
         )
-    return Whole(Padded(*places, jnp.asarray(num_rows, jnp.int32))), batch
+    return Whole(Padded(*places, send(num_rows, np.int32))), batch
 
 
 def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: Any, mesh: Any) -> tuple[Stream, int]:

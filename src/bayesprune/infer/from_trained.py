@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, trace
 
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
@@ -63,12 +64,12 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
     params = _neutral(bnn)
     nodes = bnn.posterior(params)
     for site, node in nodes.items():
-        unit = jnp.broadcast_to(jnp.asarray(node.unit, float), weights[site].shape)
-        if not bool(jnp.all(jnp.isfinite(unit) & (unit > 0))):
+        unit = np.broadcast_to(np.asarray(node.unit, jnp.result_type(float)), weights[site].shape)
+        if not np.all(np.isfinite(unit) & (unit > 0)):
             raise ValueError(f"{type(bnn.prior).__name__} gives {site!r} no unit, so that w / unit has no value: take another.")
-        params[_name(params, site, "loc")] = weights[site] / unit
+        params[_name(params, site, "loc")] = send(np.asarray(weights[site]) / unit)
         if not isinstance(bnn.family, MapFamily):
-            params[_name(params, site, "scale")] = _spread(scale, site, weights[site]) / unit
+            params[_name(params, site, "scale")] = send(_spread(scale, site, weights[site]) / unit)
     params |= {name: value for name, value in weights.items() if name not in nodes} | state
     return params | bnn.describe(params)
 
@@ -82,21 +83,21 @@ def _name(params: dict[str, Any], site: str, field: str) -> str:
 def _neutral(bnn: BNN) -> dict[str, Any]:
     """What the guide starts from, with every positive scale of the prior about 1."""
 
-    def first(rng_key: jax.Array) -> dict[str, Any]:
-        sites = trace(seed(bnn.guide, rng_key)).get_trace()
+    def first() -> dict[str, Any]:
+        sites = trace(seed(bnn.guide, jax.random.key(0))).get_trace()
         return {name: site["value"] for name, site in sites.items() if site["type"] == "param" and name != PRIORS}
 
-    params: dict[str, Any] = jax.jit(by_one_thread(first))(jax.random.key(0))
+    params: dict[str, Any] = jax.jit(by_one_thread(first))()
     params = {name: value for name, value in params.items() if not is_meaning(name)}
-    return {name: jnp.zeros_like(value) if name.endswith("_log_loc") else value for name, value in params.items()}
+    return {name: send(np.zeros_like(value)) if name.endswith("_log_loc") else value for name, value in params.items()}
 
 
-def _spread(scale: Any, site: str, weights: jax.Array) -> jax.Array:
+def _spread(scale: Any, site: str, weights: jax.Array) -> np.ndarray:
     """The standard deviation of each weight in the network's units."""
-    given = np.asarray(scale(site, np.asarray(weights)) if callable(scale) else scale, dtype=np.float32)
+    given = np.asarray(scale(site, np.asarray(weights)) if callable(scale) else scale, dtype=jnp.result_type(float))
     if given.shape not in ((), weights.shape) or not (np.isfinite(given).all() and (given > 0).all()):
         raise ValueError(
             f"scale of {site!r} must be positive and finite, one number or one for each weight, got shape {given.shape}, least "
             f"{given.min() if given.size else 'none'}: add something to what may be 0, as in 0.1 * abs(w) + 1e-3."
         )
-    return jnp.broadcast_to(jnp.asarray(given), weights.shape)
+    return np.broadcast_to(given, weights.shape)

@@ -11,6 +11,9 @@ import numpyro.distributions as dist
 from numpyro.handlers import trace
 
 from bayesprune.core.numbers import real_numbers, rows_in
+from bayesprune.core.others import as_written
+from bayesprune.core.send import send
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
@@ -52,6 +55,7 @@ def _by_blocks(
     return rows_of(parts, rows_in(x))
 
 
+@by_one_thread
 def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any, y: jax.Array) -> jax.Array:
     """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows), or (chunks, rows, tokens)."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
@@ -66,7 +70,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: A
             fn = elements(fn)
         else:
             kept = kept[:1]
-        with jax.numpy_dtype_promotion("standard"):  # of NumPyro's own arithmetic: labels times logits
+        with as_written():  # of NumPyro's own arithmetic: labels times logits
             nats = fn.log_prob(site["value"])
         return nats.reshape((*kept, -1)).sum(-1) if nats.ndim else nats  # several outputs of a row, or of a token
 
@@ -86,7 +90,8 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
         first = _draw(bnn, rng_key, 0, params, mask, x, y)
         return jax.lax.fori_loop(1, num_samples, add, first) - jnp.log(num_samples)
 
-    return jax.jit(mean)
+    compiled = jax.jit(mean)
+    return lambda *args: compiled(*args[:-1], send(args[-1]))
 
 
 @functools.lru_cache(maxsize=32)

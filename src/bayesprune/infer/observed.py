@@ -11,6 +11,8 @@ import numpyro.distributions as dist
 from numpyro.handlers import substitute, trace
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.others import as_written
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
@@ -74,8 +76,10 @@ def _drawn(
 ) -> dict[str, np.ndarray]:
     params, num_samples = networks(params, num_samples)
     of_block, found = functools.partial(_draw(bnn, each, read), rng_key, params, mask), []
+    indices = [send(index, np.int32) for index in range(num_samples)]
     for number, block in enumerate(blocks_of(x)):
-        found.append([jax.tree.map(np.asarray, of_block(block, index, jnp.int32(number))) for index in range(num_samples)])
+        one_block = functools.partial(of_block, block, number=send(number, np.int32))
+        found.append([jax.tree.map(np.asarray, one_block(index)) for index in indices])
     networks_of = list(zip(*found, strict=True))
     stacked = {
         name: np.stack([rows_of([part[name] for part in parts], rows_in(x)) for parts in networks_of]) for name in found[0][0]
@@ -115,6 +119,7 @@ def _kind(fn: Any) -> str | None:
     return "bits" if fn.support == dist.constraints.boolean else "values"
 
 
+@by_one_thread
 def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any) -> Any:
     """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
@@ -134,7 +139,7 @@ def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str,
             fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))
             if read:
                 return {name: jnp.broadcast_to(getattr(fn, name), fn.shape()) for name in read}
-            with jax.numpy_dtype_promotion("standard"):  # of NumPyro's own arithmetic: bits times whole numbers
+            with as_written():  # of NumPyro's own arithmetic: bits times whole numbers
                 return {"y": jnp.moveaxis(fn.sample(pair[1], (each,)), 0, 1)}
 
         return jax.lax.map(chunk, (block, keys))

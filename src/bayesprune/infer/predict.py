@@ -11,6 +11,7 @@ from numpyro.handlers import substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.numbers import numbers_of, rows_in
+from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Standalone
 from bayesprune.model.bnn import BNN
@@ -67,7 +68,7 @@ def predict(
         return standalone(bnn, params, mask).predict(x, check_key(rng_key), num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    blocks = [np.asarray(_mean(bnn)(rng_key, params, mask, block, num_samples)) for block in blocks_of(x)]
+    blocks = [np.asarray(_mean(bnn)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
     return rows_of(blocks, rows_in(x))
 
 
@@ -91,7 +92,7 @@ def predict_draws(
     params, num_samples = networks(params, num_samples)
     draw = functools.partial(_draw(bnn), rng_key, params, mask)
     # Block by block, so that one is in memory at a time.
-    of_blocks = [[np.asarray(draw(block, index)) for index in range(num_samples)] for block in blocks_of(x)]
+    of_blocks = [[np.asarray(draw(block, send(index))) for index in range(num_samples)] for block in blocks_of(x)]
     draws = np.stack([rows_of(list(blocks), rows_in(x)) for blocks in zip(*of_blocks, strict=True)])
     return draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
 
@@ -138,18 +139,19 @@ def check_inputs(
     rng_key: Any, bnn: Any, params: Any, x: Any, mask: Any, num_samples: int
 ) -> tuple[jax.Array, Any, dict[str, Any]]:
     """Key, rows and mask of a prediction, each checked."""
+    rng_key = check_key(rng_key)
     check_integer(num_samples, "num_samples")
     check_bnn(bnn)
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if isinstance(x, InOrder):
-        return check_key(rng_key), x, mask
+        return rng_key, x, mask
     x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
     bnn.inputs.check(x, "x")
     sizes = [len(leaf) for leaf in jax.tree.leaves(x)]
     if len(set(sizes)) > 1:
         raise ValueError(f"x must have as many rows in each of its arrays, got {sizes}.")
     _check_not_empty(sizes[0])
-    return check_key(rng_key), x, mask
+    return rng_key, x, mask
 
 
 def check_rows(x: np.ndarray, input_shape: tuple[int, ...]) -> None:
@@ -172,7 +174,7 @@ def blocks_of(x: Any, beside: Any = None) -> Iterator[Any]:
     rows = min(_ROWS, rows_in(x))
     chunks = min(_CHUNKS, max(1, _BYTES // (rows * _row_bytes(x if beside is None else beside))))
     for first in range(0, rows_in(x), rows * chunks):
-        yield jax.tree.map(lambda leaf: _chunks(leaf, rows), part_of(x, slice(first, first + rows * chunks)))
+        yield jax.tree.map(lambda leaf: send(_chunks(leaf, rows)), part_of(x, slice(first, first + rows * chunks)))
 
 
 def part_of(x: Any, part: slice) -> Any:
@@ -205,9 +207,9 @@ class Networks(NamedTuple):
 def networks(params: dict[str, Any], num_samples: int) -> tuple[Any, int]:
     """What is drawn from, and how often: of stored samples, each that is asked for once, and no more than there are."""
     if not samples.draws_of(params):
-        return params, num_samples
+        return send_all(params), num_samples
     chosen = samples.spread_out(params, num_samples)
-    return Networks(chosen), int(jax.tree.leaves(chosen)[0].shape[0])
+    return Networks(send_all(chosen)), int(jax.tree.leaves(chosen)[0].shape[0])
 
 
 def draw(
@@ -243,7 +245,7 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
             return total + draw_outputs(bnn, rng_key, index, params, mask, block)
 
         shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, 0, params, mask, block))
-        return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples
+        return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples.astype(shape.dtype)
 
     return jax.jit(by_one_thread(mean))
 

@@ -20,6 +20,8 @@ from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
 from bayesprune.core.keys import chain
+from bayesprune.core.others import as_written
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.divergence import closed_form, divergence, read_elementwise
 from bayesprune.model.seeding import seeded
 from bayesprune.model.spike_slab import GatedNormal
@@ -48,6 +50,7 @@ class MeanFieldELBO(ELBO):
         """Call ``fn`` on the lifted values and the arguments of the program, its data: here, just so."""
         return fn(values, *args, **kwargs)
 
+    @by_one_thread
     def loss_with_mutable_state(
         self, rng_key: jax.Array, param_map: dict[str, Any], model: Any, guide: Any, *args: Any, **kwargs: Any
     ) -> Any:
@@ -152,7 +155,7 @@ class _Lift(Messenger):
 
 def _log_density(site: dict[str, Any]) -> jax.Array:
     """Sum of a site's log density, under its scale."""
-    with jax.numpy_dtype_promotion("standard"):  # NumPyro's densities mix bits and floats
+    with as_written():  # NumPyro's densities mix bits and floats
         log_prob = site["fn"].log_prob(site["value"])
     scale = site.get("scale")
     return jnp.sum(log_prob if scale is None else log_prob * scale)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.model.byte_scaling import ByteScaling
 from bayesprune.model.shapes import row_shape
 
@@ -70,7 +71,7 @@ class Inputs:
 
     def zeros(self, num_rows: int) -> Any:
         """So many rows of zeros."""
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.abstract(num_rows))
+        return jax.tree.map(lambda leaf: send(np.zeros(leaf.shape, leaf.dtype)), self.abstract(num_rows))
 
     def as_rows(self, x: Any) -> Any:
         """Rows as arrays of the network's types; real numbers keep their width."""
@@ -147,7 +148,7 @@ def _kind(dtype: Any) -> str:
 
 
 def _typed(x: Any, dtype: str) -> jax.Array:
-    array = jnp.asarray(x)
+    array = send(x)
     return array if _kind(array.dtype) == dtype == "float32" else array.astype(dtype)
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_mask, check_params
+from bayesprune.core.send import send
 from bayesprune.core.types import SpikeSlab
 from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors import spike_slab
@@ -24,7 +26,7 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})
     try:
         nodes, raw = bnn.posterior(params), bnn.family.posterior(params, bnn.layout)
-        fixed = {str(s.path): jnp.asarray(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
+        fixed = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None
     check_conditioned(raw, given)
@@ -32,8 +34,13 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     for site, node in raw.items():
         # What the guide has, not what the prior makes of it: a probability that is read off a Gaussian gates nothing.
         mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc
-        means[site] = jnp.where(given.get(site, True), mean * nodes[site].unit, 0)
+        means[site] = _alive(send(given.get(site, True)), mean, send(nodes[site].unit))
     return {str(spec.path): (means | fixed)[str(spec.path)] for spec in bnn.layout}
+
+
+@jax.jit
+def _alive(alive: jax.Array, mean: jax.Array, unit: jax.Array) -> jax.Array:
+    return jnp.where(alive, mean * unit, 0)
 
 
 def why_no_mean(bnn: Any, params: Mapping[str, Any]) -> str:

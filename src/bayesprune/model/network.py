@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
+from bayesprune.core.keys import abstract_key
 from bayesprune.model.adapters import Net, adapt, check_predicts
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
@@ -59,7 +60,7 @@ def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | 
         return apply(params, state, x, False, None)[0]
 
     try:
-        params, state = jax.eval_shape(net.init, jax.random.key(0))
+        params, state = jax.eval_shape(net.init, abstract_key())
         traced, outputs = jax.make_jaxpr(forward, return_shape=True)(params, state, inputs.abstract(1))
     except Exception as error:
         error.add_note(f"net was called on rows of zeros, {inputs.described()}: {_remedy(inputs)}")

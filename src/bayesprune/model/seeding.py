@@ -30,6 +30,10 @@ class seeded(Messenger):
         self.keys = chain(self.rng_key, 2)  # anew for every call, which may be another trace
         return super().__enter__()
 
+    def __exit__(self, *error: Any) -> None:
+        self.keys = iter(())  # those that were made and not handed out are of this call's trace
+        super().__exit__(*error)
+
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] in _ASK and msg["kwargs"]["rng_key"] is None and msg["value"] is None:
             (msg["kwargs"]["rng_key"],) = next(self.keys)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
 
 _OF_VARIABLES = ("value", "raw_value")  # the end of a path to an nnx variable
@@ -35,8 +36,8 @@ def take(template: tuple[dict[str, Any], PyTree], trained: Any) -> tuple[dict[st
         raise ValueError(
             f"trained is not of this network: {'; '.join(wrong[:6])}{more}. Give what the same module was trained to."
         )
-    filled = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[name]) for name in named(state)])
-    return {name: jnp.asarray(found[_short(name)]) for name in params}, filled
+    filled = jax.tree.unflatten(jax.tree.structure(state), [send(found[name]) for name in named(state)])
+    return {name: send(found[_short(name)]) for name in params}, filled
 
 
 def named(tree: Any) -> dict[str, Any]:

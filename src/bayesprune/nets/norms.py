@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.others import as_written
 
 
 def at_least_single(dtype: Any) -> Any:
@@ -46,7 +47,9 @@ class FilterResponseNorm(nn.Module):
         wide = x.astype(at_least_single(x.dtype))
         mean_square = jnp.mean(jnp.square(wide), axis=(1, 2), keepdims=True)
         normal = wide * jax.lax.rsqrt(mean_square + self.epsilon)
-        return (scale.astype(wide.dtype) * normal + bias.astype(wide.dtype)).astype(self.dtype or x.dtype)
+        per_channel = (1, 1, 1, -1)
+        scale, bias = scale.astype(wide.dtype).reshape(per_channel), bias.astype(wide.dtype).reshape(per_channel)
+        return (scale * normal + bias).astype(self.dtype or x.dtype)
 
 
 class ThresholdedLinearUnit(nn.Module):
@@ -60,16 +63,16 @@ class ThresholdedLinearUnit(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
         tau = self.param("tau", nn.initializers.zeros, x.shape[-1:])
-        return jnp.maximum(x, tau.astype(x.dtype))
+        return jnp.maximum(x, tau.astype(x.dtype).reshape(1, 1, 1, -1))
 
 
 def _batch(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
-    with jax.numpy_dtype_promotion("standard"):  # Flax's norms mix the type of x and float32
+    with as_written():  # Flax's norms mix the type of x and float32
         return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, dtype=dtype)(x)
 
 
 def _group(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
-    with jax.numpy_dtype_promotion("standard"):
+    with as_written():
         return nn.GroupNorm(num_groups=math.gcd(32, x.shape[-1]), dtype=dtype)(x)
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.folder import files
+from bayesprune.core.send import send
 from bayesprune.posteriors.family import Node
 
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
@@ -70,9 +71,9 @@ def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:
     >>> list(describe({"w": MeanField(jnp.zeros(3), jnp.ones(3), prior_scale=None)}))
     ['w$unit']
     """
-    units = {site + UNIT: jnp.asarray(node.unit, float) for site, node in nodes.items()}
+    units = {site + UNIT: send(node.unit, jnp.result_type(float)) for site, node in nodes.items()}
     priors = {site + PRIOR_SCALE: getattr(node, "prior_scale", None) for site, node in nodes.items()}
-    return units | {name: jnp.asarray(scale, float) for name, scale in priors.items() if scale is not None}
+    return units | {name: send(scale, jnp.result_type(float)) for name, scale in priors.items() if scale is not None}
 
 
 def is_meaning(name: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -33,7 +34,7 @@ class MOPED:
 
     def scale(self, spec: ParamSpec) -> np.ndarray:
         """The standard deviation of each weight of an array: max(delta |w0|, floor)."""
-        return np.maximum(self.delta * np.abs(self._centre(spec)), self.floor).astype(np.float32)
+        return np.maximum(self.delta * np.abs(self._centre(spec)), self.floor).astype(jnp.result_type(float))
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""

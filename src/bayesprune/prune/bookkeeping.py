@@ -7,13 +7,14 @@ import numpy as np
 from jaxtyping import Array
 
 from bayesprune.core import masks, trees
+from bayesprune.core.send import send
 from bayesprune.core.types import Info, PyTree, SparseState
 from bayesprune.prune.readiness import readiness
 
 
 def first_state(posterior: PyTree) -> SparseState:
     """Everything alive, and as memory the scales last seen: here those of ``posterior``, site -> node, itself."""
-    return SparseState(masks.full_like(posterior), _scales(posterior), jnp.zeros((), jnp.int32))
+    return SparseState(masks.full_like(posterior), _scales(posterior), send(0, np.int32))
 
 
 def take_step(

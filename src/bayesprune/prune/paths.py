@@ -4,9 +4,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.core.types import Info, SparseState
 from bayesprune.prune.needs import needs_of
 from bayesprune.structure import Graph, has_path, reachable
@@ -103,7 +103,7 @@ class Paths:
         """The act with the weights that no path needs. They take no part in the likelihood, so that the bound only gains."""
         if _count(used) == _count(_arrays(new.mask)):
             return new, info
-        new = new._replace(mask={site: jnp.asarray(used[site]) for site in new.mask})
+        new = new._replace(mask={site: send(used[site]) for site in new.mask})
         return new, _recorded(info, old.mask, new.mask)
 
     def _refusal(self, step: int) -> str:

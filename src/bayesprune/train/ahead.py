@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.loop import Compiled
 
@@ -22,7 +23,7 @@ def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: Whole | Stream) -> 
         yield
         return
     carry = loop.init.eval_shape(rng_key, data.first)
-    steps = loop.run.lower(carry, data.alike, {}, jnp.zeros((), jnp.int32))
+    steps = loop.run.lower(carry, data.alike, {}, send(0, np.int32))
     with ThreadPoolExecutor(1, "bayesprune-compile") as thread:
         compiled = thread.submit(steps.compile)
         yield

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from bayesprune.core import same
+from bayesprune.core.keys import abstract_key
 from bayesprune.core.traced import OpaqueError, fingerprint, of_jaxpr, without_idle
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.optimizer import Optax
@@ -59,7 +60,7 @@ def state_law(kernel: Kernel, params: dict[str, Any]) -> str:
 @functools.lru_cache(maxsize=64)
 def _law(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
-    state, rng_key = jax.eval_shape(kernel.init, params), jax.eval_shape(lambda: jax.random.key(0))
+    state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     after = jax.make_jaxpr(lambda *args: kernel.step(*args)[1])(rng_key, params, params, state)
     try:
         return f"{jax.__version__} {of_jaxpr(without_idle(after))[:16]}"
@@ -76,7 +77,7 @@ def same_law(one: str, other: str) -> bool:
 @functools.lru_cache(maxsize=64)  # one that is used again is not traced again
 def _digest(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str | None:
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
-    state, rng_key = jax.eval_shape(kernel.init, params), jax.eval_shape(lambda: jax.random.key(0))
+    state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     try:
         return same.digest((fingerprint(kernel.init, params), fingerprint(kernel.step, rng_key, params, params, state)))
     except OpaqueError:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.types import Info
@@ -40,7 +41,7 @@ class Record:
 
     @classmethod
     def empty(cls, num_steps: int) -> "Record":
-        return cls(np.full((num_steps,), np.nan, np.float32))
+        return cls(np.full((num_steps,), np.nan, jnp.result_type(float)))
 
     def add_losses(self, first: int, losses: Any) -> None:
         values = np.asarray(losses)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import ELBO
 
+from bayesprune.core.keys import abstract_key
 from bayesprune.model.inputs import rows_taken
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
 from bayesprune.train.estimators import make_elbo
@@ -33,7 +34,7 @@ def make_recipe(
     keywords = tuple(program.keywords(example.num_rows).items())
     elbo = make_elbo(estimator, num_particles)
     kernel = as_kernel(optimizer)
-    step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))
+    step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), abstract_key()
     computes = (
         kernel_key(kernel, sites_of(program, example).params),
         trace_key(kl_weight, step),

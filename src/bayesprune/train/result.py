@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core import shown
+from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Info, SparseState
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
@@ -111,7 +112,7 @@ class KeepAll:
     """The sparsifier that prunes nothing."""
 
     def init(self, rng_key: jax.Array, posterior: Any) -> SparseState:
-        return SparseState({}, (), jnp.zeros((), jnp.int32))
+        return SparseState({}, (), send(0, np.int32))
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         one, zero = jnp.ones(()), jnp.zeros((), jnp.int32)

@@ -82,7 +82,7 @@ class FitCheckpoints:
         metadata = self.checkpoints.metadata(step)
         now = (standing.carry, standing.sparse)
         best = now if metadata.get("has_best") else None
-        (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), np.float32), best))
+        (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), record.losses.dtype), best))
         record = Record(record.losses, metadata["history"], metadata["stopped"], metadata.get("halted", False))
         record.add_losses(0, losses)
         planned = metadata.get("planned", standing.planned)

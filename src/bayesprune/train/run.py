@@ -4,8 +4,9 @@ import functools
 import os
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.paths import Paths
 from bayesprune.train.alike import state_law
@@ -54,7 +55,7 @@ def run(
     checkpoints = open_checkpoints(checkpoint, num_steps, words, processes)
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
-        lambda: (loop.init.trace(rng_key, data.first), loop.run.trace(carry, data.alike, sparse.mask, jnp.zeros((), jnp.int32)))
+        lambda: (loop.init.trace(rng_key, data.first), loop.run.trace(carry, data.alike, sparse.mask, send(0, np.int32)))
     )
     ahead, keep = needs_of(recipe.sparsifier).gradient.num_draws, checkpoint is not None
     with checkpoints.alone():

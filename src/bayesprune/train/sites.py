@@ -10,6 +10,7 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.constraints import real
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.model.seeding import seeded
@@ -87,5 +88,5 @@ def find_sites(program: Any, data: Dataset) -> Sites:
         strong = lambda tree: jax.tree.map(lambda v: jnp.asarray(v, jnp.asarray(v).dtype), tree)  # noqa: E731
         return strong(params), strong(mutable)
 
-    params, _ = jax.eval_shape(initial, jax.random.key(0), data)
+    params, _ = jax.eval_shape(initial, abstract_key(), data)
     return Sites(transforms, initial, params)

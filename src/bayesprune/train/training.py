@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.send import send
 from bayesprune.core.types import SparseState
 from bayesprune.prune.paths import Paths
 from bayesprune.train.diverged import diverged
@@ -149,7 +150,7 @@ class Training:
         # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
         data, room = self.feed.block(step)
-        carry, losses, done = self.loop.run(carry, data, sparse.mask, jnp.asarray(min(num_steps, room), jnp.int32))
+        carry, losses, done = self.loop.run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
         if not math.isfinite(loss):
@@ -161,7 +162,7 @@ class Training:
         """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
         if not self.periods.acts_at(step) or record.pruned_at(step):
             return standing
-        old, planned = standing.sparse.mask, jnp.asarray(standing.planned, jnp.int32)
+        old, planned = standing.sparse.mask, send(standing.planned, np.int32)
         carry = self.loop.redraw(standing.carry, old)
         sparse, info = self.loop.prune(carry, self.feed.ahead(step), standing.sparse, self.known, planned)
         sparse, info = self._settle(step, standing.sparse, sparse, info)

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 from jax.interpreters.partial_eval import dce_jaxpr
 
+from bayesprune.core.keys import abstract_key
+
 Params = dict[str, Any]
 State = dict[str, Any]
 
@@ -31,7 +33,7 @@ def check_predicts(net: Net, params: Any, state: Any, rows: Any) -> None:
     """Refuse a net whose outputs in prediction depend on noise: of one and the same draw at every call."""
     if not net.may_draw:
         return
-    traced = jax.make_jaxpr(lambda key, *rest: net.apply(*rest, False, key)[0])(jax.random.key(0), params, state, rows).jaxpr
+    traced = jax.make_jaxpr(lambda key, *rest: net.apply(*rest, False, key)[0])(abstract_key(), params, state, rows).jaxpr
     if dce_jaxpr(traced, [True] * len(traced.outvars))[1][0]:
         raise draws_in_prediction("its outputs depend on the key")
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import optax
 
+from bayesprune.core.others import as_written
 from bayesprune.train.kernel import Moments, Params
 
 
@@ -29,7 +30,7 @@ class Optax:
         return self.optimizer.init(params)
 
     def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Any) -> tuple[Params, Any]:
-        with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers
+        with as_written():  # optax raises floats to integer powers
             updates, state = self.optimizer.update(gradient, state, params)
             return optax.apply_updates(params, updates), state
 
