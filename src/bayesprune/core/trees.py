@@ -136,3 +136,22 @@ def broadcast(value: PyTree, like: PyTree) -> PyTree:
 
 def _dotted(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def filled(template: PyTree, value: PyTree, name: str) -> PyTree:
+    """``value`` in the form of ``template``: a tree of the same paths, or a dict of leaves by their paths, as files hold it.
+
+    Raises ``ValueError`` with ``name`` where leaves are missing, left over or of other shapes.
+
+    >>> filled((jnp.zeros(2), {"w": jnp.zeros(())}), {"[0]": jnp.ones(2), "[1]['w']": jnp.ones(())}, "params")
+    (Array([1., 1.], dtype=float32), {'w': Array(1., dtype=float32)})
+    """
+    wanted, structure = jax.tree_util.tree_flatten_with_path(template)
+    shapes = {jax.tree_util.keystr(path): jnp.shape(leaf) for path, leaf in wanted}
+    by_path = isinstance(value, Mapping) and value.keys() == shapes.keys()
+    found = value if by_path else {jax.tree_util.keystr(p): leaf for p, leaf in jax.tree_util.tree_leaves_with_path(value)}
+    given = {path: jnp.shape(leaf) for path, leaf in found.items()}
+    if given != shapes:
+        wrong = sorted(path for path in given.keys() | shapes.keys() if given.get(path) != shapes.get(path))
+        raise ValueError(f"{name} is of another program: {', '.join(wrong[:6])} are missing, left over or of other shapes.")
+    return jax.tree.unflatten(structure, [found[path] for path in shapes])

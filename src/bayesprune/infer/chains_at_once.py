@@ -77,7 +77,7 @@ def at_once(
             losses.append(part)
             first = last
             if last in periods.stops:
-                kept.append(own(jax.tree.map(jnp.copy, fits.constrain(carry.params) | carry.mutable)))
+                kept.append(own(jax.tree.map(jnp.copy, fits.constrain(carry.params, carry.opt_state) | carry.mutable)))
     chains: list[Kept] = [
         [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
     ]

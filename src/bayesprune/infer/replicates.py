@@ -98,7 +98,7 @@ def fit_replicates(
     carry = fits.init(keys, data)
     with make_progress(num_steps, progress, initial=0) as bar:
         carry, losses = advance(fits, carry, data, mask, 0, num_steps, "replication", bar)
-    params = cut(at_home(fits.constrain(carry.params) | carry.mutable, devices), at_home(mask, devices))
+    params = cut(at_home(fits.constrain(carry.params, carry.opt_state) | carry.mutable, devices), at_home(mask, devices))
     return Replicates(params | jax.vmap(bnn.describe)(params), losses)
 
 

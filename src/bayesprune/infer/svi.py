@@ -23,6 +23,7 @@ from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
+from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, KeepAll, Moment
 from bayesprune.train.run import run
@@ -89,6 +90,10 @@ def fit_svi(
             is given by ``optimizer``, ``every``, ``kl_weight``, or as an object by ``posterior=`` of the `BNN`, stands.
         optimizer: any optax transformation, or a kernel of `bayesprune.kernels`; clip gradients by chaining
             ``optax.clip_by_global_norm``. A new one that computes the same as one before compiles nothing. None: the course's.
+            Those that ask for the loss or a function of it (`optax.contrib.reduce_on_plateau`, `optax.polyak_sgd`, line
+            searches) get them, of the minibatch and its draws. Of `optax.lookahead` and `optax.contrib.schedule_free` the
+            parameters for evaluation are returned and evaluated; the trained ones are in ``fit.state``. L-BFGS needs a loss
+            without noise: ``posterior="map"``, all rows at every step.
         sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
             a warning says so where that is never). An act that leaves no path through the network is refused, with a warning.
         every: steps between prunings; None: the course says how often, and within which steps.
@@ -201,6 +206,7 @@ def fit_svi(
         remat=remat,
         verified=plan.verified,
     )
+    check_quasi_newton(recipe, feed.example)
     watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
     fit = run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)
     warn_at_end(fit, recipe, data)

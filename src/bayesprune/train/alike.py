@@ -5,21 +5,26 @@ is a lambda.
 """
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import same
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.traced import OpaqueError, fingerprint, of_jaxpr, without_idle
-from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernel import Kernel, asks_value
+from bayesprune.train.kernels.lookahead import Lookahead, takes_pairs
 from bayesprune.train.kernels.optimizer import Optax
 
 
 def as_kernel(optimizer: Any) -> Kernel:
     """A kernel as it is; an optax transformation as one."""
-    return optimizer if isinstance(optimizer, Kernel) else Optax(optimizer)
+    if isinstance(optimizer, Kernel):
+        return optimizer
+    return Lookahead(optimizer) if takes_pairs(optimizer) else Optax(optimizer)
 
 
 def trace_key(fn: Any, *args: Any) -> Hashable:
@@ -57,11 +62,21 @@ def state_law(kernel: Kernel, params: dict[str, Any]) -> str:
     return _law(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
 
 
+def _step(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel's step, of some loss where it asks for one; where it does not look at it, nothing of that is in a trace."""
+
+    def some_loss(params: dict[str, Any]) -> jax.Array:
+        return sum((jnp.sum(leaf) for leaf in jax.tree.leaves(params)), start=jnp.zeros(()))
+
+    loss = {"value": np.float32(1.0), "value_fn": some_loss} if asks_value(kernel) else {}
+    return functools.partial(kernel.step, **loss)
+
+
 @functools.lru_cache(maxsize=64)
 def _law(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
-    after = jax.make_jaxpr(lambda *args: kernel.step(*args)[1])(rng_key, params, params, state)
+    after = jax.make_jaxpr(lambda *args: _step(kernel)(*args)[1])(rng_key, params, params, state)
     try:
         return f"{jax.__version__} {of_jaxpr(without_idle(after))[:16]}"
     except OpaqueError:
@@ -79,6 +94,6 @@ def _digest(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...],
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     try:
-        return same.digest((fingerprint(kernel.init, params), fingerprint(kernel.step, rng_key, params, params, state)))
+        return same.digest((fingerprint(kernel.init, params), fingerprint(_step(kernel), rng_key, params, params, state)))
     except OpaqueError:
         return None

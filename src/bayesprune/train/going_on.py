@@ -13,6 +13,7 @@ from bayesprune.posteriors.params import UNIT
 from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
 from bayesprune.train.kept import Kept, by_path, kinds
+from bayesprune.train.kernel import Kernel, evaluated
 from bayesprune.train.loop import Carry
 
 INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are the new optimiser's own
@@ -86,7 +87,7 @@ def own_names(names: Iterable[str]) -> set[str]:
     return {name for name in names if "$" not in name}
 
 
-def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str) -> Carry:
+def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str, kernel: Kernel) -> Carry:
     """The state before the first step with all that ``origin`` has kept for it, in copies: the loop takes memory over.
 
     Where the kept arrays have no place here, the parameters are those of ``origin.params``, which are in ``carry`` already,
@@ -103,15 +104,16 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str
     if params is None:
         _warn("init keeps its weights otherwise (storage=)")
         return carry
-    params = {name: _as_given(carry.params[name], old, origin.dead(name)) for name, old in params.items()}
+    as_given = lambda shown: {n: _as_given(carry.params[n], old, shown[n], origin.dead(n)) for n, old in params.items()}  # noqa: E731
     if origin.anew:
-        return carry._replace(params=params)
+        return carry._replace(params=as_given(params))
     of_its_kind = kept.kinds == kinds(carry.opt_state) and same_law(origin.law, law)
     inner = _put(carry.opt_state, kept.optimizer) if of_its_kind else None
     if inner is None:
         _warn("init holds the state of another optimizer, or of one with other decay rates")
-        return carry._replace(params=params)
-    return carry._replace(params=params, opt_state=inner)
+        return carry._replace(params=as_given(params))
+    # What a fit returns are the parameters to evaluate; it goes on from those that were trained.
+    return carry._replace(params=as_given(evaluated(kernel, params, inner)), opt_state=inner)
 
 
 def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
@@ -125,14 +127,17 @@ def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
     return jax.tree.unflatten(structure, filled)
 
 
-def _as_given(given: Any, old: Any, dead: Any) -> Any:
-    """The parameter as it is given, for it may have been changed since; with the bits of the old one where it was not."""
+def _as_given(given: Any, old: Any, shown: Any, dead: Any) -> Any:
+    """The parameter as it is given, for it may have been changed since; with the bits of the old one where it was not.
 
-    def of_leaf(given: Any, old: Any) -> Any:
-        same = jnp.isclose(given, old, rtol=1e-4, atol=1e-5)
+    ``shown``: what the old one was returned as.
+    """
+
+    def of_leaf(given: Any, old: Any, shown: Any) -> Any:
+        same = jnp.isclose(given, shown, rtol=1e-4, atol=1e-5)
         return jnp.where(same | dead if jnp.shape(dead) in ((), jnp.shape(same)) else same, old, given)
 
-    return jax.tree.map(of_leaf, given, old)
+    return jax.tree.map(of_leaf, given, old, shown)
 
 
 def _like(leaf: Any, array: jax.Array) -> Any:

@@ -21,6 +21,10 @@ class Kernel(Protocol):
     kind; ``with_moments(state, moments)``: the state with those in their place. By them exchanged weights start afresh. A
     state without such arrays has none: ``{}``.
 
+    ``asks_value``: whether ``step`` also takes ``value``, the loss of which ``gradient`` is, and ``value_fn``, that loss as a
+    function of the parameters, of the same rows and draws; without one or False: it does not. ``evaluated(params, state)``,
+    where there is one: the parameters to evaluate and return, in place of those that are trained.
+
     ``per_row``: whether ``gradient`` is that of the loss divided by the number of rows, as learning rates expect it; without
     one or False: of the whole loss in nats, -ELBO or -log joint density, which is what samplers need.
     """
@@ -34,3 +38,14 @@ class Kernel(Protocol):
     def moments(self, state: Any) -> Moments: ...
 
     def with_moments(self, state: Any, moments: Moments) -> Any: ...
+
+
+def asks_value(kernel: Any) -> bool:
+    """Whether a kernel's step takes the loss beside its gradient."""
+    return bool(getattr(kernel, "asks_value", False))
+
+
+def evaluated(kernel: Any, params: Params, state: Any) -> Params:
+    """The parameters to evaluate and return, those of most kernels the ones that are trained."""
+    chosen = getattr(kernel, "evaluated", None)
+    return params if chosen is None else chosen(params, state)

@@ -13,6 +13,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Evidence, Info, SparseState
 from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.model.inputs import rows_taken
+from bayesprune.model.program import Program
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
@@ -20,7 +21,7 @@ from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block, Padded
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.joint_bound import joint_bound
-from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernel import Kernel, asks_value, evaluated
 from bayesprune.train.mask_loss import mask_loss
 from bayesprune.train.redraw import redraw
 from bayesprune.train.remat import products_only
@@ -130,9 +131,11 @@ class Loop:
 
         ``known``: the entries that say what the parameters mean, where the program does not say it by itself.
         """
-        params = self.sites.constrain(self.recipe.storage.whole(carry.params, mask))
+        kept = evaluated(self.recipe.kernel, carry.params, carry.opt_state)
+        params = self.sites.constrain(self.recipe.storage.whole(kept, mask))
         whole_mask = self.recipe.storage.whole_mask(mask)
-        known = known or self.recipe.program.describe(params)
+        if not known and not isinstance(self.recipe.program, Program):  # one written by hand has said that there is nothing
+            known = self.recipe.program.describe(params)
         return cut(params | carry.mutable, whole_mask) | known, whole_mask
 
     def run(self, carry: Carry, data: Data, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array, jax.Array]:
@@ -171,7 +174,8 @@ class Loop:
         # The loss is linear in the divergence's weight, so that its slope there is the divergence itself.
         (loss, new), (grads, divergence) = jax.value_and_grad(spare(loss_of_kept), (0, 1), has_aux=True)(carry.params, weight)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
-        after = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state)
+        asked = {"value": loss, "value_fn": lambda params: loss_of_kept(params, weight)[0]} if asks_value(kernel) else {}
+        after = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state, **asked)
         params, opt_state = by_parameters(after, self.recipe.mesh)
         moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
         return moved, (loss + (1.0 - weight) * divergence) * (rows / share)

@@ -14,6 +14,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
 from bayesprune.train.diverged import DivergedError
+from bayesprune.train.kernel import evaluated
 from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
 from bayesprune.train.processes import with_numbers
 from bayesprune.train.sites import Example, sites_of
@@ -26,7 +27,8 @@ _CARRY = Carry(0, 0, 0, None, 0, _BATCHES, None)  # type: ignore[arg-type]
 
 class SideBySide(NamedTuple):
     """Jitted functions of many fits: ``init(keys, data)``; ``run(carry, data, mask, num_steps)``, at most `CHUNK` steps, which
-    gives the carry and losses (CHUNK, fits); ``constrain(params)``."""
+    gives the carry and losses (CHUNK, fits); ``constrain(params,
+    opt_state)``, the parameters to return."""
 
     init: Callable[..., Any]
     run: Callable[..., Any]
@@ -50,11 +52,12 @@ def side_by_side(recipe: Recipe, example: Example, shared: bool, mesh: Mesh | No
 
         return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, carry.rng_key.shape[0]))))
 
+    def shown(params: dict[str, Any], opt_state: Any) -> dict[str, Any]:
+        return loop.sites.constrain(evaluated(recipe.kernel, params, opt_state))
+
     init = _spread(jax.vmap(loop.init, in_axes=(0, rows), out_axes=_CARRY), mesh, (0, rows), _CARRY)
     run = _spread(run, mesh, (_CARRY, rows, 0, None), (_CARRY, 1))
-    return SideBySide(
-        jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(loop.sites.constrain))
-    )
+    return SideBySide(jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(shown)))
 
 
 def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, of_results: Any) -> Callable[..., Any]:
@@ -109,7 +112,7 @@ def advance(
         carry, chunk = fits.run(carry, data, mask, jnp.asarray(taken, jnp.int32))
         losses.append(np.asarray(chunk[:taken]).T)
         if not np.isfinite(losses[-1][:, -1]).all():
-            raise _diverged(kind, first, losses[-1], cut(fits.constrain(carry.params), mask))
+            raise _diverged(kind, first, losses[-1], cut(fits.constrain(carry.params, carry.opt_state), mask))
         bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
         first += taken
     return carry, np.concatenate(losses, axis=1)

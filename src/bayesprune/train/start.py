@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpyro.handlers import seed
 from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
@@ -85,7 +87,7 @@ def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given
     loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data.example)
     if origin is not None:
         law = state_law(recipe.kernel, first.params)
-        carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows, law)
+        carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows, law, recipe.kernel)
     return Start(loop, carry, sparse, known)
 
 
@@ -104,16 +106,21 @@ def start_params(
     for name, value in init_params.items():
         if is_meaning(name):
             continue  # says what the parameters mean, and this fit says it itself
-        if name in mutable:
-            mutable[name] = jax.tree.map(jnp.asarray, value)
+        if name in mutable and isinstance(mutable[name], dict):
+            mutable[name] = send_all(value)
+        elif name in mutable:  # a frozen parameter
+            mutable[name] = trees.filled(mutable[name], send(value, mutable[name].dtype), f"{argument}[{name!r}]")
         elif name not in params:
             raise unknown_name(f"parameter of {argument}", name, params)
+        elif not jax.tree_util.all_leaves([params[name]]):
+            # Of placeholders without arrays there is nothing to take, and files leave them out.
+            params[name] = send_all(trees.filled(params[name], value, f"{argument}[{name!r}]"))
         elif jnp.shape(value) != jnp.shape(params[name]):
             raise ValueError(
                 f"{argument}[{name!r}] has shape {jnp.shape(value)}, the program's has {jnp.shape(params[name])}: "
                 "it comes from another network."
             )
-        elif not isinstance(value, dict):
+        else:
             new = jnp.asarray(value, params[name].dtype)
             params[name] = jnp.where(new == 0, params[name], new) if name.endswith("_scale") else new
     # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
@@ -145,7 +152,7 @@ def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], m
         raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
     check_needs(sparsifier, posterior)
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
-    state = sparsifier.init(jax.random.fold_in(rng_key, 3), posterior)
+    state = sparsifier.init(jax.random.fold_in(rng_key, send(3, np.uint32)), posterior)
     if mask is None:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})

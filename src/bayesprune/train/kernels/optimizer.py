@@ -1,10 +1,12 @@
 """An optax transformation as a kernel: gradient descent of any kind."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import optax
+from optax.contrib import ScheduleFreeState
 
 from bayesprune.core.others import as_written
 from bayesprune.train.kernel import Moments, Params
@@ -13,6 +15,10 @@ from bayesprune.train.kernel import Moments, Params
 @dataclass(frozen=True)
 class Optax:
     """params + update(gradient), by any optax transformation. `fit_svi` wraps what it is given by itself.
+
+    Those that ask for more get the loss per row of the minibatch (``value``), its gradient (``grad``), and the loss as a
+    function of the parameters, of the same rows and the same draws (``value_fn``). Parameters for evaluation, where the
+    transformation has such (`optax.contrib.schedule_free`), are those that a fit returns.
 
     Its moments are the arrays that lie under a parameter's name in the transformation's state, whatever stands around them:
     optax's own walk over parameters fails at a `multi_transform` whose labels are a function of their names.
@@ -25,14 +31,33 @@ class Optax:
 
     optimizer: optax.GradientTransformation
     per_row: ClassVar[bool] = True
+    asks_value: ClassVar[bool] = True
 
     def init(self, params: Params) -> Any:
         return self.optimizer.init(params)
 
-    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Any) -> tuple[Params, Any]:
+    def step(
+        self,
+        rng_key: jax.Array,
+        gradient: Params,
+        params: Params,
+        state: Any,
+        value: Any = None,
+        value_fn: Callable[[Params], Any] | None = None,
+    ) -> tuple[Params, Any]:
+        update = optax.with_extra_args_support(self.optimizer).update
         with as_written():  # optax raises floats to integer powers
-            updates, state = self.optimizer.update(gradient, state, params)
+            updates, state = update(gradient, state, params, value=value, grad=gradient, value_fn=value_fn)
             return optax.apply_updates(params, updates), state
+
+    def evaluated(self, params: Params, state: Any) -> Params:
+        """The parameters to evaluate by: of a schedule-free state x = (y - (1 - b1) z) / b1, else those that are trained."""
+        is_average = lambda node: isinstance(node, ScheduleFreeState)  # noqa: E731
+        for node in jax.tree.leaves(state, is_leaf=is_average):
+            if is_average(node):
+                # Of `optax.multi_transform` the state has placeholders for parameters that are others'.
+                params = {n: _average(leaf, node.z[n], node.b1) if _has(node.z, n) else leaf for n, leaf in params.items()}
+        return params
 
     def moments(self, state: Any) -> Moments:
         kinds: dict[str, dict[str, jax.Array]] = {}
@@ -48,6 +73,15 @@ class Optax:
             return leaf if name is None else moments[kind][name]
 
         return jax.tree_util.tree_map_with_path(put, state)
+
+
+def _has(tree: Any, name: str) -> bool:
+    return name in tree and bool(jax.tree.leaves(tree[name]))
+
+
+def _average(trained: Any, z: Any, b1: Any) -> Any:
+    """x of y = b1 x + (1 - b1) z."""
+    return jax.tree.map(lambda y, z: ((y - (1.0 - b1) * z) / b1).astype(y.dtype), trained, z)
 
 
 def _place(path: tuple[Any, ...]) -> tuple[str, str | None]:
