@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
-from numpyro.handlers import seed, trace
+from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core import trees
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
@@ -69,6 +70,16 @@ class Program:
             raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
         return self.meanings(data)
 
+    def take(self, params: dict[str, Any], data: Any) -> dict[str, Any]:
+        """Parameters as a file gives them back, in the program's own forms: what NumPyro's `Predictive` takes after `bp.load`.
+
+        A file holds arrays and dicts of them; of any other tree, such as the Equinox module that ``random_eqx_module`` keeps
+        as ``"nn$params"``, the arrays by their paths. ``data``: rows on which the program can be run. Raises `ValueError` for
+        parameters of another program.
+        """
+        forms = _params_of(self, data.x, data.y)
+        return {name: trees.filled(forms[name], value, name) if name in forms else value for name, value in params.items()}
+
     def keywords(self, num_rows: int) -> dict[str, Any]:
         """Nothing beside the rows of a minibatch."""
         return {}
@@ -108,6 +119,20 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         return {f"{place:0{_DIGITS}}{name}": pair for place, (name, pair) in enumerate(zip(weights, pairs, strict=True))}
 
     return jax.jit(by_one_thread(priors))
+
+
+@by_one_thread
+def _params_of(program: Program, x: Any, y: Any) -> dict[str, Any]:
+    """The trees that the program keeps as one parameter, their arrays abstract."""
+
+    def found() -> dict[str, Any]:
+        guide = trace(seed(program.guide, jax.random.key(0))).get_trace(x, y)
+        values = {name: site["value"] for name, site in guide.items() if site["type"] in ("param", "sample")}
+        model = trace(substitute(seed(program.model, jax.random.key(0)), data=values)).get_trace(x, y)
+        sites = {name: site["value"] for name, site in (model | guide).items() if site["type"] == "param"}
+        return {name: value for name, value in sites.items() if not jax.tree_util.all_leaves([value])}
+
+    return jax.eval_shape(found)  # type: ignore[no-any-return]
 
 
 def _is_weight(site: dict[str, Any]) -> bool:

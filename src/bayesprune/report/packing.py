@@ -24,8 +24,9 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
     """The plan of a dict, and its tensors: those of a dict within are named by their keys in brackets.
 
     ``held``: names of tensors that are kept already, by the identity of the array. An entry of placeholders without arrays,
-    such as NumPyro's ``"nn$params"``, is left out: a model makes it again. Raises ``TypeError`` for what is neither a dict, by
-    texts or integers, nor an array of numbers.
+    such as NumPyro's ``"nn$params"``, is left out: a model makes it again. Any other tree, such as an Equinox module, is kept
+    as a dict of its arrays by their paths (`jax.tree_util.keystr`). Raises ``TypeError`` for what is neither a dict, by texts
+    or integers, nor an array of numbers, nor a tree of such.
 
     >>> plan, tensors = pack({"w": np.ones(2), "net": {"mean": np.ones(3)}, "empty": {}}, "param/{}", {})
     >>> list(tensors), plan[2]
@@ -37,6 +38,10 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
         here = name.format(key)
         if type(key) not in (str, int):
             raise TypeError(f"{here} has the key {key!r}: keys must be texts or integers.")
+        if not isinstance(value, Mapping | list | tuple) and not jax.tree_util.all_leaves([value]):
+            value = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(value)}
+            if not value:
+                continue
         if isinstance(value, Mapping):
             part, more = pack(value, here.replace("{", "{{").replace("}", "}}") + "[{}]", held)
             if part or not value:

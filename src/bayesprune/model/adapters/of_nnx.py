@@ -19,29 +19,38 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
     graph, params, rng_state, rest = nnx.split(module, nnx.Param, nnx.RngState, ...)
     flat = {".".join(map(str, path)): variable for path, variable in nnx.to_flat_state(params)}
     structure, order = jax.tree.structure(params), list(flat)
+    kept, of_rest = jax.tree_util.tree_flatten_with_path(rest)
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in kept]
 
     def init(rng_key: jax.Array) -> tuple[Params, State]:
-        state = {"rest": rest} if jax.tree.leaves(rest) else {}
-        return {name: variable[...] for name, variable in flat.items()}, state
+        return {name: variable[...] for name, variable in flat.items()}, plain(rest)
+
+    def plain(rest: Any) -> State:
+        """Arrays by name, which any file holds."""
+        return {"rest": dict(zip(names, jax.tree.leaves(rest), strict=True))} if names else {}
+
+    def as_rest(state: State) -> Any:
+        return jax.tree.unflatten(of_rest, [state["rest"][name] for name in names]) if state else rest
 
     def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
         def run() -> Any:
             filled = jax.tree.unflatten(structure, [values[name] for name in order])
             # A copy: the noise is reseeded and statistics are updated in place, at the trace level of this call.
-            net = nnx.merge(graph, filled, rng_state, state.get("rest", rest), copy=True)
+            before = as_rest(state)
+            net = nnx.merge(graph, filled, rng_state, before, copy=True)
             net.train() if train else net.eval()
             outputs = net(*arguments(x), **call.keywords(train), **_reseeded(net, rng_key, call.asks_for, call.needs))
             new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
             if not train:
-                _check_still(state.get("rest", rest), new)
+                _check_still(before, new)
             return outputs, new
 
         outputs, new = with_axes(run)
-        return outputs, ({"rest": new} if state else {})
+        return outputs, (plain(new) if state else {})
 
     def own(values: Params, state: State) -> Any:
         filled = jax.tree.unflatten(structure, [values[name] for name in order])
-        return nnx.merge_state(filled, state.get("rest", rest))
+        return nnx.merge_state(filled, as_rest(state))
 
     return Net(init, apply, own, may_draw=bool(jax.tree.leaves(rng_state)) or call.needs("rngs"))
 
