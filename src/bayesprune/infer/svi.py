@@ -15,6 +15,7 @@ from bayesprune.infer import door
 from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
+from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.scale_of_data import warn_of_scale
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
@@ -179,6 +180,7 @@ def fit_svi(
         given = given._replace(init=origin._replace(anew=True))
     feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
     warn_of_scale(program, data)
+    warn_of_frozen(program, start)
     eval_data = held_out(program, eval_data, early_stop)
     periods = Periods.of(
         num_steps,

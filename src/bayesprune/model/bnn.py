@@ -13,14 +13,14 @@ import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_function, check_object
+from bayesprune.core.checks import check_object
 from bayesprune.core.types import Groups, MeanField, SpikeSlab
 from bayesprune.model import select
 from bayesprune.model.correlated import check_correlates
 from bayesprune.model.families import Family
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
-from bayesprune.model.layout import Layout, Predicate, make_layout
+from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_where_bayesian
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.named_family import named_family
 from bayesprune.model.net_params import mean_weights
@@ -56,9 +56,15 @@ class BNN:
         posterior: ``"mean_field"``; ``"structured"``, where each weight varies with the scale of its unit, of priors that have
             such scales (`priors.Horseshoe`); ``"full"`` and ``"matrix_normal"``, where those of a small array vary together;
             ``"map"``; or a guide family of `bayesprune.model.families`.
-        bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points.
-        prunable: predicate on (path, shape): which Bayesian parameters may be pruned. None leaves it to the prior, as its
-            authors have it: every layer but the last, or all for the spike-and-slab priors.
+        bayesian: predicate on (path, shape): which parameters are given a posterior. The others are optimised as points. Or
+            names of parameters, layers or blocks, one or several, such as ``"Dense_2"``.
+        frozen: predicate, or names, likewise: which parameters are never trained. They carry no prior, no optimiser sees them,
+            and a compact network holds them as constants. Their values are those of an nnx or Equinox module, or of
+            ``init_params=bp.from_trained(bnn, trained)``. Statistics of batches move in training as always, if not by
+            ``apply_kwargs={"train": False}``.
+        prunable: predicate, or names, likewise: which Bayesian parameters may be pruned. None leaves it to the prior, as its
+            authors have it: every layer but the last, or all for the spike-and-slab priors; and where no layer before the last
+            is Bayesian, all that are.
 
     ``bnn.model(x, y=None)`` and ``bnn.guide(x, y=None)`` are plain NumPyro callables; ``train=True`` turns on dropout and the
     update of batch statistics (the mutable site ``"net$state"``). Networks of equal parts are equal and share what is compiled:
@@ -92,11 +98,10 @@ class BNN:
         posterior: str | Family | Any = "mean_field",
         bayesian: Predicate | Any = select.weights,
         prunable: Predicate | Any = None,
+        frozen: Predicate | Any = select.nothing,
     ) -> None:
         check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
-        check_function(bayesian, "bayesian", "bp.select.weights")
-        if prunable is not None:
-            check_function(prunable, "prunable", "bp.select.not_last")
+        _check_predicates(bayesian, frozen, prunable)
         check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
         self.prior, self.likelihood = prior, likelihood
         self.inputs = inputs_of(input_shape, example, scaling)
@@ -107,12 +112,18 @@ class BNN:
         self.graph: Graph = self._net.graph
         self.output_shape = self._net.output_shape
         check_heads(likelihood, self.output_shape)
-        chosen: Predicate = getattr(prior, "prunable", select.not_last) if prunable is None else prunable
-        self.layout: Layout = make_layout(self.graph, self._net.params, bayesian, chosen)
+        paths = list(self.graph.roles)
+        bayesian = select.chosen(bayesian, "bayesian", paths)
+        still = select.chosen(frozen, "frozen", paths)
+        default = getattr(prior, "prunable", select.not_last)
+        pruned = default if prunable is None else select.chosen(prunable, "prunable", paths)
+        layout = make_layout(self.graph, self._net.params, bayesian, pruned, still)
+        self.layout: Layout = prunable_where_bayesian(layout) if prunable is None else layout
         self.family = _family(posterior, prior, self.layout)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
-                "no parameter is Bayesian: let bayesian= return True for some (path, shape), or train the net as it is."
+                "no parameter is Bayesian: let bayesian= return True for some (path, shape) that are not frozen, or train the "
+                "net as it is."
             )
         check_couples(prior, self.layout, self.family)
         check_correlates(prior, self.layout, self.family)
@@ -153,7 +164,10 @@ class BNN:
         weights = self.prior.model(self.layout, **rows)
         for spec in self.layout:
             if not spec.bayesian:
-                weights[str(spec.path)] = numpyro.param(str(spec.path), self._initial(str(spec.path)))
+                # "frozen" is for whoever trains: such a parameter is none of the optimiser's.
+                still = {"frozen": True} if spec.frozen else {}
+                value = numpyro.param(str(spec.path), self._initial(str(spec.path)), **still)
+                weights[str(spec.path)] = jax.lax.stop_gradient(value) if spec.frozen else value
         state: dict[str, Any] = {}
         if self._net.has_state:
             state = numpyro.primitives.mutable(STATE, self._net.net.init(jax.random.key(0))[1])
@@ -164,6 +178,11 @@ class BNN:
             kept = jax.tree.map(lambda new, old: jnp.asarray(new, jnp.result_type(old)), new_state, dict(state))
             state.update(jax.lax.stop_gradient(kept))
         return outputs
+
+    @property
+    def starts_at_random(self) -> bool:
+        """Whether the module holds no parameters of its own, as one of linen, so that each start draws them."""
+        return self._net.net.random_start
 
     @property
     def num_outputs(self) -> int:
@@ -243,6 +262,16 @@ class BNN:
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.net.init(rng_key)[0][path]
+
+
+def _check_predicates(bayesian: Any, frozen: Any, prunable: Any) -> None:
+    """Before the net is traced, which takes its time."""
+    for wanted, name, example in (
+        (bayesian, "bayesian", "bp.select.weights"), (frozen, "frozen", "bp.select.nothing"),
+        (prunable, "prunable", "bp.select.not_last"),
+    ):  # fmt: skip
+        if not (wanted is None and name == "prunable"):
+            select.check_choice(wanted, name, example)
 
 
 def _family(posterior: Any, prior: Any, layout: Layout) -> Family:

@@ -52,7 +52,7 @@ class ParamSpec(NamedTuple):
     kernels: ``(0,), (1,)`` of a Flax dense layer, ``(1,), (0,)`` of an Equinox one, ``(2,), (3,)`` of a Flax convolution, whose
     other axes are positions; ``(), (0,)`` of a bias, ``(), (0, 2)`` of a position embedding (1, tokens, channels). ``fan_in``:
     numbers that enter one output, positions counted (a bias: 1). ``channel_groups``: of a convolution, in how many groups of
-    outputs each reads input channels of its own; ``inputs`` then runs over those of one group.
+    outputs each reads input channels of its own; ``inputs`` then runs over those of one group. ``frozen``: never trained.
     """
 
     path: ParamPath
@@ -65,20 +65,35 @@ class ParamSpec(NamedTuple):
     fan_in: int = 1
     fan_out: int = 1
     channel_groups: int = 1
+    frozen: bool = False
 
 
 Layout = tuple[ParamSpec, ...]
 
 
-def make_layout(graph: Graph, params: Mapping[str, Any], bayesian: Predicate, prunable: Predicate) -> Layout:
+def make_layout(
+    graph: Graph, params: Mapping[str, Any], bayesian: Predicate, prunable: Predicate, frozen: Predicate = lambda *_: False
+) -> Layout:
     """Describe ``params`` (path -> array or abstract array) as the graph has found them, in the order of first use."""
     last = {ParamPath(site).layer for site, role in graph.roles.items() if role.is_last}
     specs = []
     for site, role in graph.roles.items():
         # What the net never reads has shown no role: of that, its name is all that is known.
         path = ParamPath(site, ParamPath(site).layer in last, role.is_norm if role.used else None)
-        chosen = bool(bayesian(path, role.shape))
+        still = bool(frozen(path, role.shape))
+        chosen = not still and bool(bayesian(path, role.shape))
         pruned = chosen and bool(prunable(path, role.shape))
         axes = (role.inputs, role.outputs, role.fan_in, role.fan_out, role.channel_groups)
-        specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes))
+        specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes, still))
     return tuple(specs)
+
+
+def prunable_where_bayesian(layout: Layout) -> Layout:
+    """The layout as it is; where points or frozen arrays stand before a Bayesian end, all of which is kept, with that prunable.
+
+    Keeping the last layer whole is for nets that can be pruned before it.
+    """
+    before = [spec for spec in layout if len(spec.shape) > 1 and not spec.path.is_last and not spec.path.is_norm]
+    if any(spec.prunable for spec in layout) or not before or any(spec.bayesian for spec in before):
+        return layout
+    return tuple(spec._replace(prunable=spec.bayesian) for spec in layout)

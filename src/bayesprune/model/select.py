@@ -4,6 +4,10 @@ A predicate is any function of a `ParamPath` (a string that also has ``.layer``,
 and a shape.
 """
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bayesprune.core.checks import check_function, unknown_name
 from bayesprune.model.layout import ParamPath
 
 
@@ -58,3 +62,32 @@ def kernels(path: str, shape: tuple[int, ...]) -> bool:
         (True, False, False)
     """
     return len(shape) >= 2 and not path.endswith("bias") and not ParamPath(path).is_token
+
+
+def check_choice(wanted: Any, argument: str, example: str) -> None:
+    """Refuse what is neither a predicate nor names of parameters."""
+    if not _are_names(wanted):
+        check_function(wanted, argument, example)
+
+
+def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamPath, tuple[int, ...]], bool]:
+    """A predicate of what a user gave of it: itself, or the names of parameters, layers and blocks, one or several.
+
+    ``paths``: of the parameters that there are. Raises `ValueError` for a name that none of them has.
+
+    >>> first = chosen("Dense_0", "frozen", ["Dense_0.kernel", "Dense_1.kernel"])
+    >>> first(ParamPath("Dense_0.kernel"), (2, 2)), first(ParamPath("Dense_1.kernel"), (2, 2))
+    (True, False)
+    """
+    if not _are_names(wanted):
+        return wanted  # type: ignore[no-any-return]
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    known = {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 2)}
+    for name in names:
+        if name not in known:
+            raise unknown_name(f"parameter or layer in {argument}=", name, known)
+    return lambda path, shape: any(path == name or path.startswith(f"{name}.") for name in names)
+
+
+def _are_names(wanted: Any) -> bool:
+    return isinstance(wanted, str | tuple | list | set | frozenset) and all(isinstance(name, str) for name in wanted)

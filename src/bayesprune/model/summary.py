@@ -18,7 +18,7 @@ class Row:
     ``uses``: multiply-adds of one row of data in which each of its numbers takes part, on average. A dense layer uses its
     weights once; where weights are shared it is more: by the pixels of a convolution, by tokens, by turns of a loop, by layers
     that are tied. None where nothing is multiplied by it (a bias, an embedding), or where the products were not countable.
-    ``count``: how many numbers it has.
+    ``count``: how many numbers it has. ``frozen``: whether it is never trained.
     """
 
     path: str
@@ -27,6 +27,7 @@ class Row:
     prunable: bool
     uses: float | None
     count: int
+    frozen: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +44,7 @@ class Summary:
 
     @property
     def bayesian(self) -> int:
-        """Numbers that are given a posterior; the others are optimised as points."""
+        """Numbers that are given a posterior; the others are optimised as points, or frozen."""
         return sum(row.count for row in self.rows if row.bayesian)
 
     @property
@@ -52,10 +53,7 @@ class Summary:
         return sum(row.count for row in self.rows if row.prunable)
 
     def __repr__(self) -> str:
-        cells = [
-            (r.path, "x".join(map(str, r.shape)) or "()", _yes(r.bayesian), _yes(r.prunable), number(r.uses), f"{r.count:,}")
-            for r in self.rows
-        ]
+        cells = [(r.path, "x".join(map(str, r.shape)) or "()", *_kinds(r), number(r.uses), f"{r.count:,}") for r in self.rows]
         total = ("total", "", f"{self.bayesian:,}", f"{self.prunable:,}", "", f"{self.count:,}")
         return "\n".join(filter(None, (aligned([HEAD, *cells, total], indent=""), self.note)))
 
@@ -75,8 +73,13 @@ def summarise(bnn: Any) -> Summary:
     """
     layout: Layout = bnn.layout
     uses, note = _uses(bnn)
-    rows = [Row(str(s.path), s.shape, s.bayesian, s.prunable, uses.get(str(s.path)), math.prod(s.shape)) for s in layout]
+    sizes = {str(spec.path): math.prod(spec.shape) for spec in layout}
+    rows = [Row(p := str(s.path), s.shape, s.bayesian, s.prunable, uses.get(p), sizes[p], s.frozen) for s in layout]
     return Summary(tuple(rows), note)
+
+
+def _kinds(row: Row) -> tuple[str, str]:
+    return "frozen" if row.frozen else _yes(row.bayesian), _yes(row.prunable)
 
 
 def _uses(bnn: Any) -> tuple[dict[str, float], str]:

@@ -44,7 +44,10 @@ def _program(program: Any) -> dict[str, Any]:
         "prior": program.prior,
         "likelihood": program.likelihood,
         "posterior": program.family,
-        "layout": tuple((str(spec.path), spec.shape, spec.bayesian, spec.prunable) for spec in program.layout),
+        "layout": tuple(
+            (str(spec.path), spec.shape, spec.bayesian, spec.prunable, *(("frozen",) if spec.frozen else ()))
+            for spec in program.layout
+        ),
         "network": _trace(program.jaxpr()),
     }
 

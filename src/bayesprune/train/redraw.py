@@ -27,7 +27,9 @@ def redraw(recipe: Any, sites: Sites, example: Example, carry: Any, mask: dict[s
     standing = {name: value for name, value in values_of(program.guide, params).items() if name not in mask}
     # The prior looks at no data: rows of zeros, whose way through the network the compiler drops.
     rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), example.abstract(1))
-    copies = {name: dict(value) for name, value in carry.mutable.items()}  # programs update them in place
+    copies = {
+        name: dict(value) if isinstance(value, dict) else value for name, value in carry.mutable.items()
+    }  # programs update them in place
     model = substitute(seeded(program.model, jax.random.fold_in(carry.step_key, _REDRAWING)), data=standing | copies)
     drawn = trace(model).get_trace(rows.x, rows.y)
     fresh = {

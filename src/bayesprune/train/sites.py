@@ -79,7 +79,9 @@ def find_sites(program: Any, data: Dataset) -> Sites:
         model = trace(substitute(seeded(program.model, model_key), data=values)).get_trace(data.x, data.y)
         params, mutable = {}, {}
         for name, site in (model | guide).items():
-            if site["type"] == "param" and name != PRIORS:  # a fit says the same with its parameters
+            if site["type"] == "param" and site["kwargs"].pop("frozen", False):
+                mutable[name] = site["value"]  # which no optimiser moves, and results have among their parameters
+            elif site["type"] == "param" and name != PRIORS:  # a fit says the same with its parameters
                 transforms[name] = biject_to(site["kwargs"].pop("constraint", real))
                 params[name] = transforms[name].inv(site["value"]) if not isinstance(site["value"], dict) else site["value"]
             elif site["type"] == "mutable":

@@ -19,7 +19,8 @@ class Net:
 
     ``init(rng_key) -> (params, state)``; ``apply(params, state, x, train, rng_key) -> (outputs, new state)``. ``state`` is a
     dict, empty for most nets; batch statistics live in it. ``rng_key`` may be None where the net draws nothing.
-    ``own(params, state)``: both in the form that the module's own library calls it with. ``may_draw``: whether it has a source
+    ``own(params, state)``: both in the form that the module's own library calls it with. ``random_start``: whether
+    ``init`` draws the parameters by its key, and a module holds none of its own. ``may_draw``: whether it has a source
     of noise of its own even where ``rng_key`` is None, which is then the same at every call.
     """
 
@@ -27,6 +28,7 @@ class Net:
     apply: Callable[..., tuple[Any, State]]
     own: Callable[[Params, State], Any]
     may_draw: bool = False
+    random_start: bool = False
 
 
 def check_predicts(net: Net, params: Any, state: Any, rows: Any) -> None:

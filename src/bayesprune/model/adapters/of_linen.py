@@ -42,7 +42,7 @@ def of_linen(module: linen.Module, inputs: Inputs, apply_kwargs: Mapping[str, An
     def own(params: Params, state: State) -> Any:
         return {"params": traverse_util.unflatten_dict(params, sep="."), **state}
 
-    return Net(init, apply, own)
+    return Net(init, apply, own, random_start=True)
 
 
 def _without_link(error: errors.FlaxError) -> str:
