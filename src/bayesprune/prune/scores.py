@@ -156,7 +156,10 @@ def check_evidence(posterior: PyTree) -> None:
             raise ValueError(
                 f"site {site!r} has no fixed Gaussian prior about zero that anything here says, so its evidence (2.5) is not "
                 "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in "
-                "the posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
+                "the posterior's coordinates). If another site sets its scale, as in w ~ Normal(0, tau), write it non-centred: "
+                f"sample {site!r} from dist.Normal(0, 1) and multiply by that scale, w = tau * {site}, or leave the model as "
+                f"it is and let NumPyro do so: handlers.reparam(model, config={{{site!r}: LocScaleReparam(0.0)}}), in model "
+                "and guide. Else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
             )
 
 
