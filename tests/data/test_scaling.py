@@ -53,3 +53,12 @@ def test_class_labels_are_not_standardised():
     part = Dataset(np.eye(3), np.arange(3))
     with pytest.raises(ValueError, match="targets=True is for real targets"):
         data.standardise(part, part, targets=True)
+
+
+@pytest.mark.parametrize("pair", [(0.3, 0.1 + 0.2), (1e9, 1e9 + 1e-7)])
+def test_a_column_that_varies_by_its_rounding_is_constant(pair):
+    scaling = data.fit_scaling(np.array([pair] * 20).reshape(-1, 1))
+    assert scaling.scale == 1
+    assert np.abs(scaling.apply(np.float32([pair]).reshape(-1, 1))).max() < 1e-6 * abs(pair[0])
+    single = np.float32(0.3)
+    assert data.fit_scaling(np.array([single, np.nextafter(single, np.float32(1))])).scale == 1

@@ -75,6 +75,28 @@ def test_units_do_not_matter_and_constant_columns_say_nothing(fitted):
     np.testing.assert_array_equal(other.predict(moved), other.predict(shifted))
 
 
+def test_columns_constant_but_for_rounding_say_nothing_in_single_precision_either(fitted):
+    model, x, y = fitted
+    odd = np.arange(len(x)) % 2
+    rounded = np.column_stack([x[:, :4], np.where(odd, 0.3, 0.1 + 0.2), 1e9 + 1e-7 * odd])
+    other = clone(model).set_params(method="none").fit(rounded, y)
+    assert other.score(np.float32(rounded), y) > 0.8
+    np.testing.assert_allclose(other.predict(np.float32(rounded)), other.predict(rounded), atol=1e-4)
+    single = np.float32(rounded)
+    single[odd == 1, 4] = np.nextafter(np.float32(0.3), np.float32(1))
+    moved = single.copy()
+    moved[:, 4:] += 1e3
+    other = clone(other).fit(single, y)
+    np.testing.assert_array_equal(other.predict(moved), other.predict(single))
+
+
+def test_a_target_that_is_constant_but_for_rounding_is_predicted_as_that(fitted):
+    model, x, _ = fitted
+    y = np.column_stack([x[:, 0], np.where(np.arange(len(x)) % 2, 0.3, 0.1 + 0.2)])
+    other = clone(model).set_params(num_steps=5).fit(x, y)
+    assert other._target_scaling.scale[1] == 1.0
+
+
 def test_the_same_seed_gives_the_same_bits_and_a_pickle_too(fitted):
     model, x, y = fitted
     again = clone(model).fit(x, y)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Shaped
 
+from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
 
 
@@ -26,6 +27,8 @@ class Scaling(NamedTuple):
 def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
     """Mean and standard deviation (divisor: rows) of every column; a constant column gets the scale 1.
 
+    Constant is also what varies by no more than its rounding, in its own dtype (`bayesprune.core.spread`).
+
     Args:
         values: (rows, columns), or (rows,) for a single column.
 
@@ -39,12 +42,12 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
         >>> scaling.apply(np.array([[3.0, 0.3]])).tolist()
         [[0.0, 0.0]]
     """
-    values = np.asarray(values, dtype=np.float64)
+    given, values = np.asarray(values), np.asarray(values, dtype=np.float64)
     if len(values) == 0 or not np.isfinite(values).all():
         raise ValueError(f"values must be finite and have at least one row, got shape {values.shape}.")
-    # A constant column is told by its range: rounding in the mean can leave a standard deviation of 1e-16 in place of 0,
-    # and dividing by that would make noise of size one. Taking the value itself as the mean makes the column exactly 0.
-    constant = values.max(axis=0) == values.min(axis=0)
+    # Rounding, of the values or in the mean, can leave a standard deviation of 1e-16 in place of 0, and dividing by that would
+    # make noise of size one. Taking a value itself as the mean makes a column whose values are equal exactly 0.
+    constant = is_constant(given)
     return Scaling(np.where(constant, values[0], values.mean(axis=0)), np.where(constant, 1.0, values.std(axis=0)))
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from bayesprune.core import checks
+from bayesprune.core.spread import is_constant
 from bayesprune.report import inputs
 
 SINGULAR = 1e-8  # smallest eigenvalue of a correlation matrix that leaves copies any room to differ, beyond rounding
@@ -43,9 +44,11 @@ def knockoffs(
     rows = inputs.finite(x, "x")
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"x must have shape (rows, features) with at least two rows, got {rows.shape}.")
-    constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
+    constant = np.flatnonzero(is_constant(rows))
     if constant.size:
-        raise ValueError(f"columns {constant[:5].tolist()} of x are constant ({constant.size} in all): leave them out.")
+        raise ValueError(
+            f"columns {constant[:5].tolist()} of x are constant but for rounding ({constant.size} in all): leave them out."
+        )
     covariance = np.atleast_2d(np.cov(rows, rowvar=False))
     shrunk = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
     return gaussian_knockoffs(rng_key, x, rows.mean(axis=0), shrunk)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.spread import is_constant
 from bayesprune.model.likelihoods import Custom
 from bayesprune.structure.untouched import untouched
 
@@ -112,7 +113,7 @@ def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     values = found.astype(np.float64)
     if isinstance(likelihood, Custom) and bool((values == np.round(values)).all()):  # perhaps labels or counts
         return
-    mean, spread = float(values.mean()), float(values.std()) if values.max() > values.min() else 0.0
+    mean, spread = float(values.mean()), 0.0 if is_constant(found.ravel()) else float(values.std())
     if abs(mean) > max(LARGE_Y, spread):
         figure = f"mean {mean:.2g}"
     elif spread > LARGE_Y or 0.0 < spread < max(SMALL_Y, least_spread(math.prod(np.shape(y)))):

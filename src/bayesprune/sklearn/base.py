@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
+from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.infer import refit_noise
@@ -22,6 +23,7 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
 
 LARGEST = 8_000  # rows of a prediction at once
+FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
 class SparseNetwork(WithKnobs):
@@ -78,6 +80,7 @@ class SparseNetwork(WithKnobs):
             check_integer(self.batch_size, "batch_size")
         self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._scaling = _scaling_of_inputs(x)
+        x = np.asarray(x, np.float64)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         fit = fit_svi(
             self._key(),
@@ -160,9 +163,9 @@ def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
 
 
 def _scaling_of_inputs(x: Any) -> Scaling:
-    """Mean and deviation of every column; a constant column is sent to zero, whatever it holds later.
+    """Mean and deviation of every column; one that is constant but for its rounding is sent to zero, whatever it holds later.
 
     A network has learned nothing of such a column, and its weights there are as they were drawn.
     """
     scaling = fit_scaling(x)
-    return scaling._replace(scale=np.where(np.ptp(x, axis=0) == 0, np.inf, scaling.scale))
+    return scaling._replace(scale=np.where(is_constant(x), np.inf, scaling.scale))

@@ -13,7 +13,7 @@ from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.sklearn import network
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.distribution import PredictiveDistribution
 
 Values = Float64[np.ndarray, "rows *outputs"]
@@ -79,8 +79,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused."""
         refuse_others(others)
-        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
-        y, likelihood = np.asarray(y, np.float64), network.read_likelihood(self.likelihood)
+        x, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        likelihood = network.read_likelihood(self.likelihood)
         self._outputs = y.shape[1:]
         columns = y.reshape((len(y), -1))
         shifts = isinstance(likelihood, Normal | StudentT)

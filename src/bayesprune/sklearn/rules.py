@@ -9,6 +9,7 @@ from jaxtyping import Bool
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from bayesprune import features
+from bayesprune.core.spread import is_constant
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
 
@@ -68,8 +69,8 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Set
     choice = features.choose_fraction(
         cv_key,
         lambda key, x, y, x_held, y_held: loss(fit_seeded(estimator, key, x, y), x_held, y_held),
-        # Dropped inputs become 0, which should be their mean.
-        x - x.mean(axis=0),
+        # Dropped inputs become 0, which should be their mean; what varies by its rounding only must not become all that varies.
+        np.where(is_constant(x), 0.0, np.asarray(x, np.float64) - x.mean(axis=0, dtype=np.float64)),
         targets,
         lambda key, x, y: fit_seeded(estimator, key, x, y)._inputs.log_importance,
         settings.fractions,
@@ -83,9 +84,9 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Set
 def knockoff(rng_key: jax.Array, candidates: Candidates, x: Any, y: Any, settings: Settings) -> Selection:
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
     fit_key, copy_key = jax.random.split(rng_key)
-    varying = np.ptp(x, axis=0) > 0
-    rows = x[:, varying]
+    varying = ~is_constant(x)
     # Copied in standard units: whether the correlations are singular must not depend on the columns' units.
+    rows = np.asarray(x[:, varying], np.float64)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     try:
         copies = features.knockoffs(copy_key, rows, _shrinkage(settings.shrinkage, rows))

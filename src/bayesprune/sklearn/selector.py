@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.forks import check_process
 from bayesprune.data.tables.target import guess
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, Settings
@@ -91,7 +91,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         refuse_others(others)
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
-        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=2)
+        x, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, ensure_min_samples=2)
         candidates = self._candidates(y)
         if is_classifier(candidates[0]):
             y = column_or_1d(y, warn=True)

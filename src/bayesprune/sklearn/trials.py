@@ -67,7 +67,7 @@ def _thirds(rng_key: jax.Array, y: Any, labels: bool) -> Iterator[tuple[np.ndarr
 
 def _values(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
     """Targets as they are, and the mean squared error in units of their deviation, so that several outputs count alike."""
-    values = np.asarray(y, np.float64)
+    values = np.asarray(y)
     scale = fit_scaling(values).scale
     return values, lambda fitted, x, y: float(np.mean(((fitted.predict(x) - y) / scale) ** 2))
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, is_number
 from bayesprune.data.tables.texts import check_names
@@ -79,9 +80,8 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
     written as text, and texts of too many values to be categories.
     """
     if values.dtype.kind in "biuf":
-        numbers = _numbers(values, name, "")[train]
-        scaling = fit_scaling(numbers)
-        constant = bool((numbers == numbers[0]).all())
+        _numbers(values, name, "")
+        scaling, constant = fit_scaling(values[train]), bool(is_constant(values[train]))
         return Column(name, "constant" if constant else "number", (), float(scaling.loc), float(scaling.scale))
     texts = as_texts(values)
     known = tuple(sorted(set(texts)))

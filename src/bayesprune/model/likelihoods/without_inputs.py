@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
+from bayesprune.core.spread import is_constant
+
 
 def columns(y: Any) -> np.ndarray:
     """Targets in float64, (entries, outputs): one constant is predicted for each place along the last axis.
@@ -12,8 +14,7 @@ def columns(y: Any) -> np.ndarray:
     >>> columns(np.zeros(5)).shape, columns(np.zeros((5, 2))).shape, columns(np.zeros((5, 7, 2))).shape
     ((5, 1), (5, 2), (35, 2))
     """
-    values = np.asarray(y).astype(np.float64)
-    return values.reshape(-1, 1 if values.ndim == 1 else values.shape[-1])
+    return _columns(y).astype(np.float64)
 
 
 def varies(y: Any) -> bool:
@@ -22,14 +23,12 @@ def varies(y: Any) -> bool:
     >>> varies(np.array([0.1, 0.1, 0.1])), varies(np.array([[0, 1], [0, 1]])), varies(np.array([0, 1]))
     (False, False, True)
     """
-    values = columns(y)
-    return bool((values != values[:1]).any())
+    return not bool(is_constant(_columns(y)).all())
 
 
 def variances(y: Any) -> np.ndarray:
-    """The variance of each output, (outputs,); exactly 0 of a constant one, whose mean may be rounded."""
-    values = columns(y)
-    return np.where((values == values[:1]).all(0), 0.0, values.var(0))
+    """The variance of each output, (outputs,); exactly 0 of one that is constant but for its rounding."""
+    return np.where(is_constant(_columns(y)), 0.0, columns(y).var(0))
 
 
 def of_shares(masses: Any) -> float:
@@ -40,6 +39,12 @@ def of_shares(masses: Any) -> float:
     """
     masses = np.asarray(masses, np.float64)
     return float(xlogy(masses.sum(), masses.sum()) - xlogy(masses, masses).sum())
+
+
+def _columns(y: Any) -> np.ndarray:
+    """Targets in their own dtype, whose rounding is theirs."""
+    values = np.asarray(y)
+    return values.reshape(-1, 1 if values.ndim == 1 else values.shape[-1])
 
 
 def labels(y: Any, classes: int = 0) -> np.ndarray:
