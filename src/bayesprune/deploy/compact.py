@@ -185,8 +185,9 @@ class Compact:
         return replace(self, choice=measure(self, batch_sizes, **how))
 
     def noise(self, num_samples: int = 100) -> Any:
-        """The noise's standard deviation of a Gaussian likelihood; of stored samples of each network."""
-        return self.noise_scale if np.ndim(self.noise_scale) == 0 else self.noise_scale[self.law.chosen(num_samples)]
+        """The standard deviation of Gaussian noise, one number or (1, 1, outputs); of stored samples of each network."""
+        of_all = np.ndim(self.noise_scale) == 0 or len(self.noise_scale) == 1
+        return self.noise_scale if of_all else self.noise_scale[self.law.chosen(num_samples)]
 
     def certify(self, rounds: int = 3, seed: int = 0) -> Certificate:
         """Compare with the network that it was made from, over a finite field and in numbers: see `Certificate`.

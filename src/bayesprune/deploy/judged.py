@@ -20,11 +20,15 @@ def task_of(bnn: BNN) -> str:
 
 
 def noise_scale_of(bnn: BNN, params: dict[str, Any], law: Law) -> Any:
-    """Of a Gaussian likelihood: one number, or that of each stored network, in the order of the law's."""
+    """Of Gaussian noise: one number, or (1, 1, outputs); of stored networks (networks, 1, 1 or outputs), in the law's order."""
     if not isinstance(bnn.likelihood, Normal) or task_of(bnn) != "numbers":
         return None
     if not draws_of(params):
-        return bnn.likelihood.read_noise_scale(params)
+        found = np.asarray(bnn.likelihood.read_noise_scale(params))
+        return found.reshape((1, 1, -1)) if found.ndim else float(found)
     number = law.num_draws if isinstance(law, Draws) else math.prod(count(params))
     scale = bnn.likelihood.read_noise_scale(spread_out(params, number))
-    return scale if isinstance(law, Draws) else float(np.median(scale))
+    if isinstance(law, Draws) or np.ndim(scale) == 0:
+        return scale
+    median = np.median(scale, axis=0, keepdims=True)
+    return median if median.size > 1 else float(median.item())

@@ -9,7 +9,7 @@ from bayesprune.infer.door import check_fields, check_same_length
 from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, nll_of_bits
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Ordinal
+from bayesprune.model.likelihoods import Normal, Ordinal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
 
@@ -35,11 +35,11 @@ def evaluate(
     Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal; of ordered classes (`likelihoods.Ordinal`)
     rps besides. Binary targets: accuracy and brier of each label, nll of a row's labels together. All others: rmse in the units
     of y, nll, and of the predictive distribution, noise included, crps, coverage and width of 95 % intervals: exact for
-    Gaussian noise, else from a thousand targets drawn for each row. Of outputs for every token, (rows, tokens, outputs), each
-    token counts as a row: accuracy and nll are per token.
+    Gaussian noise, also of scales that are known, else from a thousand targets drawn for each row. Of outputs for every token,
+    (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
 
     ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then. It holds no distribution of y: it has
-    figures of classes, of binary targets, and of Gaussian noise of one scale.
+    figures of classes, of binary targets, and of Gaussian noise that is the same for all rows.
 
     A likelihood of your own may have a method ``metrics(draws, y, params) -> dict[str, float]``, whose figures these then are;
     ``draws``: E[y | x, w], (num_samples, rows, ..., outputs), as `predict_draws` gives them. Without one: the figures of
@@ -75,6 +75,10 @@ def scored(
         figures = likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
         return {name: float(value) for name, value in figures.items()}, None
     task = getattr(likelihood, "task", "other")
+    if isinstance(likelihood, Normal) and likelihood.known:
+        targets, scale = likelihood.apart(y)
+        draws = predict_draws(rng_key, bnn, params, data.x, **settings)
+        return figures_of_numbers(draws, targets, scale.reshape((-1, draws.shape[-1]))), None
     if task == "numbers":
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         of = spread_out(params, num_samples) if draws_of(params) else params

@@ -1,6 +1,5 @@
 """The learned noise of a pruned network: its posterior given the weights that are left, in closed form."""
 
-import math
 from typing import Any
 
 import jax
@@ -33,7 +32,8 @@ def refit_noise(
 
       p(y | w, c) = N(f(w), 1/c),    q(c) = Gamma(A, B),    A = a + N/2,    B = b + sum_i E_w[(y_i - f_i(w))²] / 2
 
-    of which the guide's log-normal takes the maximum of the ELBO: variance 1/A, mean log(A/B) - 1/(2 A), of log c. The point of
+    With a noise for every output, N is that output's number of targets, and the sum is over its errors; c of each its own.
+    Of q the guide's log-normal takes the maximum of the ELBO: variance 1/A, mean log(A/B) - 1/(2 A), of log c. The point of
     ``posterior="map"`` is the mode, (A - 1)/B.
 
     Args:
@@ -72,29 +72,34 @@ def refit_noise(
             "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
         )
     data = door.check_program_data(bnn, data, "data")
-    squared = 0.0
+    squared = np.zeros(())
     for first in range(0, len(data.y), ROWS):
         x, y = jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y))
-        squared += squared_errors(predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), y)
-    return params | noise_of(bnn.likelihood, params, squared, data.y.size)
+        squared = squared + squared_errors(
+            predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), y, params
+        )
+    return params | noise_of(bnn.likelihood, params, squared, data.y.size // squared.size)
 
 
 def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
-    """Whether there is a Gaussian noise of one size that is learned, as a density or a point."""
-    return isinstance(bnn.likelihood, Normal) and bnn.likelihood.scale is None and LOC in params
+    """Whether there is a Gaussian noise, the same for all rows, that is learned, as a density or a point."""
+    return isinstance(bnn.likelihood, Normal) and bnn.likelihood.learns_noise and LOC in params
 
 
-def squared_errors(draws: Any, y: Any) -> float:
-    """sum_i E_w[(y_i - f_i(w))²], of means (num_samples, rows, ...) and targets of as many numbers."""
+def squared_errors(draws: Any, y: Any, params: dict[str, Any]) -> np.ndarray:
+    """sum_i E_w[(y_i - f_i(w))²], of means (num_samples, rows, ...) and targets of as many numbers.
+
+    Of every noise in ``params``: of all outputs together (), or of each place along their last axis, (outputs,).
+    """
     errors = np.asarray(draws, np.float64).reshape((len(draws), -1)) - np.asarray(y, np.float64).reshape(-1)
-    return float(np.sum(np.mean(errors**2, axis=0)))
+    return np.mean(errors**2, axis=0).reshape((-1, *np.shape(params[LOC]))).sum(axis=0)  # type: ignore[no-any-return]
 
 
-def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: float, count: int) -> dict[str, Any]:
-    """The parameters of the noise, given the expected squared errors of ``count`` targets."""
-    shape, rate = likelihood.noise_shape + 0.5 * count, likelihood.noise_rate + 0.5 * squared
+def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: Any, count: int) -> dict[str, Any]:
+    """The parameters of the noise, given the expected squared errors of ``count`` targets of each."""
+    shape, rate = likelihood.noise_shape + 0.5 * count, likelihood.noise_rate + 0.5 * np.asarray(squared)
     if SCALE not in params:
-        found = {LOC: math.log((shape - 1) / rate)}
+        found = {LOC: np.log((shape - 1) / rate)}
     else:
-        found = {LOC: math.log(shape / rate) - 0.5 / shape, SCALE: shape**-0.5}
+        found = {LOC: np.log(shape / rate) - 0.5 / shape, SCALE: np.full(rate.shape, shape**-0.5)}
     return {name: jnp.asarray(value, params[name].dtype) for name, value in found.items()}

@@ -110,6 +110,8 @@ def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     least_spread = getattr(likelihood, "least_spread", None)
     if least_spread is None or (found := _looked_at(y)) is None:
         return
+    known = getattr(likelihood, "known", False)
+    found = likelihood.apart(found)[0] if known else found  # type: ignore[union-attr]
     values = found.astype(np.float64)
     if isinstance(likelihood, Custom) and bool((values == np.round(values)).all()):  # perhaps labels or counts
         return
@@ -119,6 +121,9 @@ def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     elif spread > LARGE_Y or 0.0 < spread < max(SMALL_Y, least_spread(math.prod(np.shape(y)))):
         figure = f"standard deviation {spread:.2g}"
     else:
+        return
+    if known:
+        yield _Far("data.y", figure, "shift and divide the targets, and divide the scales of their noise by the same number")
         return
     yield _Far("data.y", figure, "bp.data.fit_scaling(data.y).apply(data.y), whose undo takes predictions back")
 

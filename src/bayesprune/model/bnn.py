@@ -22,6 +22,7 @@ from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_where_bayesian
 from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.named_family import named_family
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
@@ -153,7 +154,7 @@ class BNN:
     def guide(self, x: Any = None, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> None:
         """The approximate posterior, one site for each latent site of the model."""
         self.prior.guide(self.layout, self.family)
-        self.likelihood.guide(self.family)
+        guide_of(self.likelihood, self.family, self.output_shape)
         known = posterior_params.Known(getattr(self.prior, "prior_scale", None))
         numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 

@@ -105,11 +105,13 @@ class SparseNetwork(WithKnobs):
 
     def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         """In training the noise explained what the weights that were cut since have added."""
-        first, squared = 0, 0.0
+        first, squared = 0, np.zeros(())
         for drawn, rows in self._streamed(predict_draws, x):
-            squared += refit_noise.squared_errors(drawn[:, :rows], y[first : first + rows])
+            squared = squared + refit_noise.squared_errors(drawn[:, :rows], y[first : first + rows], self.params_)
             first += rows
-        return jax.tree.map(np.asarray, refit_noise.noise_of(self.bnn_.likelihood, self.params_, squared, y.size))
+        return jax.tree.map(
+            np.asarray, refit_noise.noise_of(self.bnn_.likelihood, self.params_, squared, y.size // squared.size)
+        )
 
     def _key(self) -> jax.Array:
         check_process()

@@ -63,7 +63,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     ``method__density``, ``prior__slab_scale``.
 
     Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. Sparse matrices and weights of
-    rows are not taken. y may have several columns; they share the network and (standardised) the noise.
+    rows are not taken. y may have several columns; they share the network, and each has a noise of its own.
 
     Example:
         >>> import numpy as np, bayesprune as bp
@@ -106,10 +106,10 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
 
     def _noise_variance(self, x: Any) -> Any:
-        """The mean variance of the noise, in the units that were trained on: one number, or (rows, outputs)."""
+        """The mean variance of the noise, in the units that were trained on: one number, (outputs,) or (rows, outputs)."""
         if learns_noise(self.bnn_, self.params_):
-            loc, scale = (float(self.params_[name]) for name in (LOC, SCALE))
-            return float(np.exp(-loc + 0.5 * scale**2))  # E[scale²], the precision being log-normal
+            loc, scale = (np.asarray(self.params_[name], np.float64) for name in (LOC, SCALE))
+            return np.exp(-loc + 0.5 * scale**2)  # E[scale²], the precision being log-normal
         means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
         return np.concatenate(means).reshape((len(x), -1))
 

@@ -17,6 +17,7 @@ L = bp.likelihoods
 LABELS = np.array([0, 2, 1, 1, 0, 0, 2, 0])
 BITS = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0], [1, 0, 0]])
 REALS = RNG.normal(3.0, [1.0, 0.2, 5.0], size=(9, 3))
+ERRORS = RNG.uniform(0.3, 2.0, size=(9, 3))
 COUNTS = RNG.poisson([2.0, 30.0], size=(7, 2))
 WEIGHTS = (0.5, 2.0, 1.0, 3.0)
 
@@ -50,7 +51,9 @@ CASES = {
     "many bits": (L.Bernoulli(), BITS, of_classes(BITS[:, 0], 2) + of_classes(BITS[:, 1], 2)),
     "booleans": (L.Bernoulli(), BITS[:, 0] > 0, of_classes(BITS[:, 0], 2)),
     "known noise": (L.Normal(0.7), REALS, of_normals(REALS, lambda c: 0.7)),
-    "learned noise": (L.Normal(), REALS, of_normals(REALS, lambda c: np.exp(c[0]))),
+    "learned noise": (L.Normal(), REALS, of_normals(REALS, np.exp)),
+    "learned noise of all": (L.Normal(noise="shared"), REALS, of_normals(REALS, lambda c: np.exp(c[0]))),
+    "known noise of rows": (L.Normal(noise="known"), np.hstack([REALS, ERRORS]), of_normals(REALS, lambda c: ERRORS)),
     "predicted noise": (L.Normal("predicted"), REALS, of_normals(REALS, np.exp)),
     "tokens of reals": (L.Normal(0.7), REALS.reshape(3, 3, 3), of_normals(REALS, lambda c: 0.7)),
     "one column": (L.Normal(), REALS[:, 0], -scipy.stats.norm.logpdf(REALS[:, 0], *scipy.stats.norm.fit(REALS[:, 0])).sum()),
@@ -105,6 +108,8 @@ NONE = {
     "one number": (L.Normal(), np.full(3, 0.1)),
     "one number and known noise": (L.Normal(0.1), np.full(3, 0.1)),
     "one constant output of predicted noise": (L.Normal("predicted"), REALS * np.array([1, 0, 1])),
+    "one constant output of learned noise": (L.Normal(), REALS * np.array([1, 0, 1])),
+    "one number with known noise": (L.Normal(noise="known"), np.column_stack([np.full(3, 0.1), [1.0, 2.0, 3.0]])),
     "one count": (L.Poisson(), np.full(3, 4)),
     "a spread that is learned": (L.NegativeBinomial(), COUNTS),
 }

@@ -21,13 +21,14 @@ class Beta:
     """Shares in (0, 1): y ~ Beta(r m, r (1 - m)) with m = sigmoid f (21.6); f (rows, 1) with y (rows,), or both (..., outputs).
 
     Args:
-        concentration: r; Var[y] = m (1 - m) / (1 + r). None learns one for all rows and outputs.
+        concentration: r; Var[y] = m (1 - m) / (1 + r). None learns one for all rows.
         concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1).
+        noise: of several outputs, "per_output": each learns a concentration of its own; "shared": all have one.
 
     The output goes through (21.1) first, so that neither parameter underflows.
 
     Raises:
-        ValueError: a number that is not positive.
+        ValueError: a number that is not positive; an unknown ``noise``.
 
     Source: Ferrari & Cribari-Neto (2004), eq. 4.
     """
@@ -35,19 +36,21 @@ class Beta:
     concentration: float | None = None
     concentration_shape: float = 2.0
     concentration_rate: float = 0.1
+    noise: str = learned.PER_OUTPUT
 
     def __post_init__(self) -> None:
         learned.check_given(self.concentration, "concentration", "how narrow the shares are")
         check_positive(self.concentration_shape, "concentration_shape")
         check_positive(self.concentration_rate, "concentration_rate")
+        learned.check_noise(self.noise)
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        spread = learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate)
+        spread = self._concentration(outputs.shape[-1])
         outputs = squeeze(outputs)
         return observe_rows(dist.Beta(spread * share(outputs), spread * share(-outputs)), y)
 
-    def guide(self, family: Family) -> None:
-        learned.guide(family, "concentration", self.concentration)
+    def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
+        learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
 
     def mean(self, outputs: Any) -> Any:
         return share(squeeze(outputs))
@@ -61,3 +64,7 @@ class Beta:
                 f"data.y must lie strictly between 0 and 1 for Beta (in single precision), got {np.asarray(y)[wrong].flat[0]}: "
                 "move shares off the ends, as (y (rows - 1) + 0.5) / rows does (Smithson & Verkuilen 2006)."
             )
+
+    def _concentration(self, num_outputs: int) -> Any:
+        sizes = learned.sizes_of(self.noise, num_outputs)
+        return learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate, sizes)

@@ -1,22 +1,47 @@
 """Positive numbers of a likelihood itself, such as the scale of the noise: given, or learned with the network."""
 
+import inspect
 from typing import Any
 
 import numpyro
 import numpyro.distributions as dist
 
+from bayesprune.core.checks import unknown_name
 from bayesprune.model.families import Family
 
-
-def positive(name: str, given: float | None, shape: float, rate: float) -> Any:
-    """``given``; or, where that is None, a site of the model, Gamma(shape, rate)."""
-    return numpyro.sample(name, dist.Gamma(shape, rate)) if given is None else given
+PER_OUTPUT, SHARED = "per_output", "shared"  # whether every output has a number of its own, or all have one
 
 
-def guide(family: Family, name: str, given: float | None) -> None:
+def positive(name: str, given: float | None, shape: float, rate: float, sizes: tuple[int, ...] = ()) -> Any:
+    """``given``; or, where that is None, a site of the model, Gamma(shape, rate), as many as ``sizes`` says."""
+    return numpyro.sample(name, dist.Gamma(shape, rate).expand(sizes)) if given is None else given
+
+
+def guide(family: Family, name: str, given: float | None, sizes: tuple[int, ...] = ()) -> None:
     """The guide's site of a number that is learned."""
     if given is None:
-        family.positive(name)
+        family.positive(name, sizes)
+
+
+def sizes_of(noise: str, num_outputs: int) -> tuple[int, ...]:
+    """How many numbers the noise of so many outputs has; a single one has no axis.
+
+    >>> sizes_of("per_output", 3), sizes_of("per_output", 1), sizes_of("shared", 3)
+    ((3,), (), ())
+    """
+    return (num_outputs,) if noise != SHARED and num_outputs > 1 else ()
+
+
+def check_noise(noise: Any, known: tuple[str, ...] = (PER_OUTPUT, SHARED)) -> None:
+    """Refuse what is not among the words for whose the noise is."""
+    if noise not in known:
+        raise unknown_name("noise", str(noise), known)
+
+
+def guide_of(likelihood: Any, family: Family, output_shape: Any) -> None:
+    """A likelihood's guide; ``output_shape`` goes to those that ask for it by name, as numbers of each output do."""
+    asks = "output_shape" in inspect.signature(likelihood.guide).parameters
+    likelihood.guide(family, **({"output_shape": output_shape} if asks else {}))
 
 
 def least_spread(shape: float, rate: float, num_targets: int) -> float:

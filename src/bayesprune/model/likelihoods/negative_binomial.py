@@ -22,13 +22,14 @@ class NegativeBinomial:
     """Counts: E[y] = m = exp f and Var[y] = m + m² / concentration (21.5); f (rows, 1) with y (rows,), or both (..., outputs).
 
     Args:
-        concentration: r, which is Poisson's at infinity; None learns one for all rows and outputs.
+        concentration: r, which is Poisson's at infinity; None learns one for all rows.
         concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1).
+        noise: of several outputs, "per_output": each learns a concentration of its own; "shared": all have one.
 
     exp is that of (21.1).
 
     Raises:
-        ValueError: a number that is not positive.
+        ValueError: a number that is not positive; an unknown ``noise``.
 
     Source: Lawless (1987), eq. 1.1.
     """
@@ -36,18 +37,20 @@ class NegativeBinomial:
     concentration: float | None = None
     concentration_shape: float = 2.0
     concentration_rate: float = 0.1
+    noise: str = learned.PER_OUTPUT
 
     def __post_init__(self) -> None:
         learned.check_given(self.concentration, "concentration", "mean² over the variance beyond Poisson's")
         check_positive(self.concentration_shape, "concentration_shape")
         check_positive(self.concentration_rate, "concentration_rate")
+        learned.check_noise(self.noise)
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        spread = learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate)
+        spread = self._concentration(outputs.shape[-1])
         return observe_rows(dist.NegativeBinomial2(rate(squeeze(outputs)), spread), y)
 
-    def guide(self, family: Family) -> None:
-        learned.guide(family, "concentration", self.concentration)
+    def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
+        learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
 
     def mean(self, outputs: Any) -> Any:
         return rate(squeeze(outputs))
@@ -71,3 +74,7 @@ class NegativeBinomial:
         means = counts.mean(0)
         ways = gammaln(counts + r) - gammaln(counts + 1.0) - gammaln(r)
         return -float(np.sum(ways - xlog1py(r, means / r) + xlogy(counts, means / (r + means))))
+
+    def _concentration(self, num_outputs: int) -> Any:
+        sizes = learned.sizes_of(self.noise, num_outputs)
+        return learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate, sizes)

@@ -11,14 +11,16 @@ OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, cl
 class Likelihood(Protocol):
     """``observe`` samples "obs" in the model; ``guide`` samples whatever else ``observe`` does; ``mean`` is E[y | outputs].
 
+    A ``guide`` with a second parameter of the name ``output_shape`` is given that too, as a number for each output needs it.
+
     Outputs are (rows, *output_shape), and ``check`` refuses targets that cannot be compared with such. ``mean`` may sample
     what ``observe`` samples beside "obs": it is called with the posterior's values of it.
 
     Beside these, all of them optional: a method ``metrics(draws, y, params)`` gives the figures of `bayesprune.evaluate`. An
     attribute ``task`` says which figures there are otherwise: "classes" (``mean`` gives probabilities), "binary" (of ones among
-    zeros), or "numbers" (Gaussian noise of one scale, by a method ``read_noise_scale(params)``). Any other likelihood is judged
-    by what it samples as "obs". An attribute ``heads = True`` says that outputs may be a tree of several arrays, and
-    ``output_shape`` one of their shapes.
+    zeros), or "numbers" (Gaussian noise that is the same for all rows, by a method ``read_noise_scale(params)``). Any other
+    likelihood is judged by what it samples as "obs". An attribute ``heads = True`` says that outputs may be a tree of several
+    arrays, and ``output_shape`` one of their shapes.
 
     A method ``baseline(y)`` gives the -log likelihood of all targets, nats, by the best constants in the place of outputs, or
     None where there is none: the end of a fit is compared with it. A method ``least_spread(num_targets)`` says that targets are

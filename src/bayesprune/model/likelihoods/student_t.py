@@ -22,11 +22,12 @@ class StudentT:
         df: degrees of freedom; 4 keeps a variance; None learns them, df ~ Gamma(df_shape, df_rate) (Juárez & Steel 2010).
         scale: of the noise, in the units of y, not its standard deviation, which is scale sqrt(df / (df - 2)); None learns
             it, scale^-2 ~ Gamma(noise_shape, noise_rate), for standardised targets (see `Normal`).
+        noise: of several outputs, "per_output": each learns a scale and df of its own; "shared": all have one.
 
     ``mean`` is f: the mean of y where df > 1, its median always.
 
     Raises:
-        ValueError: a number that is not positive.
+        ValueError: a number that is not positive; an unknown ``noise``.
 
     Source: Lange, Little & Taylor (1989), eq. 2.
     """
@@ -37,23 +38,27 @@ class StudentT:
     noise_rate: float = 6.0
     df_shape: float = 2.0
     df_rate: float = 0.1
+    noise: str = learned.PER_OUTPUT
 
     def __post_init__(self) -> None:
         learned.check_given(self.df, "df", "degrees of freedom")
         learned.check_given(self.scale, "scale", "the noise's scale")
         for name in ("noise_shape", "noise_rate", "df_shape", "df_rate"):
             check_positive(getattr(self, name), name)
+        learned.check_noise(self.noise)
 
     def observe(self, outputs: Any, y: Any) -> Any:
-        df = learned.positive("df", self.df, self.df_shape, self.df_rate)
+        sizes = learned.sizes_of(self.noise, outputs.shape[-1])
+        df = learned.positive("df", self.df, self.df_shape, self.df_rate, sizes)
         scale = self.scale
         if scale is None:
-            scale = learned.positive("noise_precision", None, self.noise_shape, self.noise_rate) ** -0.5
+            scale = learned.positive("noise_precision", None, self.noise_shape, self.noise_rate, sizes) ** -0.5
         return observe_rows(dist.StudentT(df, squeeze(outputs), scale), y)
 
-    def guide(self, family: Family) -> None:
-        learned.guide(family, "df", self.df)
-        learned.guide(family, "noise_precision", self.scale)
+    def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
+        sizes = learned.sizes_of(self.noise, output_shape[-1])
+        learned.guide(family, "df", self.df, sizes)
+        learned.guide(family, "noise_precision", self.scale, sizes)
 
     def mean(self, outputs: Any) -> Any:
         return squeeze(outputs)
