@@ -122,7 +122,7 @@ WELL = {
     "a constant y": (lambda: bnn(), X, np.full(400, 0.1, np.float32)),
     "y of a scale that is known": (lambda: bnn(NORMAL(0.07)), X, 0.1 * Y),
     "as many rows as the prior of the noise counts for": (lambda: bnn(), X[:12], Y[:12] / Y[:12].std()),
-    "counts": (lambda: bnn(bp.likelihoods.Poisson()), X, COUNTS),
+    "counts whose mean the outputs start at": (lambda: bnn(bp.likelihoods.Poisson(start=COUNTS.mean())), X, COUNTS),
     "counts of any distribution": (
         lambda: bnn(bp.likelihoods.Custom(lambda f: dist.Poisson(jnp.exp(f[..., 0])))), X, COUNTS.astype(float),
     ),

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesprune.core.types import Standalone
 from bayesprune.infer.door import check_fields, check_same_length
-from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, nll_of_bits
+from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, figures_of_rates, nll_of_bits
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal, Ordinal
@@ -36,7 +36,8 @@ def evaluate(
     rps besides. Binary targets: accuracy and brier of each label, nll of a row's labels together. All others: rmse in the units
     of y, nll, and of the predictive distribution, noise included, crps, coverage and width of 95 % intervals: exact for
     Gaussian noise, also of scales that are known, else from a thousand targets drawn for each row. Of outputs for every token,
-    (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
+    (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token. Of counts with known exposures: rmse
+    and nll.
 
     ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then. It holds no distribution of y: it has
     figures of classes, of binary targets, and of Gaussian noise that is the same for all rows.
@@ -79,6 +80,9 @@ def scored(
         targets, scale = likelihood.apart(y)
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         return figures_of_numbers(draws, targets, scale.reshape((-1, draws.shape[-1]))), None
+    if getattr(likelihood, "exposure", None) is not None:
+        mean = predict(rng_key, bnn, params, data.x, **settings)
+        return figures_of_rates(rng_key, bnn, params, data, mean, **settings), None
     if task == "numbers":
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         of = spread_out(params, num_samples) if draws_of(params) else params

@@ -57,6 +57,17 @@ def figures_observed(
     return figures
 
 
+def figures_of_rates(
+    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mean: np.ndarray, mask: Any, num_samples: int
+) -> dict[str, float]:
+    """Of counts beside their exposures in y, and the means of an exposure of one: rmse of counts, and nll."""
+    counts, exposure = bnn.likelihood.apart(np.asarray(data.y))
+    rows = (len(counts), -1)
+    figures = {"rmse": metrics.rmse(exposure.reshape(rows) * mean.reshape(rows), counts.reshape(rows))}
+    nats = log_density(rng_key, bnn, params, data, mask, num_samples)
+    return figures if nats is None else figures | {"nll": _nll(nats)}
+
+
 def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
     """-log of the mean over networks of what they say of a row's (or token's) labels together, (num_samples, ..., labels).
 

@@ -92,7 +92,7 @@ def squared_errors(draws: Any, y: Any, params: dict[str, Any]) -> np.ndarray:
     Of every noise in ``params``: of all outputs together (), or of each place along their last axis, (outputs,).
     """
     errors = np.asarray(draws, np.float64).reshape((len(draws), -1)) - np.asarray(y, np.float64).reshape(-1)
-    return np.mean(errors**2, axis=0).reshape((-1, *np.shape(params[LOC]))).sum(axis=0)  # type: ignore[no-any-return]
+    return np.asarray(np.mean(errors**2, axis=0).reshape((-1, *np.shape(params[LOC]))).sum(axis=0))
 
 
 def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: Any, count: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.spread import is_constant
-from bayesprune.model.likelihoods import Custom
+from bayesprune.model.likelihoods import Custom, NegativeBinomial, Poisson
 from bayesprune.structure.untouched import untouched
 
 # Measured by fits of 1,000 steps under the default course, of an MLP to digits and to diabetes. With x at root mean square 60
@@ -38,11 +38,11 @@ def warn_of_scale(program: Any, data: Any) -> None:
 
     Of x, or of any array of a tree: sqrt(mean x²) above 60, or below 3e-3 over the entries that are not 0, so that one-hot rows
     are not small. Of y: max(|mean|, standard deviation) above 30, or a standard deviation below 1e-3, or below (21.14) where
-    the noise is learned; that of a constant y is 0 whatever it is divided by, and not small. Figures are those of at most 1,000
-    rows, evenly spaced.
+    the noise is learned; that of a constant y is 0 whatever it is divided by, and not small. Of counts: a mean above 30, or the
+    mean of rates, where the likelihood has no ``start``. Figures are those of at most 1,000 rows, evenly spaced.
 
     Nothing is said of whole numbers and booleans, of bytes with ``scaling=``, or of rows that the net divides, shifts or
-    normalises before a weight meets them; nor of targets whose likelihood has no ``least_spread``, such as labels, counts and
+    normalises before a weight meets them; nor of targets whose likelihood has no ``least_spread``, such as labels and
     shares, or of whole ones under `Custom`. Of a hand-written program the floats in x are looked at, and nothing else is known.
     Data without fields x and y, and arrays of more than 64 MiB on an accelerator, are not looked at.
 
@@ -107,6 +107,8 @@ def _remedy(name: str, values: np.ndarray, program: Any) -> str:
 
 def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     likelihood = getattr(program, "likelihood", None)
+    if isinstance(likelihood, Poisson | NegativeBinomial):
+        yield from _far_counts(likelihood, y)
     least_spread = getattr(likelihood, "least_spread", None)
     if least_spread is None or (found := _looked_at(y)) is None:
         return
@@ -126,6 +128,17 @@ def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
         yield _Far("data.y", figure, "shift and divide the targets, and divide the scales of their noise by the same number")
         return
     yield _Far("data.y", figure, "bp.data.fit_scaling(data.y).apply(data.y), whose undo takes predictions back")
+
+
+def _far_counts(likelihood: Any, y: Any) -> Iterator[_Far]:
+    """Counts, or their rates under known exposures, far from what outputs of zero mean."""
+    if likelihood.start is not None or (found := _looked_at(y)) is None:
+        return
+    counts, exposure = likelihood.apart(found) if likelihood.exposure is not None else (found, np.ones(1))
+    mean = float(counts.astype(np.float64).mean() / exposure.astype(np.float64).mean())
+    if mean > LARGE_Y:
+        kind = type(likelihood).__name__
+        yield _Far("data.y", f"counts of mean {mean:.2g}", f"counts stay what they are: likelihoods.{kind}(start={mean:.2g})")
 
 
 def _looked_at(array: Any) -> np.ndarray | None:

@@ -7,7 +7,7 @@ candidate of a grid search, finds what the one before has compiled.
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ from bayesprune.model.likelihoods import (
     Poisson,
     StudentT,
 )
+from bayesprune.model.likelihoods.counts import power_of_two
 from bayesprune.nets import MLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 
@@ -145,9 +146,23 @@ def read_likelihood(likelihood: Any) -> Any:
             raise unknown_name("likelihood", likelihood, LIKELIHOODS, "Or give an object of bayesprune.likelihoods.")
         return LIKELIHOODS[likelihood]
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
+    if getattr(likelihood, "known", False) or getattr(likelihood, "exposure", None) is not None:
+        raise ValueError(
+            f"likelihood={likelihood!r} takes further columns of y, which scikit-learn would take for targets: use bp.BNN and "
+            "bp.fit_svi."
+        )
     if getattr(likelihood, "task", "other") in ("classes", "binary"):
         raise ValueError(f"likelihood={likelihood!r} is of labels: use BayesianSparseClassifier for classes.")
     return likelihood
+
+
+def started(likelihood: Any, targets: Any) -> Any:
+    """A likelihood of counts whose outputs of zero mean about the mean of the targets, (rows, outputs), where it says nothing.
+
+    To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.
+    """
+    counts = isinstance(likelihood, Poisson | NegativeBinomial) and likelihood.start is None
+    return replace(likelihood, start=power_of_two(targets.mean(axis=0))) if counts and (targets >= 0).all() else likelihood
 
 
 def read_likelihood_of_labels(likelihood: Any, num_classes: int) -> tuple[Any, int]:

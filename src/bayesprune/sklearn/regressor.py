@@ -44,7 +44,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
-            standard deviation; of all others it is taken as it is.
+            standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
         verbose: show a progress bar of the fit.
 
@@ -84,6 +84,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         self._outputs = y.shape[1:]
         columns = y.reshape((len(y), -1))
         shifts = isinstance(likelihood, Normal | StudentT)
+        likelihood = network.started(likelihood, columns)
         self._target_scaling = fit_scaling(columns) if shifts else _as_it_is(columns)
         scaled = self._target_scaling.apply(columns)
         outputs = scaled.shape[1] * (2 if isinstance(likelihood, Normal) and likelihood.heteroscedastic else 1)

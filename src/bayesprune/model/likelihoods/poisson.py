@@ -8,47 +8,75 @@ import numpyro.distributions as dist
 from scipy.special import gammaln, xlogy
 
 from bayesprune.model.families import Family
-from bayesprune.model.likelihoods import without_inputs
-from bayesprune.model.likelihoods.links import rate
+from bayesprune.model.likelihoods import counts, without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
+from bayesprune.model.likelihoods.targets import observe_rows
 
 REFERENCE = "nelder1972generalized"
 
 
 @dataclass(frozen=True)
 class Poisson:
-    """Counts: y ~ Poisson(exp f), f of shape (rows, 1) with y (rows,), or both (rows, ..., outputs); exp as (21.1) has it.
+    """Counts: y ~ Poisson(start exp f), f (rows, 1) with y (rows,), or both (rows, ..., outputs); exp as (21.1) has it.
 
-    Counts are not standardised. A network that starts far from their mean takes long: give large counts a net whose last bias
-    can reach log(mean).
+    Args:
+        start: E[y] where outputs are zero, where a network starts: the mean of the counts, ``y.mean()``, or one for each
+            output, ``y.mean(0)``. None: 1. Weights and their priors are for outputs of about 1, and log 1000 is 7.
+        exposure: "known": how much time, area or the like a row was counted over is data, E[y] = exposure start exp f; y has
+            two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
+            predicted, and drawn, is of an exposure of one.
+
+    Raises:
+        ValueError: a start that is not positive; another word for the exposure.
+
+    Example:
+        >>> print(Poisson(start=1000.0).mean(np.zeros((2, 1))))
+        [1000. 1000.]
+        >>> Poisson(exposure="known").check(np.array([[3.0, 0.5], [0.0, 2.0]]), (1,))
 
     Source: Nelder & Wedderburn (1972).
     """
 
+    start: Any = None
+    exposure: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", counts.read_start(self.start))
+        counts.check_exposure(self.exposure)
+
     def observe(self, outputs: Any, y: Any) -> Any:
-        return observe_rows(dist.Poisson(rate(squeeze(outputs))), y)
+        mean = self.mean(outputs)
+        if self.exposure is not None and y is not None:
+            y, exposure = counts.apart(y)
+            mean = exposure * mean
+        return observe_rows(dist.Poisson(mean), y)
 
     def guide(self, family: Family) -> None:
         return None
 
     def mean(self, outputs: Any) -> Any:
-        return rate(squeeze(outputs))
+        return counts.mean_of(self.start, outputs)
+
+    def apart(self, y: Any) -> tuple[Any, Any]:
+        """Counts and known exposures, from y of both."""
+        return counts.apart(y)
 
     def check(self, y: Any, output_shape: OutputShape) -> None:
-        check_shape(y, output_shape, one_for_each(output_shape), "Poisson")
-        check_counts(y, "Poisson")
+        counts.check(y, output_shape, "Poisson", self.start, self.exposure)
 
     def baseline(self, y: Any) -> float | None:
         """-log likelihood of all counts by the mean of each output, nats (21.13); None where none varies.
 
           sum_j sum_i m_j - y_ij log m_j + log y_ij!,    m_j the mean of the j-th output's counts
 
+        Of known exposures e_ij, e_ij sum_i y_ij / sum_i e_ij stands in the place of m_j.
+
         >>> print(round(Poisson().baseline(np.array([0, 2])), 4))
         2.6931
         """
-        if not without_inputs.varies(y):
+        found, exposure = counts.apart(np.asarray(y)) if self.exposure is not None else (y, np.ones(1))
+        if not without_inputs.varies(found):
             return None
-        counts = without_inputs.columns(y)
-        means = counts.mean(0)
-        return float(np.sum(means - xlogy(counts, means) + gammaln(counts + 1.0)))
+        found, exposure = without_inputs.columns(found), without_inputs.columns(exposure)
+        means = exposure * found.sum(0) / np.broadcast_to(exposure, found.shape).sum(0)
+        return float(np.sum(means - xlogy(found, means) + gammaln(found + 1.0)))

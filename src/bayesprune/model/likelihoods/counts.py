@@ -1,0 +1,70 @@
+"""What likelihoods of counts have in common: the mean that outputs of zero stand for, and exposures."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_positive
+from bayesprune.model.likelihoods.links import rate
+from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.targets import check_counts, check_shape, one_for_each, squeeze
+
+KNOWN = "known"
+
+
+def read_start(start: Any) -> Any:
+    """The mean at outputs of zero, as a number, a tuple of one for each output, or None for 1; others are refused."""
+    if start is None:
+        return None
+    check_positive(start, "start")
+    means = tuple(map(float, np.ravel(np.asarray(start))))
+    return means[0] if len(means) == 1 else means
+
+
+def check_exposure(exposure: Any) -> None:
+    """Refuse what is neither None nor the word for exposures that every row brings."""
+    if exposure is not None and not (isinstance(exposure, str) and exposure == KNOWN):
+        raise ValueError(
+            f"exposure must be None, or 'known' where y has a column of exposures beside each of counts, got {exposure!r}: a "
+            "number that is the same for all rows belongs to start=."
+        )
+
+
+def mean_of(start: Any, outputs: Any) -> Any:
+    """start exp f, with exp as (21.1) has it."""
+    means = rate(squeeze(outputs))
+    return means if start is None else jnp.asarray(start, means.dtype) * means
+
+
+def apart(y: Any) -> tuple[Any, Any]:
+    """Counts and exposures, from y of both."""
+    outputs = y.shape[-1] // 2
+    return squeeze(y[..., :outputs]), squeeze(y[..., outputs:])
+
+
+def check(y: Any, output_shape: OutputShape, name: str, start: Any, exposure: Any) -> None:
+    """Refuse targets that are no counts, exposures that are not positive, and a ``start`` of another number of outputs."""
+    if isinstance(start, tuple) and len(start) != output_shape[-1]:
+        raise ValueError(f"start must be one number, or one for each of {output_shape[-1]} outputs, got {len(start)}.")
+    if exposure is None:
+        check_shape(y, output_shape, one_for_each(output_shape), name)
+        return check_counts(y, name)
+    check_shape(y, output_shape, [(*output_shape[:-1], 2 * output_shape[-1])], f"{name}(exposure='known')")
+    counts, exposures = apart(np.asarray(y))
+    if not (exposures > 0).all():
+        raise ValueError(
+            f"the last columns of data.y must hold exposures for {name}(exposure='known'), all positive, got "
+            f"{exposures[~(exposures > 0)].flat[0]}: leave out rows in which nothing could be counted."
+        )
+    return check_counts(counts, name)
+
+
+def power_of_two(means: Any) -> Any:
+    """Means of counts, each as the power of two next to it: nearly the same data then have the same network; 1 of zeros.
+
+    >>> power_of_two([1000.0]), power_of_two([0.0, 3.0])
+    (1024.0, (1.0, 4.0))
+    """
+    means = np.asarray(means, np.float64)
+    return read_start(2.0 ** np.round(np.log2(np.where(means > 0, means, 1.0))))

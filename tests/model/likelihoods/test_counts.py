@@ -1,0 +1,137 @@
+"""Counts far from one: outputs of zero stand for their mean; and counts over known exposures."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+from numpyro.handlers import seed, trace
+
+import bayesprune as bp
+from bayesprune.sklearn import network
+
+L = bp.likelihoods
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 2)).astype(np.float32)
+EXPOSURE = RNG.uniform(0.1, 50.0, size=400)
+KINDS = {"poisson": L.Poisson, "negative binomial": L.NegativeBinomial}
+
+
+def linear(likelihood, outputs=1) -> bp.BNN:
+    return bp.BNN(bp.nets.MLP((), outputs), prior=bp.priors.Gaussian(), likelihood=likelihood, input_shape=(2,))
+
+
+def log_density(kind, y, mean):
+    return scipy.stats.poisson.logpmf(y, mean) if kind is L.Poisson else scipy.stats.nbinom.logpmf(y, 3.0, 3.0 / (3.0 + mean))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_density_is_that_of_start_times_exposure(name) -> None:
+    kind, outputs = KINDS[name], RNG.normal(size=(4, 2))
+    y, exposure = RNG.integers(0, 3000, size=(4, 2)), RNG.uniform(0.1, 2.0, size=(4, 2))
+    given = {} if kind is L.Poisson else {"concentration": 3.0}
+    for start in (1000.0, (1000.0, 10.0)):
+        mean = np.asarray(start) * np.exp(outputs)
+        plain, known = kind(start=start, **given), kind(start=start, exposure="known", **given)
+        for likelihood, targets, wanted in (
+            (plain, y, log_density(kind, y, mean)),
+            (known, np.hstack([y, exposure]), log_density(kind, y, exposure * mean)),
+        ):
+            site = trace(seed(likelihood.observe, 0)).get_trace(jnp.asarray(outputs), jnp.asarray(targets))["obs"]
+            np.testing.assert_allclose(site["fn"].log_prob(site["value"]), wanted.sum(1), rtol=2e-4)
+            np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
+
+
+def test_a_learned_concentration_is_in_units_of_the_mean() -> None:
+    """Var[y] = m + m² / (start c), c of the prior's median 17."""
+    for likelihood, start in (
+        (L.NegativeBinomial(), 1.0),
+        (L.NegativeBinomial(start=1000.0), 1000.0),
+        (L.NegativeBinomial(start=(1000.0, 10.0)), np.array([1000.0, 10.0])),
+        (L.NegativeBinomial(start=(1000.0, 500.0), noise="shared"), np.array([1000.0, 500.0])),
+    ):
+        sites = trace(seed(likelihood.observe, 0)).get_trace(jnp.zeros((3, np.size(start))), None)
+        c, shared = np.asarray(sites["concentration"]["value"]), likelihood.noise == "shared"
+        wanted = start + start**2 / ((np.mean(start) if shared else start) * c)
+        variance = sites["obs"]["fn"].base_dist.variance if np.size(start) > 1 else sites["obs"]["fn"].variance
+        np.testing.assert_allclose(variance[0], wanted, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "spread", "mean"),
+    [("poisson", False, m) for m in (300.0, 1e4)]
+    + [("negative_binomial", True, m) for m in (300.0, 1e4)]
+    + [("negative_binomial", False, 300.0)],
+)
+def test_the_spread_of_large_counts_is_theirs(kind, spread, mean) -> None:
+    """Of known true means: sqrt(m), and of concentration 10 sqrt(m + m²/10), which 400 rows give to a tenth."""
+    rates = mean * np.exp(0.3 * X[:, 0])
+    variance = rates + rates**2 / 10 if spread else rates
+    y = RNG.poisson(rates * RNG.gamma(10.0, 0.1, size=400) if spread else rates)
+    model = bp.BayesianSparseRegressor(hidden=(10,), likelihood=kind, random_state=0).fit(X, y)
+    found, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(np.median(std / np.sqrt(variance)), 1.0, atol=0.3)
+    assert np.sqrt(np.mean((found / rates - 1) ** 2)) < (0.1 if spread else 0.02)
+
+
+def test_exposures_give_the_rates_of_a_regression_with_offsets() -> None:
+    """Beside the maximum likelihood that SciPy finds: at most .01 away, for the prior's pull; a standard error is .01."""
+    rates = np.exp(0.5 + X @ [0.4, -0.3])
+    y = RNG.poisson(EXPOSURE * rates)
+    data = bp.Dataset(X, np.column_stack([y, EXPOSURE]).astype(np.float32))
+    bnn = linear(L.Poisson(exposure="known"))
+    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1000, progress=False)
+    design = np.column_stack([X, np.ones(400)])
+    loss = lambda w: -np.sum(y * (design @ w) - EXPOSURE * np.exp(design @ w))  # noqa: E731
+    best = scipy.optimize.minimize(loss, np.zeros(3)).x
+    found = np.append(fit.params["Dense_0.kernel_dense_loc"], fit.params["Dense_0.bias_dense_loc"])
+    np.testing.assert_allclose(found, best, atol=0.01)
+    np.testing.assert_allclose(bp.predict(jax.random.key(1), bnn, fit.params, X), np.exp(design @ best), rtol=0.05)
+    figures = bp.evaluate(jax.random.key(1), bnn, fit.params, data, num_samples=20)
+    assert figures["nll"] == pytest.approx(-scipy.stats.poisson.logpmf(y, EXPOSURE * np.exp(design @ best)).mean(), abs=0.02)
+    assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((y - EXPOSURE * np.exp(design @ best)) ** 2)), rel=0.02)
+
+
+def test_the_best_constant_rate() -> None:
+    y, exposure = RNG.poisson(3.0 * EXPOSURE[:20]), EXPOSURE[:20]
+    loss = lambda f: -scipy.stats.poisson.logpmf(y, exposure * np.exp(f)).sum()  # noqa: E731
+    best = scipy.optimize.minimize_scalar(loss, bounds=(-5, 5), method="bounded").fun
+    assert L.Poisson(exposure="known").baseline(np.column_stack([y, exposure])) == pytest.approx(best, rel=1e-6)
+    assert L.NegativeBinomial(2.0, exposure="known").baseline(np.column_stack([y, exposure])) is None
+
+
+def test_large_counts_without_a_start_are_said() -> None:
+    large = bp.Dataset(X[:50], RNG.poisson(1000.0, size=50))
+    with pytest.warns(UserWarning, match=r"counts of mean 1e\+03.*likelihoods.Poisson\(start=1e\+03\)"):
+        bp.fit_svi(jax.random.key(0), linear(L.Poisson()), large, num_steps=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bp.fit_svi(jax.random.key(0), linear(L.Poisson(start=1000.0)), large, num_steps=1, progress=False)
+
+
+def test_the_estimators_start_at_the_mean_and_share_networks() -> None:
+    for name in ("poisson", "negative_binomial"):
+        one, other = (network.started(network.read_likelihood(name), RNG.poisson(1000.0, size=(50, 1))) for _ in range(2))
+        assert one == other and one.start == 1024.0
+    assert network.started(L.Poisson(start=3.0), np.ones((5, 1))).start == 3.0
+    for wrong in (L.Poisson(exposure="known"), L.Normal(noise="known")):
+        with pytest.raises(ValueError, match="takes further columns of y"):
+            bp.BayesianSparseRegressor(likelihood=wrong).fit(X[:5], np.ones((5, 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_what_is_none_is_refused(kind) -> None:
+    with pytest.raises(ValueError, match="start must be positive"):
+        kind(start=0.0)
+    with pytest.raises(ValueError, match="exposure must be None, or 'known'"):
+        kind(exposure=2.0)
+    with pytest.raises(ValueError, match="one for each of 1 outputs, got 2"):
+        kind(start=(1.0, 2.0)).check(np.ones(3), (1,))
+    with pytest.raises(ValueError, match=r"must hold exposures.*positive, got 0\.0"):
+        kind(exposure="known").check(np.array([[1.0, 0.0]]), (1,))
+    with pytest.raises(ValueError, match="compares with y of shape"):
+        kind(exposure="known").check(np.ones(3), (1,))
