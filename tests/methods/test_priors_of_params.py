@@ -76,7 +76,7 @@ def test_foreign_guides_need_a_prior_and_their_noise_is_no_weight() -> None:
         bp.bmr_prune(params)
     with pytest.raises(ValueError, match="give data="):
         bp.bmr_prune(params, program=program)
-    pruned = bp.bmr_prune(params, program=program, data=DATA)
+    pruned = bp.bmr_prune(params, program=program, data=DATA, rng_key=jax.random.key(0))
     assert set(pruned.mask) == {"nn/kernel", "nn/bias"}, "the positive sites are no weights"
     sites = {site: 0.1 for site in pruned.mask}
     explicit = bp.bmr_prune(params, prior_scale=sites, prunable=lambda path, shape: path in sites)

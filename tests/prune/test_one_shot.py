@@ -1,6 +1,7 @@
 """One pruning pass over finished parameters, by any sparsifier."""
 
 import functools
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +9,14 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import Info, MeanField
+from bayesprune.core.types import Info, MeanField, SparseState
+from bayesprune.prune.bookkeeping import make_info
 
 LOC = np.array([[0.0, 3.0], [-2.0, 0.1]], np.float32)
 SCALE = np.array([[0.9, 0.1], [0.1, 0.8]], np.float32)
 PARAMS = {"w_auto_loc": jnp.asarray(LOC), "w_auto_scale": jnp.asarray(SCALE), "v_auto_loc": jnp.ones(3),
           "v_auto_scale": jnp.full(3, 0.1), "other": jnp.array(7.0), "nn$params": {}}  # fmt: skip
+WIDE = {"w_auto_loc": jnp.ones(64), "w_auto_scale": jnp.ones(64)}
 HALF = bp.methods.Magnitude(density=0.5, scope="per_layer")
 
 
@@ -108,3 +111,35 @@ def test_it_can_be_jitted_with_the_same_result() -> None:
     plain, jitted = prune(params), jax.jit(prune)(params)
     assert jax.tree.structure(plain) == jax.tree.structure(jitted)
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*map(jax.tree.leaves, (plain, jitted)), strict=True))
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Keeps every weight with probability 1/2: the shortest method that draws; ``at``: in `init` or in `step`."""
+
+    at: str
+
+    def init(self, rng_key, posterior):
+        mask = {site: jnp.ones(node.loc.shape, bool) for site, node in posterior.items()}
+        return SparseState(self.flipped(rng_key, mask) if self.at == "init" else mask, (), jnp.zeros((), jnp.int32))
+
+    def step(self, rng_key, evidence, state):
+        new = state._replace(mask=self.flipped(rng_key, state.mask) if self.at == "step" else state.mask)
+        return new, make_info(state.mask, new)
+
+    def flipped(self, rng_key, mask):
+        return {site: jax.random.bernoulli(rng_key, 0.5, alive.shape) & alive for site, alive in mask.items()}
+
+
+@pytest.mark.parametrize("at", ["init", "step"])
+def test_what_draws_asks_for_a_key(at):
+    with pytest.raises(ValueError, match=r"rng_key is needed, as numbers are drawn.*rng_key=jax\.random\.key\(0\)"):
+        bp.prune_once(PARAMS, Coin(at))
+    with pytest.raises(TypeError, match="rng_key must be a JAX random key, got int"):
+        bp.prune_once(PARAMS, Coin(at), rng_key=0)
+
+
+def test_a_mask_that_is_drawn_is_drawn_by_the_key():
+    masks = [bp.prune_once(WIDE, Coin("step"), rng_key=jax.random.key(seed)).mask["w"] for seed in (0, 0, 1)]
+    assert [np.array_equal(masks[0], other) for other in masks[1:]] == [True, False]  # 64 coins fall alike once in 2^64 times
+    assert 0 < masks[0].sum() < 64

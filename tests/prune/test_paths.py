@@ -123,7 +123,9 @@ def test_a_one_shot_pruning_is_verified_where_there_are_data(rng_key) -> None:
     pure, told = bp.bmr_prune(fit.params), bp.bmr_prune(fit.params, program=BNN)
     used = bp.connected(BNN, pure.mask)
     assert all(np.array_equal(used[site], told.mask[site]) for site in pure.mask)
-    checked = bp.bmr_prune(fit.params, program=BNN, data=data)
+    with pytest.raises(ValueError, match=r"rng_key is needed.*verified on data by drawn networks"):
+        bp.bmr_prune(fit.params, program=BNN, data=data)
+    checked = bp.bmr_prune(fit.params, program=BNN, data=data, rng_key=jax.random.key(0))
     assert float(checked.info.num_proposed) >= float(pure.info.num_pruned)
     assert float(checked.info.bound_gained) >= 0
     proposed = {site: np.asarray(alive) for site, alive in pure.mask.items()}

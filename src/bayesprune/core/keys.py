@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -70,3 +71,24 @@ def _split(number: int) -> Callable[[jax.Array, None], tuple[jax.Array, jax.Arra
         return parts[0], parts[1:]
 
     return split
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class NoKey:
+    """In the place of a key that nobody gave: whoever draws by it gets an error, whoever does not passes it on.
+
+    Also through `jax.jit`, as a pytree without leaves. ``why``: the end of the error, what draws and what to do.
+
+    >>> jax.random.normal(NoKey("give rng_key="), (2,))
+    Traceback (most recent call last):
+    ValueError: rng_key is needed, as numbers are drawn: give rng_key=
+    """
+
+    why: str
+
+    @property
+    def dtype(self) -> Any:
+        raise ValueError(f"rng_key is needed, as numbers are drawn: {self.why}")
+
+    shape = ndim = aval = __jax_array__ = dtype

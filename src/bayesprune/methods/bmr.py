@@ -126,6 +126,7 @@ def bmr_prune(
     dead: str = "prior",
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
+    rng_key: Any = None,
 ) -> Pruned:
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
@@ -146,6 +147,7 @@ def bmr_prune(
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
+        rng_key: a JAX random key, for the networks that the verification draws; needed with ``data``.
 
     Returns:
         ``Pruned(params, mask, info)``: dead weights at loc = scale = 0, site -> booleans (True = alive), and an `Info`, whose
@@ -154,7 +156,8 @@ def bmr_prune(
         ``numpyro.validation_enabled(False)``.
 
     Raises:
-        ValueError: no mean-field posterior in ``params``, a prior that is not known or not Gaussian, or a setting out of range.
+        ValueError: no mean-field posterior in ``params``, a prior that is not known or not Gaussian, or a setting out of range;
+            ``data`` without a ``rng_key``.
         TypeError: a spike-and-slab posterior.
 
     Example:
@@ -167,5 +170,7 @@ def bmr_prune(
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
     method = BMR(alpha0, beta0, num_iters, group, dead)
-    result = prune_once(params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask)
+    result = prune_once(
+        params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
+    )
     return result._replace(info=result.info._replace(readiness=np.float32(np.nan)))

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_function, check_mask, check_object, check_positive, check_site
+from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
+from bayesprune.core.keys import NoKey
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.posteriors import params as numpyro_params
@@ -20,6 +21,10 @@ from bayesprune.prune.needs import check_needs, check_whole, needs_of, warm_up_o
 from bayesprune.prune.paths import Paths
 from bayesprune.prune.verified import verify
 
+DRAWS = (
+    "the act is verified on data by drawn networks, or the sparsifier draws. Give rng_key=jax.random.key(0), or another key; "
+    "an act by evidence that is not verified, without data=, needs none."
+)
 _VERIFYING = 2**31  # folded into the key of the act, for what its verification draws
 
 
@@ -32,7 +37,7 @@ def prune_once(
     prior_scale: Any = None,
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
-    rng_key: jax.Array | None = None,
+    rng_key: Any = None,
     read: Callable[[Any], Any] = numpyro_params.read,
 ) -> Pruned:
     """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are; `jax.jit` takes it too.
@@ -54,7 +59,7 @@ def prune_once(
             nodes say: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
         mask: weights that are already dead, False; those at loc = scale = 0 are taken as dead anyway.
-        rng_key: for a sparsifier that draws.
+        rng_key: a JAX random key, where anything is drawn: by the verification on ``data``, or by a sparsifier.
         read: how NumPyro parameters become a posterior, where there is no ``program``.
 
     Returns:
@@ -63,7 +68,7 @@ def prune_once(
     Raises:
         ValueError: the sparsifier reactivates weights, or needs what this posterior does not have; there is no mean-field
             posterior in ``params``, a scale is negative, a prior's scale is not positive, or a site of ``mask`` or
-            ``prior_scale`` is unknown or of another shape, or a mask is not boolean.
+            ``prior_scale`` is unknown or of another shape, or a mask is not boolean; numbers are drawn, without a ``rng_key``.
         TypeError: the sparsifier reads another kind of nodes.
     """
     check_object(sparsifier, "sparsifier", ("init", "step"), "bp.methods.SNR(0.1)")
@@ -87,7 +92,7 @@ def prune_once(
     chosen = _under(prior_scale, chosen, nodes)
     check_needs(sparsifier, chosen)
     check_whole(sparsifier, chosen)
-    rng_key = jax.random.key(0) if rng_key is None else rng_key
+    rng_key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)
     given = {} if mask is None else _given(mask, _shapes(nodes))
     given = {path: alive for path, alive in given.items() if path in chosen}
     # As they came: within `jax.jit` what was looked at is traced.
@@ -117,9 +122,7 @@ def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Call
     ``program``: None where there are no rows by which the act is verified.
     """
 
-    def step(
-        rng_key: jax.Array, posterior: Any, state: SparseState, params: dict[str, Any], rows: Any
-    ) -> tuple[SparseState, Any]:
+    def step(rng_key: Any, posterior: Any, state: SparseState, params: dict[str, Any], rows: Any) -> tuple[SparseState, Any]:
         gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
         new, info = sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
         if program is not None and info.gains is not None:

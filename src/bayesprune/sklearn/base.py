@@ -93,7 +93,7 @@ class SparseNetwork(WithKnobs):
             progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
-        params, mask, self.density_ = cutting.cut(self.bnn_, fit.params, sparsifier)
+        params, mask, self.density_ = cutting.cut(jax.random.fold_in(self._key(), 3), self.bnn_, fit.params, sparsifier)
         self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))

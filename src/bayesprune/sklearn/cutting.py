@@ -75,11 +75,11 @@ def is_gated(nodes: dict[str, Any]) -> bool:
     return all(isinstance(node, SpikeSlab) for node in nodes.values())
 
 
-def cut(bnn: BNN, params: Params, sparsifier: Any) -> tuple[Params, dict[str, Any], float]:
+def cut(rng_key: jax.Array, bnn: BNN, params: Params, sparsifier: Any) -> tuple[Params, dict[str, Any], float]:
     """Parameters with the dead weights at zero, the mask, and its density; all weights alive without a sparsifier."""
     if sparsifier is None:
         return params, masks.full_like(bnn.read(params)), 1.0
-    pruned: types.Pruned = prune_once(params, sparsifier, read=bnn.read)
+    pruned: types.Pruned = prune_once(params, sparsifier, read=bnn.read, rng_key=rng_key)
     return pruned.params, pruned.mask, float(pruned.info.density)
 
 
