@@ -60,7 +60,7 @@ def test_the_squared_errors_are_those_of_the_posterior(fit) -> None:
     expected = float(np.sum((DATA.y[:, None] - means) ** 2 + variances))
     draws = bp.predict_draws(jax.random.key(1), bnn, fit.params, X, num_samples=4000)
     each = np.sum((np.asarray(draws, float).reshape(4000, -1) - DATA.y) ** 2, axis=1)
-    found = module.squared_errors(draws, DATA.y, fit.params)
+    found = module.squared_errors(draws, DATA.y, fit.params, np.ones(40, bool))
     np.testing.assert_allclose(found, each.mean(), rtol=1e-6)
     assert abs(found - expected) < 4 * each.std() / np.sqrt(4000)
 

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def real_numbers(value: Any, name: str) -> np.ndarray | jax.Array:
+def real_numbers(value: Any, name: str, takes_nan: bool = False) -> np.ndarray | jax.Array:
     """An array of finite numbers: floats in JAX's default float dtype, integers and booleans as int32.
 
     NumPy arrays stay on the host, JAX arrays on their device. Integers become int32 because arithmetic on bytes wraps around.
+    ``takes_nan``: NaN means something, that a value is missing, and passes.
 
     Raises:
         TypeError: text, objects, complex numbers, what is no array.
@@ -28,7 +29,7 @@ def real_numbers(value: Any, name: str) -> np.ndarray | jax.Array:
             raise ValueError(f"{name} holds integers from {low} to {high}, beyond int32: make them floats, or count from 0.")
     array = _cast(array, jnp.result_type(float) if floats else np.dtype(np.int32))
     if floats:
-        _check_finite(array, name)
+        _check_finite(array, name, takes_nan)
     return array
 
 
@@ -77,8 +78,9 @@ def _cast(array: np.ndarray | jax.Array, dtype: Any) -> np.ndarray | jax.Array:
         return array.astype(dtype) if isinstance(array, jax.Array) else array.astype(dtype, copy=False)
 
 
-def _check_finite(array: np.ndarray | jax.Array, name: str) -> None:
-    finite = jnp.isfinite(array) if isinstance(array, jax.Array) else np.isfinite(array)
+def _check_finite(array: np.ndarray | jax.Array, name: str, takes_nan: bool) -> None:
+    xp: Any = jnp if isinstance(array, jax.Array) else np
+    finite = ~xp.isinf(array) if takes_nan else xp.isfinite(array)
     if not bool(finite.all()):
         raise ValueError(
             f"{name} holds {int((~finite).sum())} value(s) that are NaN or infinite: drop or impute those rows, or look at the "

@@ -41,7 +41,7 @@ def check_rows(program: Any, data: Any, name: str) -> Dataset:
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
     network = hasattr(program, "likelihood")
-    data = _numbers(data, name, bytes_stay=network)
+    data = _numbers(data, name, bytes_stay=network, takes_nan=network and takes_nan(program))
     if not network:
         return data
     program.inputs.check(data.x, f"{name}.x")
@@ -73,9 +73,14 @@ def check_fields(data: Any, name: str) -> None:
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
 
 
-def _numbers(data: Any, name: str, bytes_stay: bool = False) -> Dataset:
+def takes_nan(program: Any) -> bool:
+    """Whether NaN among targets means something: that they are missing."""
+    return bool(getattr(program.likelihood, "takes_nan", False))
+
+
+def _numbers(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool = False) -> Dataset:
     check_fields(data, name)
-    found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y"))
+    found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y", takes_nan))
     check_same_length(*found, name)
     return found
 
@@ -184,7 +189,7 @@ def check_replicated(bnn: Any, data: Any) -> Dataset:
             f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
             "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
         )
-    data = send_all(_numbers(data, "data", bytes_stay=True))
+    data = send_all(_numbers(data, "data", bytes_stay=True, takes_nan=takes_nan(bnn)))
     if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
         raise ValueError(
             "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "

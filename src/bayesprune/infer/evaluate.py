@@ -7,9 +7,10 @@ import numpy as np
 from bayesprune.core.types import Standalone
 from bayesprune.infer.door import check_fields, check_same_length
 from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, figures_of_rates, nll_of_bits
+from bayesprune.infer.judge_masked import figures_where_observed
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Normal, Ordinal
+from bayesprune.model.likelihoods import Masked, Normal, Ordinal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
 
@@ -37,7 +38,7 @@ def evaluate(
     of y, nll, and of the predictive distribution, noise included, crps, coverage and width of 95 % intervals: exact for
     Gaussian noise, also of scales that are known, else from a thousand targets drawn for each row. Of outputs for every token,
     (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token. Of counts with known exposures: rmse
-    and nll.
+    and nll. Of `likelihoods.Masked` ones: of what is observed.
 
     ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then. It holds no distribution of y: it has
     figures of classes, of binary targets, and of Gaussian noise that is the same for all rows.
@@ -72,6 +73,8 @@ def scored(
     y, settings = np.asarray(data.y), Settings(mask=mask, num_samples=num_samples)
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)
+    if isinstance(likelihood, Masked):
+        return figures_where_observed(rng_key, bnn, params, data, **settings)
     if hasattr(likelihood, "metrics"):
         figures = likelihood.metrics(predict_draws(rng_key, bnn, params, data.x, **settings), y, params)
         return {name: float(value) for name, value in figures.items()}, None

@@ -48,7 +48,8 @@ def figures_observed(
     if nats is not None:
         figures["nll"] = _nll(nats)
     if kind == "values":
-        figures |= _sampled(rng_key, bnn, params, data.x, y, mask, num_samples)
+        found = sampled_by_target(rng_key, bnn, params, data.x, y, mask, num_samples)
+        figures |= {name: float(values.mean()) for name, values in found.items()}
     if not figures:
         raise TypeError(
             f"{type(bnn.likelihood).__name__} has no figures: its mean is no prediction of y, and it samples no 'obs' "
@@ -78,21 +79,21 @@ def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
     return float(-np.mean(np.logaddexp.reduce(together, axis=0) - math.log(len(draws))))
 
 
-def _sampled(
+def sampled_by_target(
     rng_key: Any, bnn: BNN, params: dict[str, Any], x: Any, y: np.ndarray, mask: Any, num_samples: int
-) -> dict[str, float]:
-    """Averages over all targets of the figures of `sampled_figures`, so many rows at a time that memory does not grow."""
+) -> dict[str, np.ndarray]:
+    """The figures of `sampled_figures` of every target, (rows, -1), from samples of so many rows at a time as memory holds."""
     num_networks = min(num_samples, math.prod(count(params))) if draws_of(params) else num_samples
     each = math.ceil(SAMPLES / num_networks)
     rows = max(1, VALUES // (SAMPLES * max(1, y[0].size)))
-    total: dict[str, float] = {}
+    parts: dict[str, list[np.ndarray]] = {}
     for first in range(0, len(y), rows):
         part = slice(first, first + rows)
         drawn = draws_of_targets(rng_key, bnn, params, part_of(x, part), mask, num_samples, each)["y"]
         target = y[part].reshape(len(y[part]), -1)
         for name, values in sampled_figures(drawn.reshape(*drawn.shape[:2], -1), target).items():
-            total[name] = total.get(name, 0.0) + float(values.sum()) / y.size
-    return total
+            parts.setdefault(name, []).append(values)
+    return {name: np.concatenate(values) for name, values in parts.items()}
 
 
 def _tokens(bnn: BNN, shape: tuple[int, ...]) -> tuple[int, ...]:

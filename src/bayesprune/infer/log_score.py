@@ -46,7 +46,7 @@ def _by_blocks(
 ) -> np.ndarray | None:
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    y = np.asarray(real_numbers(data.y, "data.y"))
+    y = np.asarray(real_numbers(data.y, "data.y", getattr(bnn.likelihood, "takes_nan", False)))
     parts: list[np.ndarray] = []
     for block, targets in zip(blocks_of(x), blocks_of(y, beside=x), strict=True):
         if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:

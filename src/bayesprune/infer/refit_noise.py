@@ -10,7 +10,8 @@ from bayesprune.core.checks import check_integer, check_key
 from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, predict_draws
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Normal
+from bayesprune.model.likelihoods import Masked, Normal
+from bayesprune.model.likelihoods.masked import unmasked
 
 LOC, SCALE = "noise_precision_log_loc", "noise_precision_log_scale"
 ROWS = 8192  # whose draws are held at once
@@ -72,34 +73,46 @@ def refit_noise(
             "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
         )
     data = door.check_program_data(bnn, data, "data")
-    squared = np.zeros(())
+    squared, count = np.zeros(()), np.zeros(())
     for first in range(0, len(data.y), ROWS):
         x, y = jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y))
-        squared = squared + squared_errors(
-            predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), y, params
-        )
-    return params | noise_of(bnn.likelihood, params, squared, data.y.size // squared.size)
+        drawn, observed = predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), present_in(bnn, y)
+        squared, count = squared + squared_errors(drawn, y, params, observed), count + counts(observed, params)
+    return params | noise_of(unmasked(bnn.likelihood), params, squared, count)
 
 
 def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
     """Whether there is a Gaussian noise, the same for all rows, that is learned, as a density or a point."""
-    return isinstance(bnn.likelihood, Normal) and bnn.likelihood.learns_noise and LOC in params
+    likelihood = unmasked(bnn.likelihood)
+    return isinstance(likelihood, Normal) and likelihood.learns_noise and LOC in params
 
 
-def squared_errors(draws: Any, y: Any, params: dict[str, Any]) -> np.ndarray:
+def present_in(bnn: BNN, y: Any) -> np.ndarray:
+    """Which targets are observed: all, but of a masked likelihood."""
+    likelihood, y = bnn.likelihood, np.asarray(y)
+    return np.asarray(likelihood.present(y)) if isinstance(likelihood, Masked) else np.ones(y.shape, bool)
+
+
+def counts(observed: np.ndarray, params: dict[str, Any]) -> np.ndarray:
+    """How many targets there are of every noise in ``params``."""
+    return np.asarray(observed.reshape((-1, *np.shape(params[LOC]))).sum(axis=0))
+
+
+def squared_errors(draws: Any, y: Any, params: dict[str, Any], observed: np.ndarray) -> np.ndarray:
     """sum_i E_w[(y_i - f_i(w))²], of means (num_samples, rows, ...) and targets of as many numbers.
 
     Of every noise in ``params``: of all outputs together (), or of each place along their last axis, (outputs,).
     """
-    errors = np.asarray(draws, np.float64).reshape((len(draws), -1)) - np.asarray(y, np.float64).reshape(-1)
+    targets = np.where(observed, np.asarray(y, np.float64), 0.0).reshape(-1)
+    errors = (np.asarray(draws, np.float64).reshape((len(draws), -1)) - targets) * observed.reshape(-1)
     return np.asarray(np.mean(errors**2, axis=0).reshape((-1, *np.shape(params[LOC]))).sum(axis=0))
 
 
-def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: Any, count: int) -> dict[str, Any]:
+def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: Any, count: Any) -> dict[str, Any]:
     """The parameters of the noise, given the expected squared errors of ``count`` targets of each."""
-    shape, rate = likelihood.noise_shape + 0.5 * count, likelihood.noise_rate + 0.5 * np.asarray(squared)
+    shape, rate = likelihood.noise_shape + 0.5 * np.asarray(count), likelihood.noise_rate + 0.5 * np.asarray(squared)
     if SCALE not in params:
         found = {LOC: np.log((shape - 1) / rate)}
     else:
-        found = {LOC: np.log(shape / rate) - 0.5 / shape, SCALE: np.full(rate.shape, shape**-0.5)}
+        found = {LOC: np.log(shape / rate) - 0.5 / shape, SCALE: np.broadcast_to(shape**-0.5, rate.shape)}
     return {name: jnp.asarray(value, params[name].dtype) for name, value in found.items()}

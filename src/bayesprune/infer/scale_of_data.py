@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.spread import is_constant
-from bayesprune.model.likelihoods import Custom, NegativeBinomial, Poisson
+from bayesprune.model.likelihoods import Custom, Masked, NegativeBinomial, Poisson
 from bayesprune.structure.untouched import untouched
 
 # Measured by fits of 1,000 steps under the default course, of an MLP to digits and to diabetes. With x at root mean square 60
@@ -107,6 +107,10 @@ def _remedy(name: str, values: np.ndarray, program: Any) -> str:
 
 def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     likelihood = getattr(program, "likelihood", None)
+    if isinstance(likelihood, Masked):
+        if (looked := _looked_at(y)) is None or looked.shape != likelihood.present(looked).shape:
+            return
+        likelihood, y = likelihood.likelihood, likelihood.observed(looked)
     if isinstance(likelihood, Poisson | NegativeBinomial):
         yield from _far_counts(likelihood, y)
     least_spread = getattr(likelihood, "least_spread", None)

@@ -57,7 +57,7 @@ def to_arviz(
     check_same_length(data.x, data.y, "data")
     chains, draws = count(params) if isinstance(params, dict) and draws_of(params) else (1, num_samples)
     rng_key, _, mask = check_inputs(rng_key, bnn, params, data.x, mask, draws)
-    y, number = np.asarray(real_numbers(data.y, "data.y")), chains * draws
+    y, number = np.asarray(real_numbers(data.y, "data.y", getattr(bnn.likelihood, "takes_nan", False))), chains * draws
     bnn.likelihood.check(y, bnn.output_shape)
     nats = log_densities(rng_key, bnn, params, data, mask, number)
     if nats is None:

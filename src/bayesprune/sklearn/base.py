@@ -18,6 +18,7 @@ from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
+from bayesprune.model.likelihoods.masked import unmasked
 from bayesprune.sklearn import annealing, cutting, network
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
@@ -105,13 +106,15 @@ class SparseNetwork(WithKnobs):
 
     def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         """In training the noise explained what the weights that were cut since have added."""
-        first, squared = 0, np.zeros(())
+        first, squared, count = 0, np.zeros(()), np.zeros(())
         for drawn, rows in self._streamed(predict_draws, x):
-            squared = squared + refit_noise.squared_errors(drawn[:, :rows], y[first : first + rows], self.params_)
+            part = y[first : first + rows]
+            observed = refit_noise.present_in(self.bnn_, part)
+            squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, self.params_, observed)
+            count = count + refit_noise.counts(observed, self.params_)
             first += rows
-        return jax.tree.map(
-            np.asarray, refit_noise.noise_of(self.bnn_.likelihood, self.params_, squared, y.size // squared.size)
-        )
+        found = refit_noise.noise_of(unmasked(self.bnn_.likelihood), self.params_, squared, count)
+        return jax.tree.map(np.asarray, found)
 
     def _key(self) -> jax.Array:
         check_process()

@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
+from bayesprune.sklearn import gaps
 
 EACH = 20  # targets drawn of every network, where quantiles are those of samples
 Values = Float64[np.ndarray, "rows ..."]
@@ -56,13 +58,19 @@ class PredictiveDistribution:
     def log_density(self: Any, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row under the predictive distribution, in nats, of densities in the units of y.
 
-        Several outputs of a row share their networks, and count together. Its mean, negated, is the NLL.
+        Several outputs of a row share their networks, and count together; where fitted to targets with gaps, NaN counts for
+        nothing. Its mean, negated, is the NLL.
         """
         check_is_fitted(self)
-        x, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False)
-        columns = self._target_scaling.apply(np.asarray(y, np.float64).reshape((len(x), -1)))
-        targets = columns[:, 0] if columns.shape[1] == 1 else columns
-        return self._log_density(x, targets) - float(np.sum(np.log(self._target_scaling.scale)))
+        missing = gaps.gaps_in(y) if isinstance(self.bnn_.likelihood, Masked) else None
+        x, whole = validate_data(
+            self, X, gaps.without(y, missing), dtype=np.float64, multi_output=True, y_numeric=True, reset=False
+        )
+        columns = np.asarray(whole, np.float64).reshape((len(x), -1))
+        columns = columns if missing is None else np.where(missing, np.nan, columns)
+        units = np.where(np.isnan(columns), 0.0, np.log(self._target_scaling.scale)).sum(axis=1)
+        scaled = self._target_scaling.apply(columns)
+        return self._log_density(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled) - units
 
 
 def _exact(levels: Any, rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from bayesprune.core.checks import check_integer, check_object, check_positive, got, unknown_name
 from bayesprune.model import select
@@ -26,6 +27,7 @@ from bayesprune.model.likelihoods import (
     StudentT,
 )
 from bayesprune.model.likelihoods.counts import power_of_two
+from bayesprune.model.likelihoods.masked import unmasked
 from bayesprune.nets import MLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 
@@ -146,12 +148,13 @@ def read_likelihood(likelihood: Any) -> Any:
             raise unknown_name("likelihood", likelihood, LIKELIHOODS, "Or give an object of bayesprune.likelihoods.")
         return LIKELIHOODS[likelihood]
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
-    if getattr(likelihood, "known", False) or getattr(likelihood, "exposure", None) is not None:
+    observed = unmasked(likelihood)
+    if getattr(observed, "known", False) or getattr(observed, "exposure", None) is not None:
         raise ValueError(
             f"likelihood={likelihood!r} takes further columns of y, which scikit-learn would take for targets: use bp.BNN and "
             "bp.fit_svi."
         )
-    if getattr(likelihood, "task", "other") in ("classes", "binary"):
+    if getattr(observed, "task", "other") in ("classes", "binary"):
         raise ValueError(f"likelihood={likelihood!r} is of labels: use BayesianSparseClassifier for classes.")
     return likelihood
 
@@ -162,7 +165,8 @@ def started(likelihood: Any, targets: Any) -> Any:
     To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.
     """
     counts = isinstance(likelihood, Poisson | NegativeBinomial) and likelihood.start is None
-    return replace(likelihood, start=power_of_two(targets.mean(axis=0))) if counts and (targets >= 0).all() else likelihood
+    sound = counts and not (targets < 0).any()
+    return replace(likelihood, start=power_of_two(np.nanmean(targets, axis=0))) if sound else likelihood
 
 
 def read_likelihood_of_labels(likelihood: Any, num_classes: int) -> tuple[Any, int]:

@@ -5,14 +5,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
-from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.data.scaling import Scaling
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.likelihoods import Normal, StudentT
-from bayesprune.sklearn import network
+from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.sklearn import gaps, network
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.distribution import PredictiveDistribution
 
@@ -63,7 +65,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     ``method__density``, ``prior__slab_scale``.
 
     Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. Sparse matrices and weights of
-    rows are not taken. y may have several columns; they share the network, and each has a noise of its own.
+    rows are not taken. y may have several columns; they share the network, and each has a noise of its own. NaN among several
+    is missing (`likelihoods.Masked`).
 
     Example:
         >>> import numpy as np, bayesprune as bp
@@ -77,17 +80,22 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     """
 
     def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseRegressor":
-        """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused."""
+        """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
+
+        NaN in a matrix y is a target that is missing: the row counts by its others.
+        """
         refuse_others(others)
-        x, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         likelihood = network.read_likelihood(self.likelihood)
-        self._outputs = y.shape[1:]
-        columns = y.reshape((len(y), -1))
-        shifts = isinstance(likelihood, Normal | StudentT)
-        likelihood = network.started(likelihood, columns)
-        self._target_scaling = fit_scaling(columns) if shifts else _as_it_is(columns)
+        missing = gaps.gaps_in(y, likelihood)
+        whole = gaps.without(y, missing)
+        x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        self._outputs = whole.shape[1:]
+        columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), unmasked(likelihood)
+        shifts = isinstance(observed, Normal | StudentT)
+        likelihood = gaps.masked(network.started(observed, columns), missing)
+        self._target_scaling = gaps.scaling_of(columns) if shifts else _as_it_is(columns)
         scaled = self._target_scaling.apply(columns)
-        outputs = scaled.shape[1] * (2 if isinstance(likelihood, Normal) and likelihood.heteroscedastic else 1)
+        outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
         self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs)
         return self
 
@@ -105,6 +113,17 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
         std = np.sqrt(variance + self._noise_variance(x))
         return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
+        missing = gaps.gaps_in(y)
+        if missing is None:
+            return super().score(X, y, sample_weight)
+        means, values = self.predict(X), np.asarray(y, np.float64)
+        weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
+        seen = ~missing
+        each = [r2_score(v[s], m[s], sample_weight=weights[s]) for v, m, s in zip(values.T, means.T, seen.T, strict=True)]
+        return float(np.mean(each))
 
     def _noise_variance(self, x: Any) -> Any:
         """The mean variance of the noise, in the units that were trained on: one number, (outputs,) or (rows, outputs)."""

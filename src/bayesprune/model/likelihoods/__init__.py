@@ -4,6 +4,7 @@ from bayesprune.model.likelihoods.bernoulli import Bernoulli
 from bayesprune.model.likelihoods.beta import Beta
 from bayesprune.model.likelihoods.categorical import Categorical
 from bayesprune.model.likelihoods.custom import Custom
+from bayesprune.model.likelihoods.masked import Masked
 from bayesprune.model.likelihoods.negative_binomial import NegativeBinomial
 from bayesprune.model.likelihoods.normal import Normal
 from bayesprune.model.likelihoods.ordinal import Ordinal
@@ -17,6 +18,7 @@ __all__ = [
     "Categorical",
     "Custom",
     "Likelihood",
+    "Masked",
     "NegativeBinomial",
     "Normal",
     "Ordinal",

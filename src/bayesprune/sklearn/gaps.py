@@ -1,0 +1,55 @@
+"""A matrix of targets with gaps, NaN where a row's output was not measured."""
+
+from typing import Any
+
+import numpy as np
+
+from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.model.likelihoods import Masked
+from bayesprune.model.likelihoods.masked import unmasked
+
+
+def gaps_in(y: Any, likelihood: Any = None) -> np.ndarray | None:
+    """Where a matrix of targets has NaN, or what a masked likelihood takes for missing; None where it has neither.
+
+    Of a single column nothing is missing that could not be left out with its row: NaN there is an error, as it is of X.
+    """
+    try:
+        values = np.asarray(y, np.float64)
+    except (TypeError, ValueError):
+        return None
+    gaps = np.isnan(values)
+    if isinstance(likelihood, Masked) and not likelihood.takes_nan:
+        gaps |= values == likelihood.missing
+    return gaps if values.ndim == 2 and values.shape[1] > 1 and gaps.any() else None
+
+
+def without(y: Any, gaps: np.ndarray | None) -> Any:
+    """Targets that scikit-learn's checks take: zeros in the gaps."""
+    return y if gaps is None else np.where(gaps, 0.0, np.asarray(y, np.float64))
+
+
+def masked(likelihood: Any, gaps: np.ndarray | None) -> Any:
+    """The likelihood of targets with such gaps; of whole ones the likelihood of what is observed."""
+    return unmasked(likelihood) if gaps is None else Masked(unmasked(likelihood))
+
+
+def with_gaps(columns: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:
+    """The columns, NaN in the gaps. `ValueError` for a column of which fewer than two targets are left."""
+    if gaps is None:
+        return columns
+    seen = (~gaps).sum(axis=0)
+    if (seen < 2).any():
+        place = int(np.argmin(seen))
+        raise ValueError(
+            f"column {place} of y has {seen[place]} target(s), all others missing: give two or more, or leave it out."
+        )
+    return np.where(gaps, np.nan, columns.astype(np.float64))
+
+
+def scaling_of(columns: np.ndarray) -> Scaling:
+    """Mean and deviation of what is there, column by column."""
+    if not np.issubdtype(columns.dtype, np.floating) or not np.isnan(columns).any():
+        return fit_scaling(columns)
+    parts = [fit_scaling(column[~np.isnan(column)]) for column in columns.T]
+    return Scaling(*(np.array(values) for values in zip(*parts, strict=True)))
