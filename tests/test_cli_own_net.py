@@ -89,9 +89,9 @@ def test_a_run_of_an_own_net_is_evaluated_where_its_module_is(
     words = [word for word in SMALL if word not in ("--mlp.hidden", "8")]
     assert cli.main(["run", *words, "--net", "own_nets:make_net", "--prunable", "everything", "--out", "run"]) == 0
     assert content(module / "run")["settings"]["net"] == "own_nets:make_net"
-    assert cli.main(["evaluate", "run", "--num-samples", "5"]) == 0
+    assert cli.main(["evaluate", "run", "--num-samples", "5", "--net", "own_nets:make_net"]) == 0
     capsys.readouterr()
     (module / "elsewhere").mkdir()
     monkeypatch.chdir(module / "elsewhere")
     sys.modules.pop("own_nets")
-    assert "run this where own_nets.py is" in refused(capsys, "evaluate", str(module / "run"))
+    assert "run this where own_nets.py is" in refused(capsys, "evaluate", str(module / "run"), "--net", "own_nets:make_net")

@@ -7,26 +7,16 @@ from typing import Any
 import jax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import course, knobs, likelihood, log, own_net, start
+from bayesprune.cli import course, knobs, likelihood, log, own_net, start, valid
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import Settings, own_knobs, periods
-from bayesprune.core.checks import check_integer, check_not_negative, unknown_name
 from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
-WORDS = {
-    "prunable": ("prior", "not_last", "everything", "kernels"),
-    "bayesian": ("weights", "kernels", "everything"),
-    "schedule": ("course", "constant", "cosine"),
-    "augment": ("none", "crop-flip"),
-    "choose": ("last", "best"),
-    "choose_on": ("validation", "test"),
-    "log": log.KINDS,
-}
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
 PATIENCE = 10**9
 PERIODS = {"eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
@@ -36,12 +26,8 @@ def resolve(settings: Settings) -> Settings:
     """Names in their one spelling, words and numbers checked, and what was left out filled in."""
     filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in KINDS}
     filled["dataset"] = dataset = _dataset(settings)
-    for name, known in WORDS.items():
-        if getattr(settings, name) not in known:
-            raise unknown_name(f"choice of {name}", getattr(settings, name), known)
-    likelihood.check(settings.likelihood)
+    valid.check(settings)
     log.check(settings.log)
-    _check_numbers(settings)
     images = dataset in (*catalogue.IMAGES, "digits")
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
     net = filled["net"].rpartition(own_net.MARK)[2]
@@ -66,22 +52,6 @@ def _dataset(settings: Settings) -> str:
     if settings.dataset not in (Settings.dataset, name):
         raise ValueError(f"dataset={settings.dataset} and data={settings.data} are both given: leave one of them out.")
     return name
-
-
-def _check_numbers(settings: Settings) -> None:
-    """What the library would find too late, or would not see as one."""
-    for name, minimum in {"steps": 1, "num_samples": 1, "seed": 0}.items():
-        check_integer(getattr(settings, name), name, minimum)
-    for name in ("learning_rate", "kl_weight"):  # a schedule of them would hide it
-        check_not_negative(getattr(settings, name), name)
-    if settings.init_spread and not settings.init_scale:
-        raise ValueError(f"init_spread={settings.init_spread} spreads the scales about init_scale: give that too.")
-    for name, of in {"kl_warmup": "of the steps", "validation": "of the training rows"}.items():
-        left_out = getattr(settings, name) == getattr(Settings, name)
-        if not left_out and not 0.0 <= getattr(settings, name) <= 1.0:
-            raise ValueError(f"{name} must lie in [0, 1], got {getattr(settings, name)}: it is a share {of}.")
-    if not 0.0 < settings.test_share < 1.0:
-        raise ValueError(f"test_share must lie in (0, 1), got {settings.test_share}: it is the share of rows held back.")
 
 
 def _check_choice(settings: Settings, eval_every: int) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from bayesprune.cli import build, rows, settings, shipping
+from bayesprune.cli.places import inside
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.report import runs
 from bayesprune.report.export import load_posterior
@@ -18,6 +19,7 @@ def compact(
     num_draws: int | None = None,
     to: Annotated[Path | None, arg(metavar="FILE")] = None,
     data_dir: Path | None = None,
+    net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
 ) -> None:
     """Write the network of a run without what its pruned weights leave idle, certified, as one file.
 
@@ -28,9 +30,12 @@ def compact(
         num_draws: Keep so many drawn networks in place of a density; needed for some priors, 20 then if left out.
         to: File to write; net.bayesprune in the run's folder if left out.
         data_dir: Folder of the data sets; $BAYESPRUNE_DATA if left out.
+        net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
+            module runs its code. Naming it says that you trust it.
     """
-    chosen = settings.load(out, data_dir=data_dir)
-    saved, path = load_posterior(out / POSTERIOR), to or out / shipping.FILE
+    chosen = settings.load(out, net, data_dir=data_dir)
+    path = to or inside(out, shipping.FILE, "--to")
+    saved = load_posterior(out / POSTERIOR)
     rows.check_unchanged(chosen.data or "", saved.metadata)
     data = rows.load_data(chosen)
     bnn = build.make_bnn(chosen, data)

@@ -25,6 +25,7 @@ def evaluate(
     num_samples: int = 100,
     ood: str | None = None,
     data_dir: Path | None = None,
+    net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
     as_json: Annotated[bool, arg(name="json"), FlagCreatePairsOff] = False,
 ) -> None:
     """Evaluate the posterior of a finished run on its test set.
@@ -36,9 +37,11 @@ def evaluate(
         num_samples: Networks drawn from the posterior.
         ood: An image set of foreign classes: the predictive entropy's AUROC in telling it from the test set.
         data_dir: Folder of the data sets; $BAYESPRUNE_DATA if left out.
+        net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
+            module runs its code. Naming it says that you trust it.
         as_json: Print JSON.
     """
-    chosen = settings.load(out, data_dir=data_dir)
+    chosen = settings.load(out, net, data_dir=data_dir)
     saved = load_posterior(out / POSTERIOR)
     test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
     bnn, key = build.bnn_for(chosen, task), build.keys(chosen)[1]

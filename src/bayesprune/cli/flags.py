@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from bayesprune.cli import config, presets
+from bayesprune.cli import config, own_net, presets
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import knobs
 from bayesprune.cli.settings import Settings, field_name, settings_class
@@ -38,6 +38,8 @@ def class_of(words: Sequence[str]) -> tuple[type[Settings], presets.Values]:
         if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
             found[name] = int(text)
     of_file = config.values(Path(found["config"])) if "config" in found else {}
+    if "net" in of_file and "net" not in found:
+        own_net.check_named(of_file["net"], None, found["config"])
     preset = presets.values(found.get("preset") or of_file.get("preset"), of_file | found)
     values = _over(preset, of_file)
     return settings_class(**_names(words, values)), values

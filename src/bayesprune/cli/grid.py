@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bayesprune.cli import build, settings
-from bayesprune.cli.config import hints
 from bayesprune.cli.find import KINDS
 from bayesprune.cli.flags import class_of, parse
+from bayesprune.cli.kinds import hints
 from bayesprune.core.checks import unknown_name
 
 RESERVED = ("seed", "out")  # of a sweep itself

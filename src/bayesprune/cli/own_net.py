@@ -21,6 +21,20 @@ class OwnNet:
     """What stands for it among the nets: it has no knobs."""
 
 
+def check_named(name: str, named: str | None, where: str) -> None:
+    """Refuse a network of the user's own that a file names, unless the user has ``named`` it too: to import it runs its code.
+
+    Any other network may be ``named`` as well, by its own name. ``where``: what names it, in words.
+    """
+    if named not in (None, name):
+        raise ValueError(f"{where} is of net={name}, and --net says {named}: give --net {name}, or leave it out.")
+    if MARK in name and named is None:
+        raise ValueError(
+            f"{where} is of net={name}, a function in Python, and to import its module runs its code: if you trust it, say so "
+            f"by --net {name}."
+        )
+
+
 def load(name: str) -> Callable[..., Any]:
     """The function, or class, of a name.
 

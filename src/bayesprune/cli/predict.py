@@ -4,11 +4,11 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from bayesprune.cli import build, results, rows, settings
 from bayesprune.cli.export import network
@@ -32,21 +32,37 @@ class Found(NamedTuple):
     schema: Schema | None
 
 
-def predict(net: Positional[Path], data: Positional[Path], num_samples: int = 0, seed: int = 0, to: Path | None = None) -> None:
+def predict(
+    source: Positional[Path],
+    data: Positional[Path],
+    num_samples: int = 0,
+    seed: int = 0,
+    to: Path | None = None,
+    net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
+) -> None:
     """Predict for new rows; prints the predictions, or writes them to a file.
 
     Args:
-        net: The folder of a run, or a file that `bayesprune compact` wrote.
+        source: The folder of a run, or a file that `bayesprune compact` wrote.
         data: Rows: of a run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz file;
             of a network of several inputs, the arrays of their names in one.
         num_samples: Networks drawn from the posterior; 0: of a run as many as for its results, of a file the one at its mean.
         seed: Of those draws.
         to: A file to write: .csv, or .npz with mean and, where there are any, draws.
+        net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
+            module runs its code. Naming it says that you trust it.
     """
     if to is not None and to.suffix.lower() not in (".csv", ".npz"):
         raise ValueError(f"to={to} must end in .csv or .npz.")
     key = jax.random.key(seed)
-    found = _by_run(net, data, num_samples, key) if net.is_dir() else _by_file(net, data, num_samples, key)
+    if source.is_dir():
+        found = _by_run(source, data, num_samples, key, net)
+    elif net is not None:
+        raise ValueError(
+            f"net={net} goes with the folder of a run, and {source} is a file, which has its network: leave it out."
+        )
+    else:
+        found = _by_file(source, data, num_samples, key)
     if to is not None and to.suffix.lower() == ".npz":
         write_arrays(to, found.arrays)
     elif to is not None:
@@ -59,11 +75,12 @@ def predict(net: Positional[Path], data: Positional[Path], num_samples: int = 0,
         print(f"written:\n  {to}")
 
 
-def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
+def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str | None) -> Found:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
     results.read(folder)  # a run that is not finished says so
-    chosen, saved = settings.load(folder), load_posterior(folder / results.POSTERIOR)
+    chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
     schema = rows.schema_in(saved.metadata)
+    rows.check_noted(chosen.data, saved.metadata)
     bnn = build.bnn_for(chosen, rows.load_data(chosen).task if schema is None else rows.task_of(schema))
     x, of = _rows(data, schema), {"mask": saved.mask}
     mean = predictive_mean(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)

@@ -116,8 +116,17 @@ def schema_in(found: Mapping[str, Any]) -> Schema | None:
     return schemas.from_json(found[NOTE]) if found.get(NOTE) else None
 
 
+def check_noted(path: str | None, found: Mapping[str, Any]) -> None:
+    """Refuse a file of data that a run's settings name, and its other files do not know: it may be any file of the reader's."""
+    if path and schema_in(found) is None:
+        raise ValueError(
+            f"the settings of the run name the file {path}, and its other files know of none: run anew with --data."
+        )
+
+
 def check_unchanged(path: str, found: Mapping[str, Any]) -> None:
     """Refuse a user's own file that is not what it was when the run was made."""
+    check_noted(path, found)
     then = schema_in(found)
     if then is not None and not (Path(path).is_file() and schemas.digest_of(Path(path)) == then.digest):
         raise ValueError(

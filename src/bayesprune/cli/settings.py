@@ -9,8 +9,11 @@ from typing import Annotated, Any
 from tyro import conf
 
 from bayesprune.cli import course as courses
+from bayesprune.cli import own_net, valid
 from bayesprune.cli.find import KINDS, choose
+from bayesprune.cli.kinds import as_kind, hints, table
 from bayesprune.cli.knobs import flags
+from bayesprune.core.checks import unknown_name
 from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.train.checkpoints import check_same_settings
 
@@ -212,31 +215,41 @@ def periods(folder: Path, names: Iterable[str], steps: int) -> dict[str, int]:
     return {name: found[name] for name in names if name in found and found["steps"] <= steps}
 
 
-def load(folder: Path, **free: Any) -> Settings:
-    """The settings of the run in ``folder``; ``free``: those of `FREE`.
+def load(folder: Path, net: str | None = None, **free: Any) -> Settings:
+    """The settings of the run in ``folder``; ``free``: those of `FREE`, which no folder has.
 
-    Raises `FileNotFoundError` where there is no run, `ValueError` for settings that this release does not know.
+    ``net``: its network, named again: of the user's own it is code, which a folder alone does not get to run.
+
+    Raises `FileNotFoundError` where there is no run, `ValueError` for settings that this release does not know, and for a
+    network of the user's own that ``net`` does not name.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(2, f"no run in {folder}: it has no {FILE}. Make one with bayesprune run --out {folder}")
     values = _read(path)
+    chosen = {kind: as_kind(values[kind], str, f"{path}: {kind}") for kind in KINDS}
+    own_net.check_named(chosen["net"], net, f"the run in {folder}")
+    cls = settings_class(**chosen)
+    kinds = {name: hint for name, hint in hints(cls).items() if name not in FREE}
     try:
-        cls = settings_class(**{kind: values[kind] for kind in KINDS})
-        nested: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
-        made = {key: nested[key](**_tuples(value)) if isinstance(value, dict) else value for key, value in values.items()}
-        return cls(**_tuples(made), **free)
-    except (KeyError, TypeError) as error:
+        made = cls(**{name: _as_setting(name, value, kinds) for name, value in values.items() if name not in GONE}, **free)
+        valid.check(made)
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} does not fit this release of bayesprune ({error}): run it again in another folder."
         ) from error
+    return made
+
+
+def _as_setting(name: str, value: Any, kinds: Mapping[str, Any]) -> Any:
+    if name not in kinds:
+        raise unknown_name("setting", name, kinds)
+    if dataclasses.is_dataclass(kind := kinds[name]) and isinstance(kind, type):
+        return kind(**table(value, kind, name))
+    return as_kind(value, kind, name)
 
 
 def _read(path: Path) -> dict[str, Any]:
     remedy = "Delete it, and give the same bayesprune run command again: it goes on from its checkpoints."
     needed = [name for name in (*KINDS, "steps") if name not in BEFORE]
     return BEFORE | read_record(path, "file of settings", remedy, needed=needed)
-
-
-def _tuples(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

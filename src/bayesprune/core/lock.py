@@ -54,7 +54,7 @@ def told(folder: str | os.PathLike[str]) -> str:
 
 def _taken(path: Path) -> int:
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = _opened(path)
         try:
             _lock(handle, path)
             # The one who held it may have deleted it since: then what was locked is not what others will find.
@@ -66,6 +66,15 @@ def _taken(path: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    try:  # a link might lead to a file of somebody else's, which would be emptied
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, f"{path} is a link, and a lock is a file of its own: delete it") from error
+        raise
 
 
 def _lock(handle: int, path: Path) -> None:

@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import functools
 import operator
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -44,9 +45,10 @@ def from_text(text: str, name: str) -> Any:
             keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
             return schedule(*(ast.literal_eval(part) for part in node.args), **keywords)
         return ast.literal_eval(node)
-    except SyntaxError:
+    except (SyntaxError, RecursionError, MemoryError):  # the last two: it nests too deep for Python's own parser
+        shown = textwrap.shorten(text, 60) if len(text) > 60 else text
         raise ValueError(
-            f"{name} must be a number, a schedule such as 'Cubic(0.05, 0, 20)', or a name, got {text!r}."
+            f"{name} must be a number, a schedule such as 'Cubic(0.05, 0, 20)', or a name, got {shown!r}."
         ) from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}={text!r}: {error}") from error
