@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprune import cells
+from bayesprune.core.files import DamagedFileError
 
 
 @dataclass(frozen=True)
@@ -140,3 +141,39 @@ def test_a_figure_named_like_a_setting_is_refused(tmp_path):
 def test_a_wrong_command_ends_with_a_sentence(words, tmp_path):
     with pytest.raises(SystemExit, match=r"net=huge leaves none|NAME=VALUE|must be a int"):
         cells.main(toy([]), ["run", *words, "--out", str(tmp_path)])
+
+
+def test_damaged_records_end_with_a_sentence_or_are_left_out_with_a_warning(tmp_path, recwarn):
+    """Any byte changed, or any end cut off: never a traceback; a setting that has changed is another cell's."""
+    cells.main(toy([]), ["run", "--out", str(tmp_path)])
+    path, rng = tmp_path / "toy.jsonl", np.random.default_rng(0)
+    content, study = path.read_bytes(), toy([])
+    deep, renamed = b'{"cell": ' + b"[" * 100_000, content.replace(b'"score"', b'"scorf"', 1)
+    changed = [
+        content[:place] + bytes([content[place] ^ int(by)]) + content[place + 1 :]
+        for place, by in zip(rng.integers(0, len(content), 150), rng.integers(1, 256, 150), strict=True)
+    ]
+    refused = 0
+    for bad in [*changed, *(content[:end] for end in range(0, len(content), 97)), deep, content + deep, renamed, b"\x00" * 64]:
+        path.write_bytes(bad)
+        try:
+            cells.tables(study, tmp_path)
+        except DamagedFileError as error:
+            refused += str(path) in str(error)
+            with pytest.raises(SystemExit, match=r"toy\.jsonl"):
+                cells.main(study, ["table", "--out", str(tmp_path)])
+    assert refused and recwarn
+
+
+def test_a_record_with_the_settings_of_another_cell_is_refused(tmp_path):
+    cells.main(toy([]), ["run", "--out", str(tmp_path)])
+    path = tmp_path / "toy.jsonl"
+    path.write_text(path.read_text().replace('"rate": 0.1', '"rate": 0.7', 1))
+    with pytest.raises(DamagedFileError, match=r"rate=0\.7"):
+        cells.tables(toy([]), tmp_path)
+
+
+def test_a_folder_in_the_place_of_the_records_is_said(tmp_path):
+    (tmp_path / "toy.jsonl").mkdir()
+    with pytest.raises(SystemExit, match=r"toy\.jsonl"):
+        cells.main(toy([]), ["table", "--out", str(tmp_path)])

@@ -7,24 +7,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayesprune.cells.settings import Cell, change, key, select, settings, with_seeds
-from bayesprune.cells.study import Study, finish, found, tables
+from bayesprune.cells.study import REMEDY, Study, finish, found, records_of, tables
+from bayesprune.core.files import DamagedFileError, reading
 
 RUNS = Path("runs")
 
 
 def main(study: Study, words: Sequence[str] | None = None) -> None:
-    """Do what the command line asks; cells that it gets wrong end with a sentence."""
+    """Do what the command line asks; cells that it gets wrong, and files that are damaged, end with a sentence."""
     arguments = parser(study).parse_args(words)
     try:
         cells = chosen(study, arguments)
     except ValueError as error:
         raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
-    if arguments.action == "table":
-        print(tables(study, arguments.out or kept()))
-    elif arguments.action == "draw":
-        draw(study, arguments.out or kept())
-    else:
-        run(study, cells, arguments.out or RUNS)
+    try:
+        if arguments.action == "table":
+            print(tables(study, arguments.out or kept()))
+        elif arguments.action == "draw":
+            draw(study, arguments.out or kept())
+        else:
+            run(study, cells, arguments.out or RUNS)
+    except (DamagedFileError, IsADirectoryError, PermissionError) as error:
+        raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
 
 
 def kept() -> Path:
@@ -80,4 +84,6 @@ def finish_all(study: Study, cells: Sequence[Cell], out: Path, scratch: Path) ->
 def draw(study: Study, out: Path) -> None:
     """Write the study's figures beside its records."""
     assert study.draw is not None
-    study.draw(found(study, out), out / study.name)
+    have = found(study, out)
+    with reading(records_of(study, out), "file of records", REMEDY):
+        study.draw(have, out / study.name)

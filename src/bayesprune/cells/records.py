@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.files import DamagedFileError
+
 Record = dict[str, Any]
 
 
@@ -32,7 +34,7 @@ def append(path: Path, record: Record) -> None:
 def read(path: Path) -> dict[str, Record]:
     """Key of a cell -> its record. A line that is no record is left out with a warning: its cell counts as missing.
 
-    Raises ``ValueError`` where two lines have the same cell, for nothing says which of them holds.
+    Raises `DamagedFileError` where two lines have the same cell, for nothing says which of them holds.
     """
     records: dict[str, Record] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
@@ -40,7 +42,9 @@ def read(path: Path) -> dict[str, Record]:
         if record is None:
             warnings.warn(f"{path}, line {number} is cut short or damaged and was left out: its cell is missing.", stacklevel=2)
         elif record["cell"] in records:
-            raise ValueError(f"{path}, line {number}: {record['cell']!r} is there twice. Remedy: delete one of the two lines.")
+            raise DamagedFileError(
+                f"{path}, line {number}: {record['cell']!r} is there twice. Remedy: delete one of the two lines."
+            )
         else:
             records[record["cell"]] = record
     return records
@@ -49,7 +53,7 @@ def read(path: Path) -> dict[str, Record]:
 def _record(line: bytes) -> Record | None:
     try:
         found = json.loads(line)
-    except ValueError:  # also where bytes are no text
+    except (ValueError, RecursionError):  # also where bytes are no text, or brackets nest without end
         return None
     return found if isinstance(found, dict) and isinstance(found.get("cell"), str) else None
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bayesprune.cells.provenance import provenance
-from bayesprune.cells.records import Record, append, read
+from bayesprune.cells.records import Record, append, plain, read
 from bayesprune.cells.settings import Cell, key, settings
+from bayesprune.core.files import DamagedFileError, reading
 
+REMEDY = "Delete its line, or the file, and run the cells again."
 Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the study's order
 
 
@@ -25,22 +27,37 @@ class Study:
 
 
 def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
-    """What the study's file in ``out`` holds of ``cells``, by default the study's own; other records are no part of it."""
-    records = read(out / f"{study.name}.jsonl")
-    return {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
+    """What the study's file in ``out`` holds of ``cells``, by default the study's own; other records are no part of it.
+
+    Raises `DamagedFileError` for a record with other settings than its cell.
+    """
+    path = records_of(study, out)
+    records = read(path)
+    have = {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
+    for cell, record in have.items():
+        wrong = [name for name, value in plain(settings(cell)).items() if name in record and record[name] != value]
+        if wrong:
+            raise DamagedFileError(f"{path}: the record of {key(cell)!r} has {wrong[0]}={str(record[wrong[0]])[:60]}. {REMEDY}")
+    return have
+
+
+def records_of(study: Study, out: Path) -> Path:
+    """The study's file."""
+    return out / f"{study.name}.jsonl"
 
 
 def tables(study: Study, out: Path) -> str:
-    """All tables in markdown, and how many cells they lack."""
+    """All tables in markdown, and how many cells they lack. Raises `DamagedFileError` for records that make none."""
     have = found(study, out)
     missing = [key(cell) for cell in study.cells if cell not in have]
     told = [f"{len(missing)} of {len(study.cells)} cells are missing, {missing[0]!r} first."] if missing else []
-    return "\n\n".join([make(have) for make in study.tables.values()] + told)
+    with reading(records_of(study, out), "file of records", REMEDY):
+        return "\n\n".join([make(have) for make in study.tables.values()] + told)
 
 
 def finish(study: Study, cell: Cell, out: Path, scratch: Path) -> bool:
     """Run a cell and add its record to the study's file; False if it was there."""
-    path = out / f"{study.name}.jsonl"
+    path = records_of(study, out)
     if key(cell) in read(path):
         return False
     stamp, begin = provenance(), time.perf_counter()

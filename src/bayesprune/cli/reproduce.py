@@ -7,6 +7,7 @@ from tyro.conf import Positional
 
 from bayesprune import cells
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 
 STUDIES = ("bmr",)
@@ -57,5 +58,7 @@ def reproduce(
     with alone_in(out):
         cells.finish_all(module.STUDY, planned, out, out)
         found = cells.found(module.STUDY, out, planned)
-        module.draw(found, out / study)
-    print(f"\n{module.comparison(found, planned)}\n\nRecords: {out / study}.jsonl\nFigures: {out / study}")
+        with reading(out / f"{study}.jsonl", "file of records", cells.REMEDY):
+            module.draw(found, out / study)
+            table = module.comparison(found, planned)
+    print(f"\n{table}\n\nRecords: {out / study}.jsonl\nFigures: {out / study}")
