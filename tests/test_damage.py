@@ -13,13 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bayesprune as bp
 from bayesprune.cli import results, settings
 from bayesprune.core.formats import write_arrays, write_record
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.data import checksum, cifar, idx, uci
+from bayesprune.deploy import reader
 from bayesprune.report.export import load_posterior, save_posterior
 from bayesprune.report.saved_fit import SavedFit, read_fit, write_fit
 from bayesprune.train.checkpoints import Checkpoints
+from tests.deploy.fits import fitted
 
 
 class Case(NamedTuple):
@@ -71,6 +74,18 @@ def fit(folder: Path) -> Path:
     params, mask = {"w_auto_loc": jnp.arange(3.0), "net$state": {"mean": jnp.ones(2)}}, {"w": jnp.array([True, False, True])}
     write_fit(folder / "fit.safetensors", SavedFit(params, np.ones(20, np.float32), mask, record))
     return folder / "fit.safetensors"
+
+
+def network(folder: Path) -> Path:
+    bnn, params, mask = fitted("flat")
+    bp.compact(bnn, params, mask).save(folder / "net.bayesprune", "posterior", {"seed": 0})
+    return folder / "net.bayesprune"
+
+
+def read_network(path: Path) -> Any:
+    small: Any = bp.load(path)
+    ops = [[op.name, list(op.inputs), dict(op.attributes)] for op in small.program.ops]
+    return small.law.tensors(), ops, dict(small.program.sizes), vars(small.cost), vars(small.certificate), dict(small.metadata)
 
 
 def state(fill: float) -> dict[str, Any]:
@@ -157,6 +172,8 @@ CASES = {
     "posterior": Case(posterior, lambda path: vars(load_posterior(path))),
     "fit": Case(fit, lambda path: read_fit(path)._asdict()),
     "checkpoint": Case(checkpoint, read_checkpoint),
+    "network": Case(network, read_network),
+    "network, by NumPy alone": Case(network, reader.load),
     "idx": Case(idx_file, read_idx),
     "idx, gzipped": Case(lambda folder: idx_file(folder, ".gz"), read_idx),
     "cifar": Case(cifar_file, lambda path: cifar.read((path,), "cifar10", "test")),

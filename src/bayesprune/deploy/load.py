@@ -17,8 +17,8 @@ def load(path: str | os.PathLike[str]) -> FitResult | Compact | SavedPosterior:
     A `FitResult` that ``fit.save`` wrote, its ``state`` now arrays by name; a `Compact` that `Compact.save` wrote; or a
     posterior, as `report.load_posterior` reads it.
 
-    No code is run from a file: it holds numbers and names of known operations, and every length and index is checked before
-    anything is allocated.
+    No code is run from a file: it holds numbers and names of known operations. A compact network's is checked once, completely,
+    before anything is allocated: shapes, lengths, indices, and every operation, which has to give the sizes that are stated.
 
     Raises:
         FileNotFoundError: there is no file.

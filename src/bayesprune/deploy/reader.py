@@ -7,6 +7,7 @@ in attributes that are below zero stand for that many numbers for each row.
 """
 
 import functools
+import hashlib
 import json
 import math
 import string
@@ -32,90 +33,103 @@ BINARY: dict = {
 REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
-MOVE = ["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"]
-REST = ["integer_pow", "convert", "select", "clamp", "dot", "conv", "lookup", *MOVE]
-NAMES = frozenset([*UNARY, *BINARY, *REDUCE, *WINDOW, *REST])
-TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 FORMAT, VERSION = "bayesprune network", "1.0"
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
 WHOLE = 1 << 24  # up to which float32, which operations get rows in, holds every whole number
+CHUNK = 1 << 20  # numbers that are decoded at a time
 ROWS = 128  # at a time: what is between the operations stays in the cache
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
 
 def load(path):
-    """A file: its plan, and its arrays by name."""
+    """A file: its plan, and its arrays by name. Raises ``ValueError`` that names a file which is not what was written."""
     with open(path, "rb") as file:
         content = file.read()
+    try:
+        plan, streams = _opened(memoryview(content))
+        return plan, decode(plan, streams)
+    except Exception as error:  # a damaged file may fail in any way at all
+        raise ValueError(f"{path} is no whole {FORMAT} ({type(error).__name__}: {error}). Copy it again.") from error
+
+
+def _opened(content):
+    """The plan and the streams of a safetensors file, by their checksums what was written."""
     length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or length > len(content) - 8:
-        raise ValueError(f"{path} is no safetensors file: it is shorter than its header says.")
-    header, body = json.loads(content[8 : 8 + length]), content[8 + length :]
+    header, body, end = json.loads(bytes(content[8 : 8 + length])), content[8 + length :], 0
     texts = header.pop("__metadata__", {})
     if texts.get("format") != FORMAT or texts.get("version") != VERSION:
-        raise ValueError(f"{path} holds no {FORMAT} of version {VERSION}.")
-    streams = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        if not 0 <= begin <= end <= len(body):
-            raise ValueError(f"{path} is cut short: {name} lies beyond its end.")
-        streams[name] = np.frombuffer(body[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"])
-    plan = json.loads(texts["plan"])
-    return plan, decode(plan, streams)
+        raise ValueError(f"its header says format {texts.get('format')!r}, version {texts.get('version')!r}, not {VERSION!r}")
+    if texts.pop("checksum", "") != _sha256(json.dumps(texts, sort_keys=True, separators=(",", ":")).encode()):
+        raise ValueError("its header does not have the checksum that it states")
+    streams, parts = {}, []
+    for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):
+        begin, after = entry["data_offsets"]
+        if not begin == end <= after <= len(body):
+            raise ValueError(f"{name} does not lie where the arrays before it end")
+        streams[name], end = np.frombuffer(body[begin:after], TYPES[entry["dtype"]]).reshape(entry["shape"]), after
+    for name, array in sorted(streams.items()):
+        parts += [json.dumps([name, array.dtype.str, array.shape]).encode(), array.reshape(-1).view("u1")]
+    if end != len(body) or texts["tensors"] != _sha256(b"".join(parts)):
+        raise ValueError("its numbers do not have the checksum that it states")
+    return json.loads(texts["plan"]), streams
+
+
+def _sha256(content):
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def decode(plan, streams):
     """Arrays by name, out of the streams that hold their values and the places of those."""
-    arrays: dict = {}
-    shapes = [how["shape"] for how in plan["arrays"].values()]
+    shapes, arrays, mask, marked = [how["shape"] for how in plan["arrays"].values()], {}, None, ""
     if any(type(n) is not int or n < 0 for shape in shapes for n in shape) or sum(map(math.prod, shapes)) > LARGEST:
-        raise ValueError(f"the arrays claim more than {LARGEST:,} numbers, or shapes that are none.")
+        raise ValueError(f"the arrays claim more than {LARGEST:,} numbers, or shapes that are none")
     for name, how in plan["arrays"].items():
-        shape, places = how["shape"], how["places"]
-        count = plan["places"][places]["count"] if places else math.prod(shape)
-        if type(count) is not int or not 0 <= count <= math.prod(shape) or f"{name}.values" not in streams:
-            raise ValueError(f"{name} claims {count} values for {math.prod(shape)} places, or has none.")
-        values = _values(how["values"], streams[f"{name}.values"], count, arrays.get(how["step"]), places)
-        arrays[name] = np.zeros(shape, values.dtype) if places else values.reshape(shape)
-        if places:
-            arrays[name].flat[_places(plan["places"][places], streams[places], math.prod(shape))] = values
+        coding, places, stream, size = how["values"], how["places"], streams[f"{name}.values"], math.prod(how["shape"])
+        count, begin = plan["places"][places]["count"] if places else size, 0
+        if type(count) is not int or not 0 <= count <= size or (type(coding) is str and stream.size != count):
+            raise ValueError(f"{name} claims {count} values for {size} places, and has others")
+        if places != marked:
+            mask, marked = _places(plan["places"][places], streams[places], size) if places else None, places
+        numbers = stream.reshape(-1) if type(coding) is str else _unpacked(stream, coding["type"], count)
+        flat, step = np.zeros(size, stream.dtype if coding == "plain" else np.float32), arrays.get(how["step"])
+        for first in range(0, size, CHUNK):
+            alive = slice(first, first + CHUNK) if mask is None else first + np.flatnonzero(mask[first : first + CHUNK])
+            here, begin = slice(begin, begin + flat[alive].size), begin + flat[alive].size
+            flat[alive] = _values(coding, numbers[here], None if step is None else step.reshape(-1)[alive])
+        arrays[name] = flat.reshape(how["shape"])
     return arrays
 
 
-def _values(coding, stream, count, step, places):
-    """The values of one array: as they are, or as whole numbers of steps."""
-    if coding in ("bfloat16", "plain"):
-        values = (stream.astype("<u4") << 16).view("<f4") if coding == "bfloat16" else stream
-        if values.size != count:
-            raise ValueError(f"{values.size} values for {count} places.")
-        return values.reshape(-1)
-    if coding["type"] not in ("|i1", "<i2", "<i4"):
-        raise ValueError(f"steps of the type {coding['type']!r} are unknown.")
-    numbers = np.frombuffer(_unpacked(stream, count * np.dtype(coding["type"]).itemsize), coding["type"])
-    if coding["of"] == "log":  # steps of 1/8 of a logarithm
-        return np.exp(numbers / np.float32(8)).astype(np.float32)
-    step = step[step != 0] if places else step.reshape(-1)
-    return (numbers * step / 2).astype(np.float32)  # steps of half the scale
+def _values(coding, numbers, step):
+    """Values as they are, or as whole numbers of steps."""
+    if coding == "plain":
+        return numbers
+    if coding == "bfloat16":
+        return (numbers.astype("<u4") << 16).view("<f4")
+    made = np.exp(numbers / np.float32(8)) if step is None else numbers * step / 2  # 1/8 of a logarithm, half of the scale
+    return made.astype(np.float32)
 
 
 def _places(how, stream, size):
-    """Increasing indices below ``size``: from a bit for each, or from the gaps between them."""
+    """True at the places that have a value: from a bit for each place, or from the gaps between them."""
     if how["coding"] == "bits":
-        index = np.flatnonzero(np.unpackbits(np.frombuffer(_unpacked(stream, -(-size // 8)), "u1"), count=size))
+        mask = np.unpackbits(_unpacked(stream, "u1", -(-size // 8)), count=size).view(bool)
     else:
-        index = np.cumsum(np.frombuffer(_unpacked(stream, 4 * how["count"]), "<u4").astype(np.int64)) - 1
-    if len(index) != how["count"] or (index < 0).any() or (index >= size).any() or (np.diff(index) <= 0).any():
-        raise ValueError("places lie outside of their array.")
-    return index
+        mask, index = np.zeros(size, bool), np.cumsum(_unpacked(stream, "<u4", how["count"]), dtype=np.uint32)
+        index -= 1  # a gap of 0 makes it the largest number, one too large makes it smaller than the one before: neither counts
+        mask[index[index < size]] = True
+    if np.count_nonzero(mask) != how["count"]:
+        raise ValueError(f"{np.count_nonzero(mask)} places, where {how['count']} are claimed")
+    return mask
 
 
-def _unpacked(stream, length):
-    """So many bytes out of a compressed stream, and no more."""
-    reader = zlib.decompressobj()
-    found = reader.decompress(stream.tobytes(), length + 1)
-    if len(found) != length:
-        raise ValueError(f"a stream has not the {length} bytes that it should have.")
-    return found
+def _unpacked(stream, kind, count):
+    """So many numbers out of a compressed stream, and no more."""
+    unpacker, length = zlib.decompressobj(), count * np.dtype(kind).itemsize
+    found = unpacker.decompress(stream.tobytes(), length + 1)
+    if stream.dtype != "u1" or len(found) != length or not unpacker.eof or unpacker.unused_data:
+        raise ValueError(f"a stream has not the {length} bytes that it should have")
+    return np.frombuffer(found, kind)
 
 
 def mean_weights(plan, arrays):
@@ -167,8 +181,7 @@ def check_rows(takes, shape, x):
 
 def outputs(plan, arrays, weights, x):
     """E[y | x, w]: the network, then the mean of its likelihood."""
-    known = {number: arrays[f"constant/{number}"] for number in plan["constants"]} | weights
-    head, made = plan["head"], []
+    head, made, known = plan["head"], [], {number: arrays[f"constant/{number}"] for number in plan["constants"]} | weights
     constants = {number: arrays[f"head/{number}"] for number in head["constants"]}
     for first in range(0, max(1, len(x)), ROWS):
         rows = x[first : first + ROWS]
@@ -179,56 +192,25 @@ def outputs(plan, arrays, weights, x):
 
 def run(plan, values, rows):
     """Fill in ``values``, {number: array}, operation by operation; ``rows``: how many there are."""
-    for name, inputs, outputs, attributes in plan:
-        values[outputs[0]] = step(name, attributes, rows, *(values[i] for i in inputs))
+    for place, (name, inputs, outputs, attributes) in enumerate(plan):
+        try:
+            values[outputs[0]] = step(name, attributes, rows, *(values[i] for i in inputs))
+        except Exception as error:  # of a plan that nobody has checked
+            raise ValueError(f"operation {place}, {name!r}, cannot be run ({type(error).__name__}: {error}).") from error
     return values
 
 
 def step(name, attributes, rows, *arrays):
     """One operation."""
-    a, size = arrays[0], lambda number: -number * rows if number < 0 else number
     if name in UNARY:
-        return UNARY[name](a)
+        return UNARY[name](*arrays)
     if name in BINARY:
         return BINARY[name](*arrays)
-    if name in REDUCE:
-        return REDUCE[name](a, axis=tuple(attributes["axes"]))
-    if name in WINDOW:
-        return pool(a, WINDOW[name], EMPTY[name], **attributes)
-    if name == "integer_pow":
-        return a ** attributes["y"]
-    if name == "convert":
-        return a.astype(attributes["dtype"])
-    if name == "select":
-        return np.where(a, arrays[2], arrays[1])
-    if name == "clamp":
-        return np.minimum(np.maximum(arrays[1], a), arrays[2])
-    if name == "dot":
-        return dot(*arrays, **attributes)
-    if name == "conv":
-        return convolve(*arrays, **attributes)
-    if name == "lookup":
-        return lookup(*arrays, **attributes)
-    if name == "reshape":
-        return a.reshape([size(n) for n in attributes["sizes"]])
-    if name == "transpose":
-        return a.transpose(attributes["order"])
-    if name == "broadcast":
-        sizes, shape = [size(n) for n in attributes["sizes"]], [1] * len(attributes["sizes"])
-        for axis, n in zip(attributes["axes"], a.shape, strict=True):
-            shape[axis] = n
-        return np.broadcast_to(a.reshape(shape), sizes)
-    if name == "slice":
-        return a[tuple(slice(lo, None if hi < 0 else hi, by) for lo, hi, by in attributes["ranges"])]
-    if name == "take":
-        return np.take(a, attributes["index"], attributes["axis"])
-    if name == "reverse":
-        return np.flip(a, attributes["axes"])
-    if name == "concatenate":
-        return np.concatenate(arrays, attributes["axis"])
-    if name == "pad":
-        return np.pad(a, attributes["sides"], constant_values=np.asarray(arrays[1]).item())
-    raise ValueError(f"unknown operation {name!r}: this file was written by a later version.")
+    if name not in REST:
+        raise ValueError(f"unknown operation {name!r}: this file was written by a later version.")
+    if "sizes" in attributes:
+        attributes = {**attributes, "sizes": [-n * rows if n < 0 else n for n in attributes["sizes"]]}
+    return REST[name](*arrays, **attributes)
 
 
 def dot(a, b, contract, batch):
@@ -292,9 +274,27 @@ def _special(name, a):
     return getattr(special, name)(a).astype(a.dtype)
 
 
+REST: dict = {
+    "integer_pow": lambda a, y: a**y, "convert": lambda a, dtype: a.astype(dtype), "dot": dot, "conv": convolve,
+    "select": lambda a, no, yes: np.where(a, yes, no), "clamp": lambda low, a, high: np.minimum(np.maximum(a, low), high),
+    "reshape": lambda a, sizes: a.reshape(sizes), "transpose": lambda a, order: a.transpose(order), "lookup": lookup,
+    "broadcast": lambda a, sizes, axes: np.broadcast_to(np.expand_dims(a, [*({*range(len(sizes))} - {*axes})]), sizes),
+    "slice": lambda a, ranges: a[tuple(slice(lo, None if hi < 0 else hi, by) for lo, hi, by in ranges)],
+    "take": lambda a, index, axis: np.take(a, index, axis), "reverse": lambda a, axes: np.flip(a, axes),
+    "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
+    "pad": lambda a, filler, sides: np.pad(a, sides, constant_values=np.asarray(filler).item()),
+    **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
+    **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
+}  # fmt: skip
+NAMES = frozenset([*UNARY, *BINARY, *REST])
+TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
+
+
 if __name__ == "__main__":
-    network, numbers = load(sys.argv[1])
-    given = np.load(sys.argv[2])  # of several inputs, an .npz file with their names
-    several = any(how["path"] for how in network.get("inputs", []))
-    made = predict(network, numbers, given if several or isinstance(given, np.ndarray) else given["x"])
+    try:
+        network, numbers = load(sys.argv[1])
+        given = np.load(sys.argv[2])  # of several inputs, an .npz file with their names
+        made = predict(network, numbers, given if "inputs" in network or isinstance(given, np.ndarray) else given["x"])
+    except (OSError, ValueError) as error:
+        sys.exit(f"{sys.argv[0]}: {error}")
     np.savetxt(sys.stdout, made.reshape(len(made), -1), "%.6g")

@@ -1,6 +1,7 @@
 """One file of a compact network: the same network back, by this library and by NumPy alone; damaged files are refused."""
 
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -19,7 +20,9 @@ from scipy import integrate
 
 import bayesprune as bp
 from bayesprune.core.files import DamagedFileError
+from bayesprune.core.formats import pack_tensors
 from bayesprune.deploy import reader
+from bayesprune.deploy.engines.measure import machine
 from bayesprune.deploy.files.coding import Coder, divergence
 from bayesprune.deploy.program.weights import Draws
 from tests.deploy.fits import DATA, fitted, regression
@@ -179,7 +182,6 @@ BAD = {
     "a number from nowhere": lambda plan: plan["ops"][0].__setitem__(1, [987654]),
     "another output": lambda plan: plan.update(output=987654),
     "an unknown law": lambda plan: plan["law"].update(kind="pickle"),
-    "places before the first": lambda plan: None,
     "too large in all": lambda plan: [how.update(shape=[1 << 27]) for how in plan["arrays"].values()],
     "another kind of steps": lambda plan: [how.update(values={"of": "log", "type": "<c16"}) for how in plan["arrays"].values()],
     "a scale that is no number": lambda plan: plan["law"].update(log={"Dense_0.precision": ["0", "nan"]}),
@@ -204,29 +206,189 @@ BAD = {
 }
 
 
+def forged(small: bp.Compact, folder: Path, change: Any) -> tuple[Path, Path]:
+    """A network's file, and one after ``change`` of its plan, and perhaps its streams, with a checksum that is right."""
+    small.save(folder / "net.bayesprune")
+    with safe_open(folder / "net.bayesprune", framework="np") as file:
+        header, streams = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    plan = json.loads(header["plan"])
+    change(plan, streams) if change.__code__.co_argcount == 2 else change(plan)
+    header = {name: header[name] for name in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
+    (folder / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
+    return folder / "net.bayesprune", folder / "bad.bayesprune"
+
+
+def refuses(path: Path) -> str:
+    """Why a file is refused, by name and before more is made than a net of this size needs."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedFileError) as refusal:
+            bp.load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30e6
+    assert str(path) in str(refusal.value)
+    return str(refusal.value)
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_a_stranger_s_plan_is_refused(what, tmp_path) -> None:
     """With a checksum that is right: what a plan says is checked before it is believed."""
-    from bayesprune.core.formats import pack_tensors
+    refuses(forged(compacted("posterior"), tmp_path, BAD[what])[1])
 
+
+def put(name: str, value: float) -> Any:
+    """Change one number of every stream of a kind."""
+
+    def change(plan, streams) -> None:
+        for stream in [stream for stream in streams if stream.startswith(f"{name}/") and stream.endswith(".values")]:
+            streams[stream] = streams[stream].copy()
+            streams[stream][0] = value
+
+    return change
+
+
+def gaps_before_the_first(plan, streams) -> None:
+    name = next(iter(plan["places"]))
+    plan["places"][name]["coding"], count = "gaps", plan["places"][name]["count"]
+    streams[name] = np.frombuffer(zlib.compress(np.arange(count).astype("<u4").tobytes()), np.uint8)
+
+
+def bomb(plan, streams) -> None:
+    """Places, and values, that unpack to gigabytes, of shapes that agree with one another but not with the program."""
+    name = next(iter(plan["arrays"]))
+    places, size = plan["arrays"][name]["places"], 1 << 26
+    for how in plan["arrays"].values():
+        if how["places"] == places:
+            how["shape"] = [size]
+    plan["places"][places] = {"coding": "bits", "count": size}
+    streams[places] = np.frombuffer(zlib.compress(b"\xff" * (size // 8), 9), np.uint8)
+
+
+def many_operations(plan) -> None:
+    """One after the other, each of them right."""
+    last, first = plan["output"], 10**6
+    sizes = plan["sizes"][str(last)]
+    for number in range(first, first + 10**5):
+        plan["ops"].append(["tanh", [last], [number], {}])
+        plan["sizes"][str(number)], last = sizes, number
+    plan["output"] = last
+
+
+def a_wide_result(plan) -> None:
+    """Sums of columns and rows, 2^40 numbers between them."""
+    plan["ops"].append(["reduce_max", [plan["output"]], [10**7], {"axes": [1]}])
+    plan["sizes"][str(10**7)] = [-1]
+    for number, sizes in ((10**6, [-1, 1 << 20, 1]), (10**6 + 1, [-1, 1, 1 << 20])):
+        plan["ops"].append(["broadcast", [10**7], [number], {"sizes": sizes, "axes": [0]}])
+        plan["sizes"][str(number)] = sizes
+    plan["ops"].append(["add", [10**6, 10**6 + 1], [10**6 + 2], {}])
+    plan["sizes"][str(10**6 + 2)] = [-1, 1 << 20, 1 << 20]
+
+
+FORGED = {
+    "a scale below zero": (put("scale", -1.0), "scales below zero"),
+    "a scale that is no number": (put("scale", np.nan), "not finite"),
+    "a scale without end": (put("scale", np.inf), "not finite"),
+    "a loc that is no number": (put("loc", np.nan), "not finite"),
+    "a shared spread below zero": (lambda plan: [log.append(-log.pop()) for log in plan["law"]["log"].values()], "below zero"),
+    "places before the first": (gaps_before_the_first, "places"),
+    "gigabytes": (bomb, "the program has"),
+    "more values than the file has": (lambda plan: [how.update(count=5) for how in plan["places"].values()], "not coded"),
+    "a hundred thousand operations": (many_operations, "more than"),
+    "a slice beyond the end": (lambda plan: added(plan, "slice", {"ranges": [[0, -1, 1], [0, 10**12, 1]]}), "slice|numbers"),
+    "a slice from the end": (lambda plan: added(plan, "slice", {"ranges": [[0, -1, 1], [-5, 3, 1]]}), "numbers"),
+    "a step of none": (lambda plan: added(plan, "slice", {"ranges": [[0, -1, 1], [0, 3, 0]]}), "slice"),
+    "a power without end": (lambda plan: added(plan, "integer_pow", {"y": 10**300}), "numbers"),
+    "texts for numbers": (lambda plan: added(plan, "convert", {"dtype": "U1000000"}), "type"),
+    "more than there is room for": (a_wide_result, "more than"),
+    "a look-up in its own last row": (lambda plan: added(plan, "take", {"index": [0, 3], "axis": 1}), "indices beyond"),
+    "an argument for NumPy": (lambda plan: added(plan, "tanh", {"casting": "unsafe"}), "no operation"),
+    "numbers below none": (lambda plan: plan["cost"].update(numbers=-3), "that are none"),
+    "a certificate over another field": (lambda plan: plan["certificate"].update(prime=2), "certificate"),
+    "a certificate that is no number": (lambda plan: plan["certificate"].update(float64=float("nan")), "certificate"),
+    "noise below zero": (lambda plan: plan.update(noise_scale=-1.0), "noise"),
+    "another task": (lambda plan: plan.update(task="pickle"), "pickle"),
+    "a measurement of nothing": (
+        lambda plan: plan.update(choice={"table": {"1": {"engine": "kernels", "77": "csr"}}, "machine": machine()}),
+        "not there",
+    ),
+    "a stream of no array": (lambda plan, streams: streams.update(more=np.zeros(3, np.uint8)), "of no array"),
+    "weights that are whole": (
+        lambda plan, streams: streams.update({n: a.astype(np.int32) for n, a in streams.items() if n.startswith("loc")}),
+        "no real numbers",
+    ),
+    "rows that are weights": (lambda plan: plan["weights"].update(dict.fromkeys(plan["weights"], plan["rows"])), "shape"),
+    "an array of two meanings": (lambda plan: plan["weights"].update(dict.fromkeys(plan["weights"], 1)), "shape"),
+    "sizes without end": (lambda plan: plan["sizes"].update({"77": [10**30]}), "sizes"),
+}  # fmt: skip
+
+
+def added(plan, name: str, attributes: dict[str, Any]) -> None:
+    """One more operation, on what the program gives."""
+    plan["ops"].append([name, [plan["output"]], [10**6], attributes])
+    plan["sizes"][str(10**6)] = plan["sizes"][str(plan["output"])]
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_file_is_refused_with_its_reason(what, tmp_path) -> None:
+    change, told = FORGED[what]
+    good, bad = forged(compacted("posterior"), tmp_path, change)
+    assert re.search(told, refuses(bad))
+    assert isinstance(bp.load(good), bp.Compact)
+
+
+def test_steps_that_unpack_to_more_than_they_promise_are_refused(tmp_path) -> None:
+    """A stream of whole numbers that is longer than its array, and one of steps of itself."""
     small = compacted("posterior")
-    small.save(tmp_path / "net.bayesprune")
-    with safe_open(tmp_path / "net.bayesprune", framework="np") as file:
-        header, streams = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    plan = json.loads(header["plan"])
-    BAD[what](plan)
-    if what == "places before the first":
-        name = next(name for name, how in plan["places"].items())
-        count = plan["places"][name]["count"]
-        plan["places"][name]["coding"] = "gaps"
-        streams[name] = np.frombuffer(zlib.compress(np.arange(count).astype("<u4").tobytes()), np.uint8)
-    header = {name: header[name] for name in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
-    (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
+    small.save(tmp_path / "net.bayesprune", "posterior")
+    plan = plan_of(tmp_path / "net.bayesprune")
+    long = np.frombuffer(zlib.compress(b"\x01" * 10**8, 9), np.uint8)
+    name = next(name for name in plan["arrays"] if name.startswith("loc"))
+    for change in (
+        lambda plan, streams: streams.update({f"{name}.values": long}),
+        lambda plan, streams: plan["arrays"][name].update(step=name),
+        lambda plan, streams: plan["arrays"].update({name: plan["arrays"].pop(name), "loc": {}}),
+    ):
+        with safe_open(tmp_path / "net.bayesprune", framework="np") as file:
+            header, streams = file.metadata(), {one: file.get_tensor(one) for one in file.keys()}  # noqa: SIM118
+        plan = json.loads(header["plan"])
+        change(plan, streams)
+        header = {one: header[one] for one in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
+        (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, header))
+        refuses(tmp_path / "bad.bayesprune")
+
+
+@pytest.mark.parametrize("values", ["float32", "posterior"])
+def test_a_large_array_is_read_within_twice_its_size(values, monkeypatch) -> None:
+    """Whatever its coding: file and arrays together, for the reader that unpacks both."""
+    monkeypatch.setattr(reader, "CHUNK", 1 << 14)
+    rng, size = np.random.default_rng(0), 200_000
+    alive = rng.random(size) < 0.7
+    scale = np.where(alive, np.exp(rng.normal(-3, 0.5, size)), 0).astype(np.float32)
+    loc = (scale * rng.normal(0, 5, size)).astype(np.float32)
+    coder = Coder()
+    places = coder.mark("places", alive)
+    if values == "posterior":
+        coder.steps("loc", loc, coder.logarithms("scale", scale, places), "scale", places)
+    else:
+        coder.plain("scale", scale, values, places)
+        coder.plain("loc", loc, values, places)
+    held = sum(stream.nbytes for stream in coder.streams.values()) + 8 * size
     tracemalloc.start()
-    with pytest.raises((ValueError, OSError)):
-        bp.load(tmp_path / "bad.bayesprune")
-    assert tracemalloc.get_traced_memory()[1] < 30e6  # refused before it is made
+    back = reader.decode({"arrays": coder.arrays, "places": coder.places}, coder.streams)
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert np.array_equal(back["scale"] > 0, alive) and peak < 2 * held, peak / held
+
+
+def test_a_network_of_no_numbers_is_not_saved(tmp_path) -> None:
+    small = compacted("posterior")
+    loc = {site: np.full_like(array, np.nan) for site, array in small.law.loc.items()}
+    with pytest.raises(ValueError, match="not finite"):
+        replace(small, law=replace(small.law, loc=loc)).save(tmp_path / "net.bayesprune")
+    assert not (tmp_path / "net.bayesprune").exists()
 
 
 def test_draws_of_another_number_at_one_site_are_refused(tmp_path) -> None:

@@ -12,16 +12,22 @@ import numpy as np
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.deploy import reader
+from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice
+from bayesprune.deploy.files import promises
 from bayesprune.deploy.files.coding import VALUES, Coder, divergence
+from bayesprune.deploy.files.promises import LAWS
+from bayesprune.deploy.judged import TASKS
+from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.run import check_shapes
 from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.deploy.shrinking.certificate import Certificate
 from bayesprune.deploy.shrinking.cost import Cost
+from bayesprune.deploy.shrinking.field import PRIME
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
+LONGEST = 1 << 22  # letters of a plan: what JSON makes of them takes ten times as many bytes
 
 
 def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Mapping[str, Any]) -> None:
@@ -33,6 +39,7 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
             f"the network has operations that no file can hold: {', '.join(opaque)}. Keep it in Python, or "
             "write them by sums, products and functions of single entries."
         )
+    _check_numbers(compact.law.tensors())
     coder = Coder()
     lost = _weights(coder, compact.law, values)
     for prefix, program in (("constant", compact.program), ("head", compact.head)):
@@ -57,10 +64,16 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
     }
     several = {"inputs": compact.inputs, "outputs": compact.outputs}
     plan |= {name: packing.as_data() for name, packing in several.items() if not packing.is_one}
+    text = json.dumps(plan, allow_nan=False, separators=(",", ":"))
+    if len(text) > LONGEST or len(compact.program.ops) > MOST_OPERATIONS:
+        raise ValueError(
+            f"the network has {len(compact.program.ops):,} operations in {len(text):,} letters, and a file holds "
+            f"{MOST_OPERATIONS:,} in {LONGEST:,}: keep it in Python."
+        )
     header = {
         "format": reader.FORMAT,
         "version": reader.VERSION,
-        "plan": json.dumps(plan, allow_nan=False, separators=(",", ":")),
+        "plan": text,
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
     write_atomically(path, pack_tensors(coder.streams, header))
@@ -75,25 +88,37 @@ def read(path: str) -> dict[str, Any]:
             f"version {header.get('version')!r}: read it with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
-        plan = json.loads(header["plan"])
-        arrays = reader.decode(plan, streams)
-        program, head, law = _read(plan, arrays, "constant"), _read(plan["head"], arrays, "head"), _read_law(plan, arrays)
-        inputs, outputs = _read_rows(plan)
-        check_shapes(program, law.shapes, inputs.row_shape, outputs.row_shape)
-        check_shapes(head, {}, outputs.row_shape)
-        return {
-            "program": program,
-            "law": law,
-            "head": head,
-            "inputs": inputs,
-            "outputs": outputs,
-            "cost": Cost(**{name: int(value) for name, value in plan["cost"].items()}),
-            "task": str(plan["task"]),
-            "noise_scale": None if plan["noise_scale"] is None else np.asarray(plan["noise_scale"], np.float64),
-            "certificate": _read_certificate(plan["certificate"]),
-            "choice": Choice.read(plan["choice"]) if plan.get("choice") else None,
-            "metadata": json.loads(header["metadata"]),
-        }
+        return _read(header, streams)
+
+
+def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Everything is checked here, once: first what the plan says, then the numbers."""
+    if len(header["plan"]) > LONGEST:
+        raise ValueError(f"a plan of {len(header['plan']):,} letters, more than {LONGEST:,}")
+    plan = json.loads(header["plan"])
+    _word(plan["values"], VALUES)
+    inputs, outputs = _read_rows(plan)
+    _check_plan(plan, promises.check(plan, streams), inputs, outputs)
+    arrays = reader.decode(plan, streams)
+    _check_numbers(arrays)
+    program, head, law = (
+        _program_of(plan, arrays, "constant"),
+        _program_of(plan["head"], arrays, "head"),
+        _read_law(plan, arrays),
+    )
+    return {
+        "program": program,
+        "law": law,
+        "head": head,
+        "inputs": inputs,
+        "outputs": outputs,
+        "cost": _read_cost(plan["cost"]),
+        "task": _word(plan["task"], (*TASKS, "other")),
+        "noise_scale": _read_noise(plan["noise_scale"], law),
+        "certificate": _read_certificate(plan["certificate"]),
+        "choice": _read_choice(plan.get("choice"), program, head, law),
+        "metadata": json.loads(header["metadata"]),
+    }
 
 
 def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
@@ -139,35 +164,96 @@ def _law(law: Law) -> dict[str, Any]:
     return {"kind": law.kind, "shared": {}, "log": {}}
 
 
+def _check_plan(plan: Mapping[str, Any], kinds: Mapping[str, str], inputs: Packing, outputs: Packing) -> None:
+    """Both programs in one pass each; ``kinds``: of the arrays by name."""
+    names = LAWS[plan["law"]["kind"]][:1]
+    weights = {number: kinds[f"{name}/{site}"] for site, number in plan["weights"].items() for name in names}
+    for part, prefix, of, given, made in (
+        (plan, "constant", weights, inputs.row_shape, outputs.row_shape),
+        (plan["head"], "head", {}, outputs.row_shape, None),
+    ):
+        known = {number: kinds[f"{prefix}/{number}"] for number in part["constants"]}
+        if {*known} & {*of} or len(of) < len(part["weights"]) or {*of.values()} - {"f"}:
+            raise ValueError("an array of two meanings, or weights that are no real numbers")
+        check_program(part["ops"], sizes_of(part["sizes"]), known | of, part["rows"], part["output"], given, made)
+
+
+def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    """Weights are finite and scales not below zero; a constant of a network may be anything, as what pads a maximum is."""
+    for name, array in arrays.items():
+        prefix = name.split("/")[0]
+        if prefix in ("loc", "scale", "draws") and not np.isfinite(array).all():
+            raise ValueError(f"{name} has entries that are not finite")
+        if prefix == "scale" and (array < 0).any():
+            raise ValueError(f"{name} has scales below zero")
+
+
 def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
-    kind, sites = plan["law"]["kind"], list(plan["weights"])
-    if kind == Points.kind and not sites:
+    kind, sites, told = plan["law"]["kind"], list(plan["weights"]), plan["law"]
+    if kind != Gaussian.kind and (told["log"] or told["shared"]):
+        raise ValueError(f"a law of the kind {kind!r} with shared scales")
+    if kind == Points.kind:
         return Points()
     if kind == Draws.kind:
-        draws = {site: arrays[f"draws/{site}"] for site in sites}
-        numbers = {len(values) for values in draws.values()}
-        if len(numbers) > 1 or 0 in numbers:
-            raise ValueError(f"draws of different numbers, or none: {', '.join(map(str, sorted(numbers)))}")
-        return Draws(draws)
-    if kind != Gaussian.kind:
-        raise ValueError(f"unknown law {kind!r}")
+        return Draws({site: arrays[f"draws/{site}"] for site in sites})
     loc, scale = ({site: arrays[f"{name}/{site}"] for site in sites} for name in ("loc", "scale"))
-    log = {str(name): (float(mean), float(std)) for name, (mean, std) in plan["law"]["log"].items()}
-    if any(loc[site].shape != scale[site].shape for site in sites):
-        raise ValueError("loc and scale are of different shapes")
-    if not np.isfinite([number for mean, std in log.values() for number in (mean, std, math.exp(mean + 0.5 * std**2))]).all():
-        raise ValueError("a shared scale is not finite")
-    shared = {site: log[name] and name for site, name in plan["law"]["shared"].items()}
+    log = {str(name): (float(mean), float(std)) for name, (mean, std) in told["log"].items()}
+    if any(not math.isfinite(mean) or not 0 <= std < math.inf for mean, std in log.values()):
+        raise ValueError("a shared scale is not finite, or its spread below zero")
+    if any(not np.isfinite(np.float32(math.exp(mean + 0.5 * std**2))) for mean, std in log.values()):
+        raise ValueError("a shared scale has no mean")
+    shared = {site: log[name] and name for site, name in told["shared"].items()}
+    if not {*shared} <= {*sites}:
+        raise ValueError("a shared scale of weights that are not there")
     return Gaussian(loc, scale, shared, log)
+
+
+def _read_cost(stated: Mapping[str, Any]) -> Cost:
+    found = Cost(**stated)
+    if any(type(number) is not int or number < 0 for number in asdict(found).values()):
+        raise ValueError(f"{found}: numbers or FLOPs that are none")
+    return found
+
+
+def _read_noise(stated: Any, law: Law) -> Any:
+    """Standard deviations of the noise: one, one for each output, or those of each stored network."""
+    if stated is None:
+        return None
+    noise = np.asarray(stated, np.float64)
+    if not (np.isfinite(noise) & (noise >= 0)).all() or (isinstance(law, Draws) and noise.ndim and len(noise) != law.num_draws):
+        raise ValueError("a standard deviation of the noise that is none, or not one for each network")
+    return noise
+
+
+def _read_choice(stated: Any, program: Program, head: Program, law: Law) -> Choice | None:
+    """What was measured; the operations that it names are looked for where it will be used."""
+    choice = Choice.read(stated) if stated else None
+    if choice is not None and choice.holds_here():
+        named, there = (
+            {op for rows in choice.table for op in choice.kernels(int(rows))},
+            Engine(program, head, law.mean(), "dense"),
+        )
+        if not named <= {*there.segments}:
+            raise ValueError(f"a measurement of operations that are not there: {sorted(named - {*there.segments})[:3]}")
+    return choice
+
+
+def _word(stated: Any, known: Sequence[str]) -> str:
+    if stated not in known:
+        raise ValueError(f"{str(stated)[:60]!r} is none of {', '.join(known)}")
+    return str(stated)
 
 
 def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
     """What the file says of itself, in its types."""
     if not stated:
         return None
-    kinds = get_type_hints(Certificate)
-    certificate = Certificate(**{name: kinds[name](value) for name, value in stated.items()})
-    if not certificate.holds:
+    certificate = Certificate(**stated)
+    for name, kind in get_type_hints(Certificate).items():
+        value = getattr(certificate, name)
+        if type(value) is not kind or value < 0:
+            raise ValueError(f"a certificate with {name}={str(value)[:60]}")
+    if not certificate.holds or certificate.prime != PRIME or certificate.rounds < 1 or math.isnan(certificate.float32):
         raise ValueError(f"by its own certificate it is not the network that it was made from, {certificate}")
     return certificate
 
@@ -183,32 +269,8 @@ def _program(program: Program) -> dict[str, Any]:
     }
 
 
-def _check_attributes(name: str, attributes: Mapping[str, Any], sizes: Sequence[Sequence[int]]) -> None:
-    """Refuse what JAX and NumPy do otherwise, and edges that make an array too large on the way."""
-    if name == "take" and not all(0 <= i < sizes[0][attributes["axis"]] for i in attributes["index"]):
-        raise ValueError(f"indices beyond the {sizes[0][attributes['axis']]} slices of an axis")
-    if name in ("pad", "conv", *reader.WINDOW):
-        sides = attributes["sides"]
-        wide = math.prod(abs(n) for n in sizes[0]) * math.prod(1 + low + high for low, high in sides)
-        if any(type(n) is not int or n < 0 for side in sides for n in side) or wide > reader.LARGEST:
-            raise ValueError(f"edges {sides} about an array of {sizes[0]}")
-
-
-def _read(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Program:
-    """A program, every number of it defined before it is used."""
-    sizes = {int(number): tuple(map(int, s)) for number, s in plan["sizes"].items()}
-    constants = {int(number): arrays[f"{prefix}/{number}"] for number in plan["constants"]}
-    weights = {str(site): int(number) for site, number in plan["weights"].items()}
-    rows, output = int(plan["rows"]), int(plan["output"])
-    known = {rows, *constants, *weights.values()}
-    ops = []
-    for name, inputs, outputs, attributes in plan["ops"]:
-        takes = reader.TAKES.get(name, 1) if name != "concatenate" else max(1, len(inputs))
-        if name not in reader.NAMES or len(inputs) != takes or len(outputs) != 1 or not set(inputs) <= known:
-            raise ValueError(f"operation {name!r} of {inputs} is unknown or comes before what it reads")
-        _check_attributes(name, attributes, [sizes.get(number, ()) for number in inputs])
-        known.update(outputs)
-        ops.append(Op(str(name), tuple(map(int, inputs)), tuple(map(int, outputs)), dict(attributes)))
-    if output not in known or any(math.prod(map(abs, s)) > reader.LARGEST for s in sizes.values()):
-        raise ValueError("the output is never made, or an array is too large")
-    return Program(tuple(ops), sizes, constants, weights, rows, output)
+def _program_of(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Program:
+    """A program that `check_program` has passed."""
+    ops = tuple(Op(name, tuple(inputs), tuple(outputs), attributes) for name, inputs, outputs, attributes in plan["ops"])
+    constants = {number: arrays[f"{prefix}/{number}"] for number in plan["constants"]}
+    return Program(ops, sizes_of(plan["sizes"]), constants, dict(plan["weights"]), plan["rows"], plan["output"])

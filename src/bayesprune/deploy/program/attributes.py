@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
+DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
+
 
 class NotAsData(Exception):
     """An operation that has no form as data: it is kept opaque."""

@@ -67,7 +67,8 @@ def by_row(sizes: Shape) -> bool:
 def moved(path: list[Op], where: np.ndarray) -> np.ndarray:
     """Where the numbers come from after moves, -1 for zeros. ``where``: before them."""
     for op in path:
-        where = reader.step(op.name, op.attributes, 1, where, np.asarray(-1))
+        filler = [np.asarray(-1)] * (op.name == "pad")
+        where = reader.step(op.name, op.attributes, 1, where, *filler)
     return where
 
 

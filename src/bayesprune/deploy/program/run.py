@@ -1,6 +1,5 @@
 """Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program
-from bayesprune.deploy.reader import LARGEST
 
 UNARY: dict[str, Any] = {
     "abs": jnp.abs, "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
@@ -46,30 +44,6 @@ def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Map
     for op in program.ops:
         values.update(zip(op.outputs, step(op, x.shape[0], [values[i] for i in op.inputs]), strict=True))
     return values
-
-
-def check_shapes(
-    program: Program, weights: Mapping[str, tuple[int, ...]], inputs: tuple[int, ...], outputs: tuple[int, ...] | None = None
-) -> None:
-    """Run a program on shapes alone, for one row and for two.
-
-    Raises where it cannot run, where an array is too large, or has another shape than the program says.
-
-    ``outputs``: the shape that it must give for each row.
-    """
-    abstract = {site: jax.ShapeDtypeStruct(shape, jnp.float32) for site, shape in weights.items()}
-    for rows in (1, 2):
-        x = jax.ShapeDtypeStruct((rows, *inputs), jnp.float32)
-        values = jax.eval_shape(lambda weights, x: _values(program, weights, x, program.constants), abstract, x)
-        if sum(math.prod(value.shape) for value in values.values()) > LARGEST:
-            raise ValueError(f"the arrays between the operations take more than {LARGEST:,} numbers for one row")
-        for number, sizes in program.sizes.items():
-            stated = tuple(-n * rows if n < 0 else n for n in sizes)
-            if number in values and values[number].shape != stated:
-                raise ValueError(f"an array of {rows} rows is said to have the shape {stated}, and has {values[number].shape}")
-        made = values[program.output].shape
-        if made[:1] != (rows,) or (outputs is not None and made[1:] != outputs):
-            raise ValueError(f"the operations give {made} for {rows} rows")
 
 
 def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:

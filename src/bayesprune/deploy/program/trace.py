@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import RoundingMethod
 
-from bayesprune.deploy.program.attributes import NotAsData, chosen_places, convolution, integers, lookup
+from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.program.phases import plain
@@ -19,7 +19,6 @@ from bayesprune.structure.jaxprs import called
 from bayesprune.structure.simpler import simpler
 
 SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
-DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
 RENAMED = {"add_any": "add"}
 # The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
 # quotient without its rest.
