@@ -41,6 +41,7 @@ from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import InterruptedFit
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.stopping import EarlyStop
+from bayesprune.train.unsaved import UnsavedError
 
 __version__ = "0.1.0"
 
@@ -67,6 +68,7 @@ __all__ = [
     "Replicates",
     "SparseState",
     "SpikeSlab",
+    "UnsavedError",
     "bmr_prune",
     "callbacks",
     "cite",

@@ -4,6 +4,8 @@ import contextlib
 import errno
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bayesprune.core import files
-from bayesprune.core.files import DamagedFileError, make_folder, reading, write_atomically
+from bayesprune.core.files import DamagedFileError, check_readable, make_folder, reading, write_atomically
 
 KILLED_WHILE_WRITING = """
 import importlib.util, os, signal, sys
@@ -111,3 +113,61 @@ def test_a_number_of_no_process_is_not_running() -> None:
     assert not files.running(child.pid)
     with contextlib.suppress(PermissionError):
         assert files.running(1)
+
+
+def test_what_is_no_file_is_refused_and_stays(tmp_path: Path) -> None:
+    """A pipe or a device would be deleted, and a file put in its place."""
+    pipe, server, device = tmp_path / "pipe", socket.socket(socket.AF_UNIX), tmp_path / "full"
+    os.mkfifo(pipe)
+    server.bind(str(tmp_path / "s"))
+    places = {pipe: "a pipe", tmp_path / "s": "a socket"}
+    with contextlib.suppress(OSError):  # by root alone, and not in every container
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+        places[device] = "a device"
+    if Path("/dev/full").exists():
+        places[Path("/dev/full")] = "a device"
+    (tmp_path / "link").symlink_to(pipe)
+    for path, kind in {**places, tmp_path / "link": "a pipe"}.items():
+        before = os.lstat(path)
+        with pytest.raises(OSError, match=rf"cannot write .*: it is {kind}, no file\. Remedy: choose another path"):
+            write_atomically(path, b"new")
+        assert os.path.samestat(os.lstat(path), before) and os.lstat(path).st_mode == before.st_mode
+    server.close()
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first byte on: nobody may read a new version who could not read the old one."""
+    seen: list[int] = []
+    replace = os.replace
+    monkeypatch.setattr(files.os, "replace", lambda old, new: (seen.append(os.stat(old).st_mode & 0o777), replace(old, new)))
+    for mode in (0o600, 0o640, 0o755):
+        write_atomically(tmp_path / "a", b"old")
+        (tmp_path / "a").chmod(mode)
+        write_atomically(tmp_path / "a", b"new")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == seen[-1] == mode
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "b", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "mine").touch()
+    check_readable(tmp_path / "mine")
+    for name, kind, told in (
+        ("pipe", OSError, "is a pipe, no file"),
+        ("folder", IsADirectoryError, "is a folder, no file"),
+        ("link", FileNotFoundError, r"is a link to .*nowhere, which is not there"),
+        ("nothing", FileNotFoundError, "No such file"),
+    ):
+        with pytest.raises(kind, match=told) as refusal:
+            check_readable(tmp_path / name)
+        assert str(tmp_path / name) in str(refusal.value)
+    monkeypatch.setattr(files.os, "access", lambda *_: False)  # root may read everything
+    with pytest.raises(PermissionError, match=r"mine may not be read by this user: change its permissions"):
+        check_readable(tmp_path / "mine")

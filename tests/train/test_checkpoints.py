@@ -264,3 +264,29 @@ def test_a_checkpoint_that_is_not_of_a_fit_is_told(tmp_path: Path, rng_key: jax.
     Checkpoints(tmp_path).save(3, {"w": np.ones(2)}, {"note": "something else"})
     with pytest.raises(OSError, match=r"step_0000000003\.safetensors is no whole checkpoint .*it has no fingerprint, history"):
         bp.fit_svi(rng_key, programs.small_bnn(), programs.classes(), num_steps=4, batch_size=16, checkpoint=str(tmp_path))
+
+
+def test_a_checkpoint_that_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that leads nowhere, a pipe, a folder, another user's file: never another cause, and never a wait without end."""
+    kept, path = Checkpoints(tmp_path), tmp_path / "step_0000000001.safetensors"
+    kept.save(1, {"w": jnp.zeros(2)}, {})
+    content = path.read_bytes()
+    for make, told in (
+        (lambda: path.symlink_to("/nowhere/at/all"), "is a link to /nowhere/at/all, which is not there"),
+        (lambda: os.mkfifo(path), "is a pipe, no file"),
+        (path.mkdir, "is a folder, no file"),
+        (lambda: path.write_bytes(content), "may not be read by this user"),
+    ):
+        path.rmdir() if path.is_dir() else path.unlink()
+        make()
+        with monkeypatch.context() as patch, pytest.raises(OSError, match=told) as refusal:
+            patch.setattr("bayesprune.core.files.os.access", lambda *_: False)  # root may read everything
+            kept.restore(1, {"w": jnp.zeros(2)})
+        assert str(path) in str(refusal.value)
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path / "run")
+    (tmp_path / "run").rmdir()
+    with pytest.raises(FileNotFoundError, match=rf"cannot write {tmp_path}/run: the folder is gone\. Remedy: make it again"):
+        kept.save(1, {"w": jnp.zeros(2)}, {})

@@ -1,5 +1,6 @@
 """A run killed at any step and taken up again gives the bits of a run left alone."""
 
+import shutil
 from dataclasses import dataclass
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
+from bayesprune.cli.errors import one_line
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.train.resume import _check_same
 
@@ -213,3 +215,28 @@ def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -
         np.testing.assert_array_equal(alone.history[name], longer.history[name], err_msg=name)
     assert programs.same_bits((alone.params, alone.mask, alone.state), (longer.params, longer.mask, longer.state))
     assert alone.losses.tobytes() == longer.losses.tobytes()
+
+
+def test_a_folder_that_goes_during_a_fit_takes_nothing_with_it(tmp_path, rng_key) -> None:
+    """The error holds the fit as it stands, which can be saved elsewhere, and gone on from to the same end."""
+    bnn, data = programs.small_bnn(), programs.classes()
+    settings = {
+        "batch_size": 16,
+        "optimizer": optax.adam(1e-2),
+        "kl_weight": 1.0,
+        "estimator": "weight",
+        "course": bp.courses.Plain(),
+    }
+    gone = lambda moment: shutil.rmtree(tmp_path / "run") if moment.step == 4 else None  # noqa: E731
+    with pytest.raises(bp.UnsavedError, match=r"run: the folder is gone\. Remedy: .*error\.fit\.save") as lost:
+        bp.fit_svi(
+            rng_key, bnn, data, num_steps=8, checkpoint=str(tmp_path / "run"), checkpoint_every=4, callbacks=[gone],
+            callback_every=4, **settings,
+        )  # fmt: skip
+    fit = lost.value.fit
+    assert isinstance(fit, bp.FitResult) and len(fit.losses) == 4 and np.isfinite(fit.losses).all()
+    alone = bp.fit_svi(rng_key, bnn, data, num_steps=4, **settings)
+    assert programs.same_bits(alone.params, fit.params)
+    fit.save(tmp_path / "fit.safetensors")
+    assert len(bp.fit_svi(rng_key, bnn, data, num_steps=2, init=bp.load(tmp_path / "fit.safetensors"), **settings).losses) == 2
+    assert "error.fit" not in one_line(lost.value) and "the folder is gone" in one_line(lost.value)

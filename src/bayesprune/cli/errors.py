@@ -1,6 +1,7 @@
 """Errors as one line for a reader of a terminal."""
 
 from bayesprune.train.diverged import DivergedError
+from bayesprune.train.unsaved import UnsavedError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
 
@@ -12,6 +13,8 @@ def one_line(error: BaseException) -> str:
             f"the loss stopped being finite at step {error.step}, first seen at {error.site!r}. Start again in another folder "
             "with a smaller --learning-rate."
         )
+    if isinstance(error, UnsavedError):
+        return f"{error.why} Until then the same command starts again from the checkpoint before, if there is one."
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename}" if error.filename else "")

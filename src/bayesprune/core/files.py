@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import tempfile
 import textwrap
 import time
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REMEDIES = {
+    errno.ENOENT: "the folder is gone: make it again, or give another one",
     errno.ENOSPC: "free some disk space, or write to another disk",
     errno.EFBIG: "free some disk space, or write to another disk",
     errno.EDQUOT: "your disk quota is used up: delete files, or write elsewhere",
@@ -64,16 +66,18 @@ def reading(path: str | os.PathLike[str], what: str, remedy: str) -> Iterator[No
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write ``content`` to ``path`` so that a reader, or a crash, sees the old file or the new one, never a part.
 
-    Missing folders are made. Raises ``OSError`` (the subclass of its cause, such as ``PermissionError``) naming the path and a
-    remedy; the old file is then untouched and the temporary one gone.
+    Missing folders are made. A file that is replaced keeps its permissions; what is no file, as a pipe or a device, is refused:
+    to replace it would be to delete it. Raises ``OSError`` (the subclass of its cause, such as ``PermissionError``) naming the
+    path and a remedy; the old file is then untouched and the temporary one gone.
     """
     target = Path(os.path.realpath(path))  # through a link, so that the link survives
     temporary = target.with_name(f".bayesprune-{platform.node()}-{os.getpid()}-{_TOKEN}-{next(_COUNT)}.tmp")
     with _remedied(target):
+        mode = _mode_of(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
         try:
-            _write_through(temporary, content)
+            _write_through(temporary, content, mode)
             os.replace(temporary, target)
             _sync_folder(target.parent)
         finally:
@@ -113,8 +117,46 @@ def _remedied(target: Path) -> Iterator[None]:
         raise OSError(error.errno, f"cannot write {target}: {error.strerror or error}. Remedy: {remedy}.") from error
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
+def _mode_of(path: Path) -> int | None:
+    """The permissions of a file that will be replaced; None where there is none. Raises ``OSError`` for what is no file."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # there is none, or what is wrong is told where it is written
+        return None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder is refused by the system, in its own words
+        raise OSError(errno.EINVAL, f"it is {kind_of(mode)}, no file")
+    return stat.S_IMODE(mode)
+
+
+def kind_of(mode: int) -> str:
+    """What stands at a path, in words; ``mode``: as `os.stat` has it."""
+    kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISREG: "a file"}
+    return next((word for is_kind, word in kinds.items() if is_kind(mode)), "a device")
+
+
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no file, or may not be read, with the cause. From a pipe a reader would wait for ever."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if not os.path.islink(path):
+            raise
+        told = f"{os.fspath(path)} is a link to {os.readlink(path)}, which is not there: put that back, or delete the link"
+        raise FileNotFoundError(errno.ENOENT, told) from None
+    if not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, f"{os.fspath(path)} is {kind_of(mode)}, no file: give another path, or move it away")
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, f"{os.fspath(path)} may not be read by this user: change its permissions")
+
+
+def _write_through(path: Path, content: bytes, mode: int | None) -> None:
+    if mode is not None:  # nobody may open it meanwhile; some disks have no permissions
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    with open(path, "xb" if mode is None else "wb") as file:
+        if mode is not None:
+            with contextlib.suppress(OSError):
+                os.chmod(path, mode)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

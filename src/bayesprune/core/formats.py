@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
-from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.files import check_readable, reading, write_atomically
 
 CHECKSUM = "checksum"
 _PREFIX = "sha256:"
@@ -79,6 +79,7 @@ def read_record(path: str | os.PathLike[str], what: str, remedy: str, needed: It
     ``what`` and ``remedy`` are for the error; ``needed``: the entries that such a file has. Raises `DamagedFileError` for a
     file that is not what was written, ``FileNotFoundError`` where there is none.
     """
+    check_readable(path)
     with reading(path, what, remedy):
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -101,6 +102,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
 
 def read_arrays(path: str | os.PathLike[str], what: str, remedy: str, needed: Iterable[str] = ()) -> dict[str, np.ndarray]:
     """The arrays of `write_arrays`, or of any ``.npz`` of plain arrays; arguments and errors as in `read_record`."""
+    check_readable(path)
     with reading(path, what, remedy), open(path, "rb") as file, zipfile.ZipFile(file) as stored:
         # Whole members, not NumPy's own reader: it stops before the end, where zip's checksum would be compared.
         members = {name: io.BytesIO(stored.read(name)) for name in stored.namelist()}
@@ -130,6 +132,7 @@ def read_tensors(
 
     A file whose header states a "version" beyond 1 must have checksums. Errors as in `read_record`.
     """
+    check_readable(path)
     with reading(path, what, remedy), safe_open(path, framework="np") as file:
         header = file.metadata() or {}
         tensors = {} if header_only else {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

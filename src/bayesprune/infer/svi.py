@@ -146,6 +146,7 @@ def fit_svi(
         InterruptedFit: Ctrl-C or SIGTERM in a fit with a ``checkpoint`` folder, after its state was saved; a KeyboardInterrupt
             like the one that is raised without a folder. For Ctrl-C see ``on_interrupt``.
         DivergedError: the loss stopped being finite; carries the last finite parameters.
+        UnsavedError: a checkpoint cannot be written, as where its folder has gone; carries the fit as it stands.
         OSError: the checkpoint folder cannot be written, or another process, which it names, is at work there.
 
     Example:

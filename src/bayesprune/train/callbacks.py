@@ -71,9 +71,11 @@ def to_jsonl(path: str | os.PathLike[str]) -> Figures:
     same step the last one counts. ``pandas.read_json(path, lines=True)`` reads it. Raises `OSError` where the file cannot be
     written.
     """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(path).parent
+    folder.mkdir(parents=True, exist_ok=True)
 
     def append(figures: dict[str, float], step: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)  # it may be gone since: no figure is worth a fit
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step} | figures) + "\n")
 

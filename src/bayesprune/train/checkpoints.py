@@ -80,6 +80,10 @@ class Checkpoints:
         metadata entry that cannot be stored, `ValueError` for a step before the latest one.
         """
         check_integer(step, "step", minimum=0)
+        if not self._folder.is_dir():
+            raise OSError(
+                errno.ENOENT, f"cannot write {self._folder}: the folder is gone. Remedy: make it again, or give another."
+            )
         latest = self.latest()
         if latest is not None and step < latest:
             raise ValueError(
@@ -136,7 +140,7 @@ class Checkpoints:
         self._present(step).unlink()
 
     def _present(self, step: int) -> Path:
-        if not self._file(step).exists():
+        if not os.path.lexists(self._file(step)):  # a link that leads nowhere is told where it is read
             known = ", ".join(map(str, self.steps())) or "none"
             raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self._folder))
         return self._file(step)

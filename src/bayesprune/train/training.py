@@ -23,6 +23,7 @@ from bayesprune.train.loop import CHUNK, Carry, Compiled
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.standing import Standing
+from bayesprune.train.unsaved import UnsavedError
 from bayesprune.train.watch import Watch
 
 # What a period is of, by the arguments of `fit_svi`.
@@ -195,7 +196,12 @@ class Training:
         return standing
 
     def _save(self, step: int, standing: Standing, record: Record) -> None:
-        self.checkpoints.save(step, standing._replace(reading=self.feed.state(step)), record)
+        try:
+            self.checkpoints.save(step, standing._replace(reading=self.feed.state(step)), record)
+        except OSError as error:
+            if self.processes.count > 1:  # the others would wait for this one's part of the result
+                raise
+            raise UnsavedError(error.errno, error.strerror or str(error), self._result(step, standing, record)) from error
 
     def _show(self, step: int, standing: Standing, record: Record) -> bool:
         """Show the moment to who watches; whether a callback asks for the end."""
