@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -240,3 +241,76 @@ def test_a_folder_that_goes_during_a_fit_takes_nothing_with_it(tmp_path, rng_key
     fit.save(tmp_path / "fit.safetensors")
     assert len(bp.fit_svi(rng_key, bnn, data, num_steps=2, init=bp.load(tmp_path / "fit.safetensors"), **settings).losses) == 2
     assert "error.fit" not in one_line(lost.value) and "the folder is gone" in one_line(lost.value)
+
+
+BATCHES = {"num_rows": 48}
+CHANGED = {
+    "y of another type": (lambda y: (y.astype(np.float64), {}), "data types was .*float32.*now .*float64"),
+    "y as it was": (lambda y: (y.copy(), {}), ""),
+    "another number of rows": (lambda y: (y, {"num_rows": 96}), "num_rows|96"),
+}
+
+
+@pytest.mark.fast_cases(4)
+@pytest.mark.parametrize(
+    ("how", "change"),
+    [
+        ("arrays", "y of another type"),
+        ("batches", "another number of rows"),
+        ("batches", "y of another type"),
+        ("arrays", "y as it was"),
+        ("rows", "y of another type"),
+        ("mapped", "y of another type"),
+        ("batches", "y as it was"),
+    ],
+)
+def test_data_of_another_type_or_number_do_not_resume(how, change, tmp_path, rng_key) -> None:
+    """The same numbers in another type may have been others before they were given; how many rows there are scales the fit."""
+    (x, y), (new, more) = given(), CHANGED[change][0](given()[1])
+    net, likelihood = bp.nets.MLP(hidden=(3,), num_outputs=1), bp.likelihoods.Normal()
+    bnn = bp.BNN(net, prior=bp.priors.Flat(), likelihood=likelihood, input_shape=(4,))
+    settings = {"batch_size": 16, "course": bp.courses.Plain(), "checkpoint": str(tmp_path / "run"), "progress": False}
+    settings |= BATCHES if how == "batches" else {}
+    bp.fit_svi(rng_key, bnn, as_data(how, x, y, tmp_path / "a"), num_steps=2, **settings)
+    again = lambda: bp.fit_svi(rng_key, bnn, as_data(how, x, new, tmp_path / "b"), num_steps=3, **settings | more)  # noqa: E731
+    if told := CHANGED[change][1]:
+        with pytest.raises(ValueError, match=told):
+            again()
+    else:
+        assert len(again().losses) == 3
+
+
+def given() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(48, 4)).astype(np.float32), rng.normal(size=48).astype(np.float32)
+
+
+def as_data(how: str, x: np.ndarray, y: np.ndarray, path: Any) -> Any:
+    """The same rows as arrays, as batches, by number, or in a file."""
+    if how == "batches":
+        return [(x[n : n + 16], y[n : n + 16]) for n in (0, 16, 32)]
+    if how == "rows":
+        return Entries([(one, other) for one, other in zip(x, y, strict=True)])
+    if how == "mapped":
+        np.save(path.with_suffix(".npy"), y)
+        return bp.Dataset(x, np.load(path.with_suffix(".npy"), mmap_mode="r"))
+    return bp.Dataset(x, y)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Single rows by number."""
+
+    rows: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.rows[number]
+
+
+def test_a_checkpoint_of_before_types_were_noted_resumes() -> None:
+    _check_same(
+        {"jax": jax.__version__, "seed": 1}, {"jax": jax.__version__, "seed": 1, "data types": "float32; int32"}, "runs"
+    )

@@ -37,9 +37,9 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
         whole = door.check_program_data(program, data, "data")
         _check_same(num_rows, len(whole.y))
         batch = door.check_batch(batch_size, len(whole.y))
-        return Whole(door.spread(whole, batch, mesh)), batch
+        return Whole(door.spread(whole, batch, mesh), types_of(data.x, data.y)), batch
 
-    check = _check_of(program, "data")
+    check = _Noting(_check_of(program, "data"))
     if _has_fields(data):
         door.check_same_length(data.x, data.y, "data")
         return _by_row(Mapped(data.x, data.y), num_rows, batch_size, check, mesh)
@@ -78,6 +78,32 @@ def _check_of(program: Any, name: str) -> Check:
     return lambda x, y: jax.tree.map(np.asarray, door.check_rows(program, Dataset(x, y), name))
 
 
+class _Noting:
+    """A check of rows that remembers the types of the first ones."""
+
+    def __init__(self, check: Check) -> None:
+        self.check, self.types = check, ""
+
+    def __call__(self, x: Any, y: Any) -> Dataset:
+        self.types = self.types or types_of(x, y)
+        return self.check(x, y)
+
+
+def types_of(x: Any, y: Any) -> str:
+    """The types of inputs and targets as they come: whether the same numbers come again, a fit that goes on has to ask.
+
+    >>> types_of(np.zeros(3), {"a": [True], "b": np.ones(2, np.int8)})
+    'float64; bool, int8'
+    """
+    kinds = [[str(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype) for leaf in _arrays(side)] for side in (x, y)]
+    return "; ".join(", ".join(side) for side in kinds)
+
+
+def _arrays(tree: Any) -> list[Any]:
+    """The arrays of a tree; one that is written out as a list is one."""
+    return jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, list))
+
+
 def _padded(program: Any, data: Padded, batch_size: int | None, mesh: Any) -> tuple[Whole, int]:
     """Rows in more places than there are; see `Padded`."""
     places, num_rows = door.check_program_data(program, Dataset(data.x, data.y), "data"), int(data.num_rows)
@@ -90,17 +116,17 @@ def _padded(program: Any, data: Padded, batch_size: int | None, mesh: Any) -> tu
     return Whole(Padded(*places, send(num_rows, np.int32))), batch
 
 
-def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: Any, mesh: Any) -> tuple[Stream, int]:
+def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: _Noting, mesh: Any) -> tuple[Stream, int]:
     _check_same(num_rows, len(table))
     door.check_not_empty(len(table), "data")
     size = door.check_batch(size, len(table))
     door.check_spread(size, mesh)
     here = None if mesh is None else rows_here(mesh, size)
     source = ByRow.of(table, size, check, here)
-    return Stream(source, size, _shown(source, of_mesh(mesh)), mesh), size
+    return Stream(source, size, _shown(source, of_mesh(mesh)), mesh, check.types), size
 
 
-def _batched(data: Any, num_rows: int, size: int | None, check: Any, mesh: Any, processes: Any) -> tuple[Stream, int]:
+def _batched(data: Any, num_rows: int, size: int | None, check: _Noting, mesh: Any, processes: Any) -> tuple[Stream, int]:
     if size is not None:
         door.check_spread(size, mesh)
     source = Batched.of(_again(data), num_rows, size and max(1, size // processes.count), check, processes.count)
@@ -108,7 +134,7 @@ def _batched(data: Any, num_rows: int, size: int | None, check: Any, mesh: Any, 
     door.check_spread(size, mesh)
     if processes.count > 1:
         check_shares(processes, source.first, len(rows_here(mesh, size)))
-    return Stream(source, size, _shown(source, processes), mesh), size
+    return Stream(source, size, _shown(source, processes), mesh, check.types), size
 
 
 def _shown(source: Source, processes: Any) -> Any:

@@ -32,9 +32,11 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True)
 class Whole:
-    """Data in the device's memory. ``first``: what the loop starts from; ``shown``: rows that a model may be run on."""
+    """Data in the device's memory. ``first``: what the loop starts from; ``shown``: rows that a model may be run on; ``types``:
+    of the numbers as they were given, before the fit made its own of them."""
 
     data: Dataset | Padded
+    types: str = ""
 
     @property
     def example(self) -> Example:
@@ -82,6 +84,7 @@ class Stream:
     batch_size: int
     shown: Dataset
     mesh: Mesh | None = None
+    types: str = ""
 
     @property
     def example(self) -> Example:

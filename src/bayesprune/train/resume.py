@@ -22,6 +22,7 @@ _BY_CODE = (
 )
 # What a course may lay out over the steps.
 _LAID_OUT = {"optimizer", "kl_weight", "every", "acts"}
+_LATER = ("data types",)  # which checkpoints of before do not have
 FIT = ("fingerprint", "history", "stopped")  # what the metadata of a fit's checkpoint hold
 
 
@@ -143,6 +144,7 @@ def _check_same(
     saved: dict[str, Any], current: dict[str, Any], folder: str | os.PathLike[str], num_steps: tuple[int, int] = (0, 0)
 ) -> None:
     """``num_steps``: those that the fit was begun with, and those of now."""
+    current = {name: word for name, word in current.items() if name in saved or name not in _LATER}
     if saved.get("jax") != current["jax"]:
         saved, current = ({n: v for n, v in words.items() if n not in (*TRACED, "jax")} for words in (saved, current))
     try:

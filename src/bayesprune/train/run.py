@@ -47,8 +47,9 @@ def run(
     acts = None if periods.acts == (0, num_steps) else periods.acts
     when = {"every": periods.every, "eval_every": periods.eval_every, "acts": acts}
     decisive = stops | when | given.decisive() | watch.decisive()
+    of_data = {"data": data.described(), "data types": data.types}
     processes = of_mesh(recipe.mesh)
-    words = functools.cache(lambda: fingerprint(recipe, example, rng_key, {"data": data.described()} | decisive))
+    words = functools.cache(lambda: fingerprint(recipe, example, rng_key, of_data | decisive))
     if processes.count > 1:
         check_same(processes, words() | {"periods": periods, "checkpoint": str(checkpoint)})
     paths = Paths.of(recipe.program, recipe.sparsifier)
