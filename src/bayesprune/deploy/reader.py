@@ -61,14 +61,14 @@ def _opened(content):
         raise ValueError(f"its header says format {texts.get('format')!r}, version {texts.get('version')!r}, not {VERSION!r}")
     if texts.pop("checksum", "") != _sha256(json.dumps(texts, sort_keys=True, separators=(",", ":")).encode()):
         raise ValueError("its header does not have the checksum that it states")
-    streams, parts = {}, []
+    streams, parts = {}, list[memoryview]()
     for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):
         begin, after = entry["data_offsets"]
         if not begin == end <= after <= len(body):
             raise ValueError(f"{name} does not lie where the arrays before it end")
         streams[name], end = np.frombuffer(body[begin:after], TYPES[entry["dtype"]]).reshape(entry["shape"]), after
     for name, array in sorted(streams.items()):
-        parts += [json.dumps([name, array.dtype.str, array.shape]).encode(), array.reshape(-1).view("u1")]
+        parts += [memoryview(json.dumps([name, array.dtype.str, array.shape]).encode()), array.reshape(-1).view("u1").data]
     if end != len(body) or texts["tensors"] != _sha256(b"".join(parts)):
         raise ValueError("its numbers do not have the checksum that it states")
     return json.loads(texts["plan"]), streams
@@ -80,7 +80,7 @@ def _sha256(content):
 
 def decode(plan, streams):
     """Arrays by name, out of the streams that hold their values and the places of those."""
-    shapes, arrays, mask, marked = [how["shape"] for how in plan["arrays"].values()], {}, None, ""
+    arrays, mask, marked, shapes = dict[str, np.ndarray](), None, "", [how["shape"] for how in plan["arrays"].values()]
     if any(type(n) is not int or n < 0 for shape in shapes for n in shape) or sum(map(math.prod, shapes)) > LARGEST:
         raise ValueError(f"the arrays claim more than {LARGEST:,} numbers, or shapes that are none")
     for name, how in plan["arrays"].items():

@@ -11,7 +11,7 @@ from typing import Any
 from bayesprune.deploy.program.rules import Abstract, made
 from bayesprune.deploy.reader import LARGEST
 
-MOST_OPERATIONS = 1 << 15
+MOST_OPERATIONS = 1 << 13
 DEEPEST = 16  # axes of an array
 Sizes = Mapping[int, tuple[int, ...]]
 
