@@ -94,6 +94,11 @@ def test_predictions_of_a_new_file_have_the_names_of_the_classes(done: Path, cap
         for one in found:
             shares = {name: float(one[f"p({name})"]) for name in ("big cat", "cat, small")}
             assert sum(shares.values()) == pytest.approx(1.0, abs=1e-4) and one["kind"] == max(shares, key=shares.__getitem__)
+        parts = predictions(capsys, net, done / "new.csv", "--uncertainty")
+        assert list(parts[0]) == [*found[0], "total", "aleatoric", "epistemic"]
+        for one in parts:
+            total, aleatoric, epistemic = (float(one[name]) for name in ("total", "aleatoric", "epistemic"))
+            assert total == pytest.approx(aleatoric + epistemic, rel=1e-4) and 0 <= total <= np.log(2) + 1e-6
     to = done / "made.csv"
     assert cli.main(["predict", str(net), str(done / "new.csv"), "--to", str(to)]) == 0
     with open(to, newline="") as file:
@@ -172,6 +177,9 @@ def test_real_targets_are_predicted_in_their_units_with_an_interval(
     truth = table()["price"].to_numpy()[:4]
     assert np.abs(np.array([float(one["price"]) for one in found]) - truth).max() < 5  # their spread is 10
     assert all(float(one["low"]) < price < float(one["high"]) for one, price in zip(found, truth, strict=True))
+    parts = predictions(capsys, out, done / "new.csv", "--uncertainty")
+    for one in parts:  # half an interval is 2 standard deviations, in the file's units
+        assert 4 * float(one["total"]) ** 0.5 == pytest.approx(float(one["high"]) - float(one["low"]), rel=0.25)
 
 
 @pytest.mark.slow

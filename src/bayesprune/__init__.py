@@ -22,6 +22,7 @@ from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
 from bayesprune.infer.to_arviz import to_arviz
+from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -68,6 +69,7 @@ __all__ = [
     "Replicates",
     "SparseState",
     "SpikeSlab",
+    "Uncertainty",
     "UnsavedError",
     "bmr_prune",
     "callbacks",
@@ -108,6 +110,7 @@ __all__ = [
     "select",
     "stored_samples",
     "to_arviz",
+    "uncertainty",
 ]
 
 

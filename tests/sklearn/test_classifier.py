@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.stats import entropy
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -35,6 +36,15 @@ def test_labels_come_back_as_they_were(fitted):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_array_equal(model.predict(x), model.classes_[probabilities.argmax(axis=1)])
     assert model.score(x, y) > 0.75
+
+
+def test_draws_and_the_parts_of_the_entropy(fitted):
+    model, x, _ = fitted
+    draws, parts = model.predict_draws(x), model.uncertainty(x)
+    assert draws.shape == (50, 120, 3)
+    np.testing.assert_allclose(draws.mean(axis=0), model.predict_proba(x), atol=1e-6)
+    np.testing.assert_allclose(parts.total, entropy(draws.mean(axis=0), axis=-1), rtol=1e-5)
+    np.testing.assert_allclose(parts.aleatoric, entropy(draws, axis=-1).mean(axis=0), rtol=1e-4, atol=1e-6)
 
 
 def test_inputs_that_matter_lead(fitted):

@@ -51,10 +51,41 @@ def test_an_interval_is_two_quantiles_and_bad_levels_are_named(fitted):
         model.predict_quantiles(x, 0.5)
 
 
+def test_draws_are_the_networks_of_the_prediction_and_its_spread_has_two_parts(fitted):
+    model, x, _ = fitted
+    draws, (mean, std), parts = model.predict_draws(x), model.predict(x, return_std=True), model.uncertainty(x)
+    assert draws.shape == (50, 5)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, rtol=1e-6)
+    np.testing.assert_allclose(parts.epistemic, draws.var(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(parts.total, std**2, rtol=0.05)  # 50 draws of the noise beside its mean in closed form
+    np.testing.assert_allclose(parts.total, parts.aleatoric + parts.epistemic)
+
+
+def test_networks_drawn_predict_what_the_estimator_does(fitted):
+    """A linear model by hand, in standard units and back: the mean of 400 networks, off by 5 standard errors at most."""
+    model, x, _ = fitted
+    rows, y = linear_rows()
+    drawn = model.sample_posterior(400)
+    assert {site: values.shape for site, values in drawn.items()} == {"Dense_0.kernel": (400, 6, 1), "Dense_0.bias": (400, 1)}
+    assert (drawn["Dense_0.kernel"][:, ~model.mask_["Dense_0.kernel"]] == 0).all()
+    z, unit = (x - rows.mean(0)) / rows.std(0), (7.0 + 3.0 * y).std()
+    by_hand = (7.0 + 3.0 * y).mean() + unit * ((z @ drawn["Dense_0.kernel"])[..., 0] + drawn["Dense_0.bias"])
+    error = by_hand.std(axis=0) * np.sqrt(1 / 400 + 1 / 50)
+    assert (np.abs(by_hand.mean(axis=0) - model.predict(x)) < 5 * error).all()
+    kernel = drawn["Dense_0.kernel"]
+    np.testing.assert_array_equal(kernel, model.sample_posterior(400)["Dense_0.kernel"])
+    assert (kernel != model.sample_posterior(400, random_state=1)["Dense_0.kernel"]).any()
+    with pytest.raises(ValueError, match="n_samples must be"):
+        model.sample_posterior(0)
+
+
 @pytest.mark.slow
 def test_several_targets_and_counts():
     x, y = linear_rows()
     both = bp.BayesianSparseRegressor(**LINEAR).fit(x, np.column_stack([y, 100 * y]))
+    assert both.predict_draws(x).shape == (50, 120, 2)
+    parts = both.uncertainty(x)
+    np.testing.assert_allclose(parts.total[:, 1] / parts.total[:, 0], 1e4, rtol=0.5)
     assert both.predict_interval(x).shape == (120, 2, 2) and both.sample_y(x, 3).shape == (120, 2, 3)
     assert both.log_density(x, np.column_stack([y, 100 * y])).shape == (120,)
     counts = np.random.default_rng(0).poisson(np.exp(0.5 * y)).astype(float)

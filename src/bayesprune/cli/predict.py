@@ -18,9 +18,12 @@ from bayesprune.data.tables.schema import Schema
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict as predictive_mean
+from bayesprune.infer.uncertainty import Uncertainty
+from bayesprune.infer.uncertainty import uncertainty as uncertainty_of
 from bayesprune.report.export import load_posterior
 
 DRAWS = 1000  # targets of each row, for an interval
+OF_PARTS = 100  # networks of a compact one, for the parts of the uncertainty
 INTERVAL = (0.025, 0.975)
 ONE = Packing.of_shapes(())  # rows of one array, called x
 
@@ -39,6 +42,7 @@ def predict(
     seed: int = 0,
     to: Path | None = None,
     net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
+    uncertainty: bool = False,
 ) -> None:
     """Predict for new rows; prints the predictions, or writes them to a file.
 
@@ -51,23 +55,25 @@ def predict(
         to: A file to write: .csv, or .npz with mean and, where there are any, draws.
         net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
             module runs its code. Naming it says that you trust it.
+        uncertainty: Also how unsure each prediction is: total, aleatoric (noise) and epistemic (the network), which add up; of
+            classes in nats, of numbers variances.
     """
     if to is not None and to.suffix.lower() not in (".csv", ".npz"):
         raise ValueError(f"to={to} must end in .csv or .npz.")
     key = jax.random.key(seed)
     if source.is_dir():
-        found = _by_run(source, data, num_samples, key, net)
+        found = _by_run(source, data, num_samples, key, net, uncertainty)
     elif net is not None:
         raise ValueError(
             f"net={net} goes with the folder of a run, and {source} is a file, which has its network: leave it out."
         )
     else:
-        found = _by_file(source, data, num_samples, key)
+        found = _by_file(source, data, num_samples, key, uncertainty)
     if to is not None and to.suffix.lower() == ".npz":
         write_arrays(to, found.arrays)
     elif to is not None:
         write_atomically(to, _csv(found).encode())
-    elif found.schema is not None:
+    elif found.schema is not None or uncertainty:
         print(_csv(found), end="")
     else:
         print(np.array2string(found.arrays["mean"], precision=4, threshold=10_000, suppress_small=True))
@@ -75,7 +81,7 @@ def predict(
         print(f"written:\n  {to}")
 
 
-def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str | None) -> Found:
+def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str | None, unsure: bool) -> Found:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
     results.read(folder)  # a run that is not finished says so
     chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
@@ -89,20 +95,30 @@ def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str |
         targets = sample_targets(rng_key, bnn, saved.params, x, num_samples=DRAWS, **of)
         low, high = np.quantile(targets, INTERVAL, axis=0)
         made |= {"low": _in_units(low, schema), "high": _in_units(high, schema)}
+    if unsure:
+        parts = uncertainty_of(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
+        made |= _parts(parts, schema)
     return Found(made, schema)
 
 
-def _by_file(path: Path, data: Path, num_samples: int, rng_key: Any) -> Found:
+def _by_file(path: Path, data: Path, num_samples: int, rng_key: Any, unsure: bool) -> Found:
     """By a compact network."""
     small = network(path)
     schema = rows.schema_in(small.metadata)
     x = _rows(data, schema, small.inputs)
     mean = small.predict(x)
+    parts = _parts(uncertainty_of(rng_key, small, None, x, num_samples=num_samples or OF_PARTS), schema) if unsure else {}
     if not num_samples:
-        return Found({"mean": _in_units(mean, schema)}, schema)
+        return Found({"mean": _in_units(mean, schema)} | parts, schema)
     draws = small.predict_draws(rng_key, x, num_samples)
     made = {"mean": draws.mean(0).reshape(mean.shape), "draws": draws}
-    return Found({name: _in_units(values, schema) for name, values in made.items()}, schema)
+    return Found({name: _in_units(values, schema) for name, values in made.items()} | parts, schema)
+
+
+def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
+    """By name; variances in the square of the file's unit."""
+    square = 1.0 if schema is None or schema.target.classes else schema.target.scale**2
+    return {name: square * values for name, values in parts._asdict().items()}
 
 
 def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
@@ -120,7 +136,11 @@ def _csv(found: Found) -> str:
         columns = {name: names[mean.argmax(-1)]} | {f"p({one})": mean[:, place] for place, one in enumerate(classes)}
     elif mean.ndim > 1:
         columns = {f"{name}_{place}": mean[:, place] for place in range(mean.shape[1])}
-    columns |= {end: found.arrays[end] for end in ("low", "high") if end in found.arrays}
+    for more in ("low", "high", *Uncertainty._fields):
+        values = found.arrays.get(more, np.zeros(0))
+        several = values.ndim > 1
+        columns |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
+        columns |= {more: values} if values.size and not several else {}
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(

@@ -35,6 +35,7 @@ from bayesprune.report.plots_style import (
     single,
     style,
 )
+from bayesprune.report.plots_uncertainty import uncertainty_parts
 
 MAX_CURVE_POINTS = 1000
 SMALLEST_SHOWN = 1e-6
@@ -57,6 +58,7 @@ __all__ = [
     "save",
     "selection_roc",
     "training_curves",
+    "uncertainty_parts",
     "wandering",
 ]
 

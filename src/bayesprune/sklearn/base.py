@@ -12,10 +12,12 @@ from bayesprune.core.forks import check_process
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.deploy.program.laws import posterior
 from bayesprune.infer import refit_noise
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
+from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.masked import unmasked
@@ -115,6 +117,45 @@ class SparseNetwork(WithKnobs):
             first += rows
         found = refit_noise.noise_of(unmasked(self.bnn_.likelihood), self.params_, squared, count)
         return jax.tree.map(np.asarray, found)
+
+    def predict_draws(self, X: Any) -> np.ndarray:
+        """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
+
+        Of a regressor (num_samples, rows) or (num_samples, rows, outputs), in the units of y; of a classifier probabilities,
+        (num_samples, rows, classes) in the order of ``classes_``. One network for all rows: functions drawn from the posterior.
+        """
+        x = self._rows(X)
+        draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)], axis=1)
+        return self._of_draws(np.asarray(draws, np.float64))
+
+    def sample_posterior(self, n_samples: Any = 1, random_state: Any = 0) -> dict[str, np.ndarray]:
+        """Networks drawn from the posterior as it was cut: site -> values (n_samples, ...), zero where a weight is dead.
+
+        Weights are the network's own, for standardised inputs (and targets, of `Normal` and `StudentT`), with the names of
+        ``bnn_.layout``. ``random_state``: a whole number, for other draws of the same fit.
+        """
+        check_is_fitted(self)
+        check_integer(n_samples, "n_samples")
+        check_integer(random_state, "random_state", minimum=0)
+        key = jax.random.fold_in(jax.random.fold_in(self._key(), 4), random_state)
+        return dict(posterior(self.bnn_, self.params_, self.mask_, key, n_samples).values)
+
+    def uncertainty(self, X: Any) -> Uncertainty:
+        """The uncertainty of each row's prediction in two parts, see `bayesprune.uncertainty`.
+
+        Of a classifier in nats, (rows,); of a regressor variances in the square of y's unit, (rows,) or (rows, outputs).
+        """
+        x = self._rows(X)
+        parts = [[part[:rows] for part in found] for found, rows in self._streamed(uncertainty, x)]
+        return Uncertainty(*(self._of_parts(np.concatenate(part)) for part in zip(*parts, strict=True)))
+
+    def _of_draws(self, draws: np.ndarray) -> np.ndarray:
+        """Predictions of networks as the estimator gives predictions."""
+        return draws
+
+    def _of_parts(self, part: np.ndarray) -> np.ndarray:
+        """A part of the uncertainty in the units of the estimator."""
+        return part
 
     def _key(self) -> jax.Array:
         check_process()

@@ -53,6 +53,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
+    def _of_draws(self, draws: np.ndarray) -> np.ndarray:
+        return draws / draws.sum(axis=-1, keepdims=True)
+
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
         """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""
         x = self._rows(X)

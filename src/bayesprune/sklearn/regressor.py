@@ -133,6 +133,13 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
         return np.concatenate(means).reshape((len(x), -1))
 
+    def _of_draws(self, draws: np.ndarray) -> np.ndarray:
+        return np.stack([self._in_units(one, self._target_scaling.loc) for one in draws])
+
+    def _of_parts(self, part: np.ndarray) -> np.ndarray:
+        columns = part.reshape((len(part), -1)) * np.square(self._target_scaling.scale)
+        return columns.reshape((len(part), *self._outputs))
+
     def _in_units(self, values: Any, loc: Any) -> Values:
         columns = np.asarray(values, np.float64).reshape((len(values), -1)) * self._target_scaling.scale + loc
         return columns.reshape((len(values), *self._outputs))
