@@ -62,7 +62,8 @@ def figures_of_rates(
     rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mean: np.ndarray, mask: Any, num_samples: int
 ) -> dict[str, float]:
     """Of counts beside their exposures in y, and the means of an exposure of one: rmse of counts, and nll."""
-    counts, exposure = bnn.likelihood.apart(np.asarray(data.y))
+    likelihood: Any = bnn.likelihood
+    counts, exposure = likelihood.apart(np.asarray(data.y))
     rows = (len(counts), -1)
     figures = {"rmse": metrics.rmse(exposure.reshape(rows) * mean.reshape(rows), counts.reshape(rows))}
     nats = log_density(rng_key, bnn, params, data, mask, num_samples)

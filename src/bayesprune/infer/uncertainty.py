@@ -1,7 +1,7 @@
 """How unsure a prediction is, taken apart: what more data would tell, and what no data would."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import numpy as np
@@ -17,6 +17,13 @@ from bayesprune.model.shapes import is_shape
 
 NUMBERS = 2**24  # of all networks that are held at once
 REFERENCE = "depeweg2018decomposition"
+
+
+class Settings(TypedDict):
+    """What every prediction is asked with."""
+
+    mask: dict[str, Any]
+    num_samples: int
 
 
 class Uncertainty(NamedTuple):
@@ -78,7 +85,7 @@ def uncertainty(
     if isinstance(bnn, Standalone):
         return _of_standalone(check_key(rng_key), standalone(bnn, params, mask), x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
-    kind, of = kind_of(bnn, params), {"mask": mask, "num_samples": num_samples}
+    kind, of = kind_of(bnn, params), Settings(mask=mask, num_samples=num_samples)
     rows = max(1, NUMBERS // (num_samples * _numbers_of(bnn)))
     parts = []
     for first in range(0, rows_in(x), rows):

@@ -138,7 +138,8 @@ class SparseNetwork(WithKnobs):
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(jax.random.fold_in(self._key(), 4), random_state)
-        return dict(posterior(self.bnn_, self.params_, self.mask_, key, n_samples).values)
+        law: Any = posterior(self.bnn_, self.params_, self.mask_, key, n_samples)
+        return dict(law.values)
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """The uncertainty of each row's prediction in two parts, see `bayesprune.uncertainty`.

@@ -55,7 +55,7 @@ class Masked:
             raise ValueError("likelihood is masked already: write Masked once, and one number for all that is missing.")
         if not (isinstance(self.missing, str) and self.missing == NAN):
             check_number(self.missing, "missing")
-            object.__setattr__(self, "missing", NAN if math.isnan(self.missing) else self.missing)
+            object.__setattr__(self, "missing", NAN if math.isnan(float(self.missing)) else self.missing)
 
     @property
     def heads(self) -> bool:
