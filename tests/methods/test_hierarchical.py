@@ -31,7 +31,7 @@ def non_centred(x, y=None):
 
 def params_of(site: str) -> dict[str, jnp.ndarray]:
     """Of a mean field: the second weight is about zero, the others are far from it."""
-    loc, scale = jnp.array([2.0, 0.0, -1.0]), jnp.array([0.1, 0.5, 0.1])
+    loc, scale = jnp.array([2.0, 0.0, -1.0]), jnp.array([0.1, 1e-3, 0.1])
     scalar = {"tau_auto_loc": jnp.zeros(()), "tau_auto_scale": jnp.ones(())}
     return scalar | {f"{site}_auto_loc": loc, f"{site}_auto_scale": scale}
 

@@ -36,7 +36,12 @@ def report(
     x = np.resize(np.asarray(rows, np.float32), (ROWS, *bnn.input_shape))
     one, values = _timed(bnn, params, mask, small)
     weights = jax.tree.map(jnp.asarray, fixed(bnn, params) | values)
-    whole = jax.jit(by_one_thread(lambda w, s, b: jax.lax.map(lambda part: bnn.likelihood.mean(bnn.forward(w, s, part)), b)))
+
+    @by_one_thread
+    def predicted(weights: Any, state: Any, blocks: Any) -> Any:
+        return jax.lax.map(lambda part: bnn.likelihood.mean(bnn.forward(weights, state, part)), blocks)
+
+    whole = jax.jit(predicted)
     blocks, state = [jnp.asarray(block) for block in blocks_of(x)], params.get(STATE, {})
     before = _seconds(lambda: [np.asarray(whole(weights, state, block)) for block in blocks])
     return {

@@ -42,7 +42,7 @@ def expected_scale(
     loc, spread = (jnp.asarray(part)[..., None] for part in precision)
 
     def given_width(log_width: Array) -> Array:
-        own = (part.reshape((1,) * (log_width.ndim - part.ndim) + part.shape) for part in (loc, spread))
-        return quadrature.expect(lambda t: scale(jnp.exp(log_width)[..., None], jnp.exp(t)), *own, POINTS)
+        mean, deviation = (part.reshape((1,) * (log_width.ndim - part.ndim) + part.shape) for part in (loc, spread))
+        return quadrature.expect(lambda t: scale(jnp.exp(log_width)[..., None], jnp.exp(t)), mean, deviation, POINTS)
 
     return quadrature.expect(given_width, log_loc, log_scale, POINTS)

@@ -119,7 +119,8 @@ class BNN:
         default = getattr(prior, "prunable", select.not_last)
         pruned = default if prunable is None else select.chosen(prunable, "prunable", paths)
         layout = make_layout(self.graph, self._net.params, bayesian, pruned, still)
-        self.layout: Layout = prunable_where_bayesian(layout) if prunable is None else layout
+        left_open = prunable is None and pruned is select.not_last
+        self.layout: Layout = prunable_where_bayesian(layout) if left_open else layout
         self.family = _family(posterior, prior, self.layout)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(

@@ -68,7 +68,7 @@ def _step(kernel: Kernel) -> Callable[..., Any]:
     def some_loss(params: dict[str, Any]) -> jax.Array:
         return sum((jnp.sum(leaf) for leaf in jax.tree.leaves(params)), start=jnp.zeros(()))
 
-    loss = {"value": np.float32(1.0), "value_fn": some_loss} if asks_value(kernel) else {}
+    loss: dict[str, Any] = {"value": np.float32(1.0), "value_fn": some_loss} if asks_value(kernel) else {}
     return functools.partial(kernel.step, **loss)
 
 

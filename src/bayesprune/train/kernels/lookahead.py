@@ -14,6 +14,8 @@ from bayesprune.core.others import as_written
 from bayesprune.train.kernel import Params
 from bayesprune.train.kernels.optimizer import Optax
 
+REFERENCE = "zhang2019lookahead"
+
 
 class Slow(NamedTuple):
     """``inner``: the transformation's own state; ``slow``: the slow parameters."""
@@ -26,12 +28,16 @@ class Slow(NamedTuple):
 class Lookahead(Optax):
     """A transformation of pairs of fast and slow parameters, whose slow ones are kept in its state.
 
+    `fit_svi` wraps what it is given by itself, as in ``optimizer=optax.lookahead(optax.adam(1e-3), 5, 0.5)``.
+
     >>> kernel = Lookahead(optax.lookahead(optax.sgd(1.0), sync_period=2, slow_step_size=0.5))
     >>> params, state = {"w": jnp.zeros(())}, kernel.init({"w": jnp.zeros(())})
     >>> for _ in range(2):
     ...     params, state = kernel.step(None, {"w": jnp.ones(())}, params, state)
     >>> float(params["w"]), float(kernel.evaluated(params, state)["w"])
     (-1.0, -1.0)
+
+    Source: Zhang, Lucas, Hinton & Ba (2019), algorithm 1.
     """
 
     def init(self, params: Params) -> Slow:
