@@ -105,6 +105,16 @@ def test_the_seventh_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
+def test_the_eighth_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "20")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    names = runpy.run_path(str(ROOT / "examples" / "08_day_by_day.py"))
+    assert (tmp_path / "day_by_day.png").read_bytes().startswith(PNG)
+    alive = [figures["alive"] for name, figures in names["rows"].items() if "posterior of before" in name]
+    assert alive == sorted(alive, reverse=True)  # what is dead stays so
+
+
+@pytest.mark.slow
 def test_the_second_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "200")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))

@@ -166,6 +166,20 @@ def check_sampler(kernel: Any) -> None:
         )
 
 
+def standing_mask(program: Any, mask: Any) -> Any:
+    """The mask given; None becomes that of a prior which knows of dead weights, `priors.Posterior`."""
+    dead = getattr(getattr(program, "prior", None), "mask", None)
+    if mask is not None or not dead:
+        return mask
+    prunable = {str(spec.path) for spec in program.layout if spec.prunable}
+    if lost := [site for site in dead if site not in prunable]:
+        raise ValueError(
+            f"prior has pruned weights at {lost[0]!r}, which may not be pruned in this network: give prunable= of the BNN as "
+            "it was for that fit, or mask={} to train them again."
+        )
+    return dict(dead)
+
+
 def check_acts(sparsifier: Any, every: int, num_steps: int) -> None:
     """Warn of a sparsifier whose first pruning comes too late; ``every``: 0 where there is none."""
     if not every or num_steps == 1:

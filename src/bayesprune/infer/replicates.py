@@ -18,6 +18,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer import door
+from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.infer.surroundings import check_mesh
 from bayesprune.model.bnn import BNN
@@ -85,6 +86,9 @@ def fit_replicates(
     """
     keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
     door.check_optimizer(optimizer)
+    warn_of_frozen(bnn, None)
+    if mask is None and (dead := door.standing_mask(bnn, None)):
+        mask = {site: np.broadcast_to(alive, (data.x.shape[0], *alive.shape)) for site, alive in dead.items()}
     check_training(bnn, mask=mask)
     devices = _devices(mesh, data.x.shape[0])
     example = Example.of(Dataset(data.x[0], data.y[0]))

@@ -18,6 +18,7 @@ from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
+from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.sampling_plan import check_begun, plan
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
@@ -139,6 +140,8 @@ def fit_sgmcmc(
     callbacks, returns = as_callbacks(callbacks), returns_when_interrupted(on_interrupt)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
+    mask = door.standing_mask(bnn, mask) if init is None else mask
+    warn_of_frozen(bnn, init if init is not None else init_params)
     if chain_method != "sequential":
         check_plain(chain_method, sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
     door.check_parts(bnn, sparsifier, NeverStop())

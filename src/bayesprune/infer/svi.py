@@ -103,7 +103,8 @@ def fit_svi(
         num_particles: draws of the latent variables in each step.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`; None: the
             course's. ``fit.losses`` are the bound itself, of weight 1, whatever is minimised.
-        mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them.
+        mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them. None:
+            all alive, but for what `priors.Posterior` has pruned.
         init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
             parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
             so do batches and noise: with the same key, optimizer, kl_weight and settings given, and no pruning, 10 steps and 10
@@ -172,6 +173,7 @@ def fit_svi(
     callbacks = as_callbacks(callbacks)
     returns = returns_when_interrupted(on_interrupt)
     origin = as_origin(init, init_params)
+    mask = door.standing_mask(program, mask) if origin is None else mask
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     start = origin.params if origin is not None else given.init_params
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core.folder import files
 from bayesprune.core.send import send
@@ -62,6 +63,35 @@ def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
     """The node with the unit and the prior that the entries of its site say."""
     prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
     return replace(node, unit=params[site + UNIT], **prior)
+
+
+def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    """Of every weight whose meaning parameters say: mean and standard deviation in the network's units, and those of its prior.
+
+    Site -> (mean, standard deviation, that of the Gaussian prior about zero; None where it has none), in float64.
+
+    >>> found = moments({"w_auto_loc": jnp.ones(2), "w_auto_scale": jnp.ones(2), "w$unit": 2.0, "w$prior_scale": 3.0})
+    >>> [array.tolist() for array in found["w"]]
+    [[2.0, 2.0], [2.0, 2.0], 6.0]
+    """
+    found = {}
+    for site in (name.removesuffix(UNIT) for name in params if name.endswith(UNIT)):
+        family, hidden = _named(params, site)
+        node = _mean(family.make(family.values(params, site, hidden)), site, params)
+        mean, variance = (np.asarray(part, np.float64) for part in family.moments(node))
+        prior = getattr(node, "prior_scale", None)
+        first = None if prior is None else np.asarray(prior, np.float64) * np.asarray(node.unit, np.float64)
+        found[site] = (mean, np.sqrt(variance), first)
+    return found
+
+
+def _named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
+    """The family whose names a site's parameters have, and whether they are those of weights that may not be pruned."""
+    for family in families():
+        for hidden in (False, True):
+            if all(family.name(site, field, hidden) in params for field in family.fields):
+                return family, hidden
+    raise ValueError(f"params say what {site!r} means, and have no values of it: give those of a whole fit.")
 
 
 def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:

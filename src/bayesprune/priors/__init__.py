@@ -9,6 +9,7 @@ from bayesprune.priors.group_horseshoe import GroupHorseshoe
 from bayesprune.priors.group_normal_jeffreys import GroupNormalJeffreys
 from bayesprune.priors.horseshoe import Horseshoe
 from bayesprune.priors.moped import moped
+from bayesprune.priors.posterior import Posterior
 from bayesprune.priors.scale_mixture import ScaleMixture
 from bayesprune.priors.unit_noise import UnitNoise
 
@@ -21,6 +22,7 @@ __all__ = [
     "GroupHorseshoe",
     "GroupNormalJeffreys",
     "Horseshoe",
+    "Posterior",
     "ScaleMixture",
     "UnitNoise",
     "moped",

@@ -1,0 +1,151 @@
+"""Yesterday's posterior as today's prior: data that come one after another, with what is to be forgotten in between."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.handlers import substitute
+
+from bayesprune.core.checks import check_number, got
+from bayesprune.core.types import MeanField
+from bayesprune.model.each_weight import guide_each
+from bayesprune.model.families import Family
+from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.prior import Moment
+from bayesprune.posteriors import mean_field, params, points
+
+REFERENCE = "nguyen2018variational"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Posterior:
+    """Independent Gaussians at the moments of a fit, as today's prior (22.2):
+
+        w ~ N(m, s²),    1/s² = (1 - f)/s_1² + f/s_0²,    m = (1 - f) m_1 s²/s_1²
+
+    with the fitted mean and standard deviation m_1, s_1 of each weight in the network's own units, its first prior N(0, s_0²),
+    and the share f that is forgotten: 0 keeps all, and near 1 the first prior is back. Under a first prior that is no Gaussian
+    about zero the term f/s_0² is missing. Of weights that vary together the marginals are carried on.
+
+    Weights that were pruned stay dead in fits under this prior; ``fit_svi(..., mask={})`` trains them again, under their first
+    prior. Evidence is that of all data together, against the first prior, what is forgotten counting less; so `bmr_prune` and
+    `methods.BMR` prune after a second fit as after the first. A fit starts at m and s by itself. Parameters that are points,
+    and statistics of batches, are carried on by ``init_params=bp.from_trained(bnn, fit.net_params(the_bnn_of_before))``.
+
+    Args:
+        fit: a `FitResult`, a `Pruned`, or anything with fields ``params`` and ``mask``, of the same network.
+        forgetting: f, in [0, 1).
+
+    Raises:
+        TypeError: ``fit`` is none.
+        ValueError: ``forgetting`` is out of range; the fit is of points, or its parameters do not say what they mean; weights
+            were pruned whose first prior is no Gaussian about zero; at the `BNN`: it is of another network.
+
+    Example:
+        >>> import jax, numpy as np, bayesprune as bp
+        >>> def under(prior):
+        ...     return bp.BNN(bp.nets.MLP((), 1), prior=prior, likelihood=bp.likelihoods.Normal(1.0), input_shape=(2,))
+        >>> monday = bp.Dataset(np.eye(2, dtype=np.float32), np.ones(2, np.float32))
+        >>> fit = bp.fit_svi(jax.random.key(0), under(bp.priors.Gaussian()), monday, num_steps=2, progress=False)
+        >>> prior = bp.priors.Posterior(fit, forgetting=0.1)
+        >>> tuesday = bp.Dataset(np.eye(2, dtype=np.float32), np.zeros(2, np.float32))
+        >>> fit = bp.fit_svi(jax.random.key(0), under(prior), tuesday, num_steps=2, progress=False)
+
+    Source: Nguyen, Li, Bui & Turner (2018), equation 1; Kulhavý & Zarrop (1993) for forgetting.
+    """
+
+    loc: Mapping[str, np.ndarray]
+    scale: Mapping[str, np.ndarray]
+    first: Mapping[str, np.ndarray]
+    mask: Mapping[str, np.ndarray]
+    forgetting: float
+
+    def __init__(self, fit: Any, forgetting: float = 0.0) -> None:
+        if isinstance(fit, type) or not all(hasattr(fit, name) for name in ("params", "mask")):
+            raise TypeError(f"fit must be a fit, with its params and mask, got {got(fit)}: give the result of bp.fit_svi.")
+        check_number(forgetting, "forgetting")
+        if not 0 <= forgetting < 1:
+            raise ValueError(f"forgetting must lie in [0, 1), got {forgetting!r}: it is the share that is forgotten.")
+        found = params.moments(fit.params)
+        if not found:
+            raise ValueError(
+                "fit.params do not say which sites are weights: give a fit of bp.fit_svi or bp.fit_sgmcmc, or add "
+                "bnn.describe(params) to parameters of NumPyro's own SVI."
+            )
+        laws = {site: _law(site, *moments, fit.mask.get(site), forgetting) for site, moments in found.items()}
+        for number, name in enumerate(("loc", "scale")):
+            object.__setattr__(self, name, {site: law[number] for site, law in laws.items()})
+        object.__setattr__(self, "first", {site: moments[2] for site, moments in found.items() if moments[2] is not None})
+        object.__setattr__(self, "mask", {site: law[2] for site, law in laws.items() if not law[2].all()})
+        object.__setattr__(self, "forgetting", float(forgetting))
+
+    def model(self, layout: Layout) -> dict[str, Any]:
+        """Sample every Bayesian weight; returns path -> w."""
+        paths = self._paths(layout)
+        return {
+            path: numpyro.sample(path, dist.Normal(self._typed(self.loc[path]), self._typed(self.scale[path])))
+            for path in paths
+        }
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``, which starts where the prior stands."""
+        starts: dict[str, Any] = {}
+        for path in self._paths(layout):
+            for hidden in (False, True):
+                starts |= {kind.FAMILY.name(path, "loc", hidden): self._typed(self.loc[path]) for kind in (mean_field, points)}
+                starts[mean_field.FAMILY.name(path, "scale", hidden)] = self._typed(self.scale[path])
+        with substitute(data=starts):
+            guide_each(layout, family)
+
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """The site is the weight."""
+        return 1.0, "", 0.0
+
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+        """In the weight's own units, under the first prior: what is removed has no part in any of the data."""
+        first = self.first.get(str(spec.path))
+        return replace(node, prior_scale=None if first is None else self._typed(first), unit=1.0)
+
+    def _paths(self, layout: Layout) -> list[str]:
+        shapes = {str(spec.path): spec.shape for spec in layout if spec.bayesian}
+        for path, shape in shapes.items():
+            held = self.loc[path].shape if path in self.loc else "none"
+            if held != shape:
+                raise ValueError(
+                    f"priors.Posterior was given a fit of another network: of {path!r}, {shape}, it has {held}. Give a fit of "
+                    "the same net in which the same parameters are Bayesian."
+                )
+        return list(shapes)
+
+    def _typed(self, array: np.ndarray) -> Any:
+        return jnp.asarray(array, float)
+
+
+def _law(
+    site: str, mean: np.ndarray, scale: np.ndarray, first: np.ndarray | None, mask: Any, forgetting: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and standard deviation of today's prior, and which weights are alive; in float64."""
+    alive = (scale > 0) | (mean != 0)
+    alive = alive if mask is None else alive & np.asarray(mask)
+    if (alive & ~(scale > 0)).any():
+        raise ValueError(
+            f"fit has points at {site!r}, whose spread is not known: fit with posterior='mean_field', or take "
+            "priors.moped(...) about them."
+        )
+    if first is None and not alive.all():
+        raise ValueError(
+            f"fit has pruned weights at {site!r}, and their first prior is no Gaussian about zero, so that they would have "
+            "none: fit first under priors.Gaussian(), Flat() or Horseshoe()."
+        )
+    if not forgetting and alive.all():
+        return mean, scale, alive
+    known = np.where(alive, scale, 1.0)
+    precision = (1.0 - forgetting) / known**2
+    total = precision + (0.0 if first is None else forgetting / first**2)
+    kept = (1.0 - forgetting) / known**2 / total * mean
+    dead = (0.0, 1.0 if first is None else first)
+    return np.where(alive, kept, dead[0]), np.where(alive, total**-0.5, dead[1]), alive
