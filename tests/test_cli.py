@@ -28,7 +28,7 @@ from bayesprune.methods.magnitude import Magnitude
 from bayesprune.report import runs
 from bayesprune.report.export import load_posterior, save_posterior
 from bayesprune.report.record import kl_in_words
-from bayesprune.train import course as training
+from bayesprune.train import training
 
 SMALL = ["--mlp.hidden", "8", "--steps", "20", "--batch-size", "64", "--every", "4", "--eval-every", "10"]
 SMALL += ["--checkpoint-every", "5", "--num-samples", "5"]

@@ -11,7 +11,7 @@ import pytest
 from bayesprune import cli
 from bayesprune.cli import build
 from bayesprune.report.export import load_posterior
-from bayesprune.train import course as training
+from bayesprune.train import training
 from tests.test_cli import SMALL, content, refused, small_run
 
 CHOOSE = ["--method", "ssvi", "--density", "0.3", "--storage", "active", "--choose", "best", "--validation", "0.25"]
