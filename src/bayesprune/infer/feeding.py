@@ -95,13 +95,15 @@ def types_of(x: Any, y: Any) -> str:
     >>> types_of(np.zeros(3), {"a": [True], "b": np.ones(2, np.int8)})
     'float64; bool, int8'
     """
-    kinds = [[str(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype) for leaf in _arrays(side)] for side in (x, y)]
-    return "; ".join(", ".join(side) for side in kinds)
+    return "; ".join(
+        ", ".join(map(_type, jax.tree.leaves(side, is_leaf=lambda node: isinstance(node, list)))) for side in (x, y)
+    )
 
 
-def _arrays(tree: Any) -> list[Any]:
-    """The arrays of a tree; one that is written out as a list is one."""
-    return jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, list))
+def _type(array: Any) -> str:
+    """Of one array, which may be PyTorch's, or written out as a list."""
+    kind = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+    return str(kind).removeprefix("torch.")
 
 
 def _padded(program: Any, data: Padded, batch_size: int | None, mesh: Any) -> tuple[Whole, int]:
