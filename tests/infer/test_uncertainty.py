@@ -98,5 +98,9 @@ def test_what_has_no_such_parts_is_refused() -> None:
     bnn, params, _ = drawn(L.Poisson())
     with pytest.raises(TypeError, match="give the BNN with its parameters"):
         bp.uncertainty(KEY, bp.compact(bnn, params), None, X)
+    odd = L.Custom(lambda f: dist.CategoricalLogits(f), mean_of=lambda f: f)
+    bnn, params, _ = drawn(odd, 3)
+    with pytest.raises(TypeError, match="no probability of each"):
+        bp.uncertainty(KEY, bnn, params, X)
     with pytest.raises(TypeError, match="rng_key must be a JAX random key"):
         bp.uncertainty(0, bnn, params, X)

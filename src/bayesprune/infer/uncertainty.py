@@ -107,7 +107,10 @@ def of_classes(probabilities: np.ndarray) -> Uncertainty:
     [0.6931, 0.0, 0.6931]
     """
     draws = np.asarray(probabilities, np.float64)
-    draws = draws / draws.sum(axis=-1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
+    sums = draws.sum(axis=-1, keepdims=True)
+    if (draws < 0).any() or not np.allclose(sums, 1.0, atol=1e-3):
+        raise TypeError("the mean of this likelihood of labels is no probability of each: leave mean_of= out, which says what.")
+    draws = draws / sums  # rows of float32 sum to 1 but for their rounding
     return _parted(_entropy(draws.mean(axis=0)), _entropy(draws).mean(axis=0))
 
 
