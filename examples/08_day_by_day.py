@@ -84,3 +84,16 @@ axes.axhline(rows["all days at once"]["nll"], color="black", linewidth=0.8, labe
 axes.set(xlabel="day", ylabel="NLL, nats a digit", xticks=range(1, 5))
 axes.legend(frameon=False, fontsize=8)
 bp.plots.save(figure, OUT / "day_by_day.png")
+print(f"\nfigure: day_by_day.png in {os.path.relpath(OUT)}")
+
+# %% [markdown]
+# ## What we learnt
+#
+# Of one seed, 1,500 steps a day (`BAYESPRUNE_SEED` and `BAYESPRUNE_STEPS` give others):
+#
+# - With the posterior of the day before the NLL falls from 0.604 to 0.324, 0.253 and 0.206, the accuracy rises from 0.928 to
+#   0.955. Each day alone stays between 0.598 and 0.649.
+# - All days at once are at 0.235 and 0.964: four days one after another took four times as many steps as these, and lost
+#   little or nothing of the likelihood, but a percent of the accuracy.
+# - What is dead stays dead, and nearly nothing dies later: 3,746 weights are alive after the first day and 3,730 after the
+#   last. All data at once leave 3,403: a weight that the first day needs, or cannot yet tell, is seldom given up.

@@ -46,5 +46,6 @@ def test_a_centred_one_is_refused_with_what_to_write() -> None:
 def test_what_the_error_says_is_pruned(by: str) -> None:
     by_numpyro = reparam(centred, config={"w": LocScaleReparam(0.0)})
     model, site = (non_centred, "w") if by == "hand" else (by_numpyro, "w_decentered")
-    pruned = bp.bmr_prune(params_of(site), program=bp.Program(model, AutoNormal(model)), data=DATA)
+    params = params_of(site)
+    pruned = bp.bmr_prune(params | bp.Program(model, AutoNormal(model)).describe(params, DATA))
     np.testing.assert_array_equal(pruned.mask[site], [True, False, True])

@@ -35,7 +35,6 @@ def count(mask: PyTree) -> Int[Array, ""]:
     return sum((jnp.sum(leaf, dtype=jnp.int32) for leaf in jax.tree.leaves(mask)), start=jnp.int32(0))
 
 
-@jax.jit
 def density(mask: PyTree) -> Float[Array, ""]:
     """Alive fraction of all weights of a mask or a tree of masks, in [0, 1]; 1 for an empty tree, which has lost nothing.
 
@@ -43,7 +42,8 @@ def density(mask: PyTree) -> Float[Array, ""]:
     0.75
     """
     total = trees.size(mask)
-    return count(mask).astype(float) / total if total else jnp.ones(())
+    number = jnp.result_type(float)
+    return count(mask).astype(number) / send(total, number) if total else send(1.0, number)
 
 
 def restrict(mask: PyTree, within: PyTree) -> PyTree:

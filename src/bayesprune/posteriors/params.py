@@ -85,6 +85,26 @@ def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray
     return found
 
 
+def kept_whole(params: Mapping[str, Any]) -> list[str]:
+    """The sites with a posterior that may not be pruned, of parameters that say what they mean.
+
+    >>> kept_whole({"w_dense_loc": jnp.zeros(3), "w_dense_scale": jnp.ones(3), "w$unit": 1.0})
+    ['w']
+    """
+    sites = (name.removesuffix(UNIT) for name in params if name.endswith(UNIT))
+    return [site for site in sites if _named(params, site)[1]]
+
+
+def points_of(params: Mapping[str, Any]) -> list[str]:
+    """The arrays that are no part of a posterior: parameters that are trained as points, or frozen.
+
+    >>> points_of({"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3), "bias": jnp.zeros(3)})
+    ['bias']
+    """
+    ends = tuple(family.name("", field, hidden) for family in families() for field in family.fields for hidden in (False, True))
+    return [name for name, value in params.items() if not name.endswith(ends) and jnp.ndim(value) and not is_meaning(name)]
+
+
 def _named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
     """The family whose names a site's parameters have, and whether they are those of weights that may not be pruned."""
     for family in families():

@@ -16,6 +16,7 @@ from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsif
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.correlated import check_given
+from bayesprune.posteriors.params import kept_whole, points_of
 from bayesprune.prune.bookkeeping import fill_unknown
 from bayesprune.prune.needs import check_needs, check_whole, needs_of, warm_up_of
 from bayesprune.prune.paths import Paths
@@ -151,6 +152,13 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
         raise TypeError(f"params must be parameters, got a whole {type(params).__name__}: pass its .params.")
     found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else read(params)
     nodes = {path: node for path, node in found.items() if trees.is_node(node)}
+    if not nodes and isinstance(params, dict) and (kept := kept_whole(params)):
+        points = [name for name in points_of(params) if "$" not in name]
+        raise ValueError(
+            f"params hold nothing that may be pruned: {_some(kept)} are kept whole, as prunable= of the BNN says, and "
+            f"{_some(points) if points else 'no parameters'} are points, which nothing is known of: let prunable= accept what "
+            "is Bayesian, as bp.select.everything does."
+        )
     if not nodes:
         raise ValueError(
             "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi "
@@ -167,6 +175,10 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
         if known and not (np.isfinite(node.loc) & np.isfinite(node.scale) & (np.asarray(node.scale) >= 0)).all():
             raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
     return nodes
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _given(mask: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Array]:
