@@ -54,7 +54,7 @@ def kl_weight(settings: Any) -> LinearWarmup | float | None:
 def weights_by_step(settings: Any, num_steps: int) -> np.ndarray:
     """The divergence's weight at each of the first ``num_steps``."""
     given = kl_weight(settings)
-    weight: Callable[[Any], Any] = as_schedule(plan(settings).kl_weight if given is None else given)
+    weight: Callable[[Any], Any] = as_schedule(plan(settings).kl_weight if given is None else given, num_steps)
     return np.asarray(weight(np.arange(num_steps)), np.float32)
 
 

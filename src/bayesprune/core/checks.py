@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.finite import check_finite
 from bayesprune.core.forks import check_process
 from bayesprune.core.keys import is_key
 from bayesprune.core.send import send
@@ -110,10 +111,11 @@ def check_object(value: Any, name: str, functions: Iterable[str], example: str) 
 
 
 def check_params(params: Any, name: str = "params") -> None:
-    """Refuse what is no mapping of names to parameters, a whole fit above all: which of its parts is meant, it does not say."""
+    """Refuse what is no mapping of names to finite parameters, a whole fit above all: it does not say which part is meant."""
     if not isinstance(params, Mapping):
         remedy = ": give its .params, and its .mask as mask=" if hasattr(params, "params") else ", as fit.params is"
         raise TypeError(f"{name} must be parameters by name, got {type(params).__name__}{remedy}.")
+    check_finite(params, name)
 
 
 def as_params(value: Any, name: str) -> dict[str, Any]:

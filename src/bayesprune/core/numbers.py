@@ -16,7 +16,8 @@ def real_numbers(value: Any, name: str, takes_nan: bool = False) -> np.ndarray |
 
     Raises:
         TypeError: text, objects, complex numbers, what is no array.
-        ValueError: NaN or infinity, also one that the float dtype makes of a larger number; integers beyond int32.
+        ValueError: NaN or infinity, also one that the float dtype makes of a larger number; integers beyond int32; masked
+            entries of a NumPy array.
 
     >>> real_numbers(np.array([0, 255], np.uint8), "x").dtype
     dtype('int32')
@@ -43,6 +44,7 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     """
 
     def of_leaf(path: Any, leaf: Any) -> Any:
+        leaf = unmasked(leaf, name + jax.tree_util.keystr(path))
         if bytes_stay and getattr(leaf, "dtype", None) == np.uint8:
             return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
         return real_numbers(leaf, name + jax.tree_util.keystr(path))
@@ -55,6 +57,25 @@ def rows_in(x: Any) -> int:
     return len(jax.tree.leaves(x)[0])
 
 
+def unmasked(value: Any, name: str) -> Any:
+    """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
+
+    Raises:
+        ValueError: a masked entry.
+
+    >>> unmasked(np.ma.array([1.0, 2.0]), "x")
+    array([1., 2.])
+    """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if hidden := int(np.ma.count_masked(value)):
+        raise ValueError(
+            f"{name} is a masked array with {hidden} masked value(s), and what is below a mask is no data: drop those rows, or "
+            f"put numbers in their place, {name}.filled(...)."
+        )
+    return np.ma.getdata(value)
+
+
 def _is_tree(node: Any) -> bool:
     """Whether it is a tree of arrays; lists, and tuples of numbers, are arrays that are written out."""
     of_arrays = isinstance(node, tuple) and bool(node) and all(hasattr(part, "shape") or _is_tree(part) for part in node)
@@ -62,6 +83,7 @@ def _is_tree(node: Any) -> bool:
 
 
 def _array(value: Any, name: str) -> np.ndarray | jax.Array:
+    value = unmasked(value, name)
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
     except (TypeError, ValueError) as error:

@@ -5,8 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Shaped
 
+from bayesprune.core.numbers import unmasked
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
+
+SQUARED = 1e150  # the largest number whose squares float64 holds, and sums of many of them
 
 
 class Scaling(NamedTuple):
@@ -17,7 +20,7 @@ class Scaling(NamedTuple):
 
     def apply(self, values: Shaped[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Standardised values, float32."""
-        return ((np.asarray(values, dtype=np.float64) - self.loc) / self.scale).astype(np.float32)
+        return ((np.asarray(unmasked(values, "values"), dtype=np.float64) - self.loc) / self.scale).astype(np.float32)
 
     def undo(self, values: Float[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Values back in their own units, float32. A difference (an RMSE, say) needs only ``* scale``."""
@@ -33,7 +36,7 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
         values: (rows, columns), or (rows,) for a single column.
 
     Raises:
-        ValueError: there are no rows, or a value is not finite.
+        ValueError: there are no rows, or a value is not finite, or its square is not.
 
     Example:
         >>> import numpy as np
@@ -42,9 +45,15 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
         >>> scaling.apply(np.array([[3.0, 0.3]])).tolist()
         [[0.0, 0.0]]
     """
-    given, values = np.asarray(values), np.asarray(values, dtype=np.float64)
+    given = np.asarray(unmasked(values, "values"))
+    values = np.asarray(given, dtype=np.float64)
     if len(values) == 0 or not np.isfinite(values).all():
         raise ValueError(f"values must be finite and have at least one row, got shape {values.shape}.")
+    if np.abs(values).max() > SQUARED:
+        raise ValueError(
+            f"values go up to {np.abs(values).max():.3g}, and squares of that are beyond float64: divide them by a power of "
+            "ten, or look for a mark of missing values among them."
+        )
     # Rounding, of the values or in the mean, can leave a standard deviation of 1e-16 in place of 0, and dividing by that would
     # make noise of size one. Taking a value itself as the mean makes a column whose values are equal exactly 0.
     constant = is_constant(given)

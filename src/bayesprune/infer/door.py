@@ -1,6 +1,7 @@
 """The door of `fit_svi`: data and settings are checked once, before anything is compiled."""
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,8 @@ from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.share import everywhere
 from bayesprune.train.stopping import EarlyStop, NeverStop
+
+_LOOKED_AT = 33  # steps of a schedule
 
 
 def check_data(data: Any, name: str = "data") -> Dataset:
@@ -82,7 +85,22 @@ def _numbers(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool = F
     check_fields(data, name)
     found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y", takes_nan))
     check_same_length(*found, name)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(found):
+        _check_squares(leaf, name + jax.tree_util.keystr(path))
     return found
+
+
+def _check_squares(array: Any, name: str) -> None:
+    """Refuse numbers whose squares overflow: of one such the gradient's moments are infinite, and its weights stand still."""
+    if not jnp.issubdtype(array.dtype, jnp.floating) or not array.size:
+        return
+    of = jnp if isinstance(array, jax.Array) else np
+    largest, most = float(of.nanmax(of.abs(array), initial=0.0)), math.sqrt(float(jnp.finfo(array.dtype).max))
+    if largest > most:
+        raise ValueError(
+            f"{name} holds a value of size {largest:.3g}, whose square is beyond {array.dtype}: look for a mark of "
+            "missing values among its numbers, or standardise, bp.data.fit_scaling(x).apply(x)."
+        )
 
 
 def check_eval_data(program: Any, data: Any, early_stop: EarlyStop | NeverStop) -> Dataset | None:
@@ -112,9 +130,10 @@ def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:
         )
 
 
-def as_schedule(kl_weight: Any) -> Callable[[jax.Array], Any]:
-    """The divergence's weight as a function of the step; a number is a constant one."""
+def as_schedule(kl_weight: Any, num_steps: int) -> Callable[[jax.Array], Any]:
+    """The divergence's weight as a function of the step; a number is a constant one. Of a function some steps are looked at."""
     if callable(kl_weight) and not isinstance(kl_weight, type):
+        _check_weights(kl_weight, np.unique(np.linspace(0, num_steps - 1, _LOOKED_AT).astype(np.int32)))
         return kl_weight  # type: ignore[no-any-return]
     number = np.ndim(kl_weight) == 0 and jnp.issubdtype(np.asarray(kl_weight).dtype, np.number)
     if not number or not 0 <= float(kl_weight) < np.inf:
@@ -123,6 +142,22 @@ def as_schedule(kl_weight: Any) -> Callable[[jax.Array], Any]:
             "bp.schedules.LinearWarmup(0, 1000), or 1.0."
         )
     return Constant(float(kl_weight))
+
+
+def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> None:
+    """Refuse a schedule that is below zero, or no number, at one of these steps."""
+    try:
+        weights = np.asarray(jax.vmap(lambda step: jnp.asarray(kl_weight(step), float))(send(steps)))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"kl_weight must give one number for each step: {error}") from error
+    if weights.shape != steps.shape:
+        raise ValueError(f"kl_weight must give one number for each step, got shape {weights.shape[1:]}.")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"kl_weight must be finite and not negative at every step, got {weights[wrong][0]} at step {steps[wrong][0]}: "
+            "give bp.schedules.LinearWarmup(0, 1000), or 1.0."
+        )
 
 
 def check_optimizer(optimizer: Any) -> None:

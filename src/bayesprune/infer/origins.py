@@ -3,6 +3,7 @@
 from typing import Any
 
 from bayesprune.core.checks import got
+from bayesprune.core.finite import check_finite
 from bayesprune.core.types import Pruned
 from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors.samples import draws_of
@@ -22,6 +23,7 @@ def as_origin(init: Any, init_params: Any) -> Origin | None:
             "init holds samples of fit_sgmcmc, and a fit starts from one network: fit first and sample from there, by "
             "bp.fit_sgmcmc(..., init=fit)."
         )
+    check_finite(init.params, "init.params")
     if isinstance(init, Pruned):
         return Origin(init.params, init.mask, None, whole=False)
     return Origin(init.params, init.mask, keep(init.state), whole=True, law=law_of(init))

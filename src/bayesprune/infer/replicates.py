@@ -93,7 +93,7 @@ def fit_replicates(
     devices = _devices(mesh, data.x.shape[0])
     example = Example.of(Dataset(data.x[0], data.y[0]))
     recipe = make_recipe(
-        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight),
+        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight, num_steps),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
     fits = side_by_side(recipe, example, shared=False, mesh=devices)

@@ -12,6 +12,7 @@ import numpy as np
 from bayesprune.core.spread import is_constant
 from bayesprune.model.likelihoods import Custom, Masked, NegativeBinomial, Poisson
 from bayesprune.structure.untouched import untouched
+from bayesprune.train.sources.by_row import shared_mapping
 
 # Measured by fits of 1,000 steps under the default course, of an MLP to digits and to diabetes. With x at root mean square 60
 # the bound of digits is about that of predicting without inputs (3,225 nats of 3,311; 1,427 with x at 1), that of diabetes
@@ -39,7 +40,8 @@ def warn_of_scale(program: Any, data: Any) -> None:
     Of x, or of any array of a tree: sqrt(mean x²) above 60, or below 3e-3 over the entries that are not 0, so that one-hot rows
     are not small. Of y: max(|mean|, standard deviation) above 30, or a standard deviation below 1e-3, or below (21.14) where
     the noise is learned; that of a constant y is 0 whatever it is divided by, and not small. Of counts: a mean above 30, or the
-    mean of rates, where the likelihood has no ``start``. Figures are those of at most 1,000 rows, evenly spaced.
+    mean of rates, where the likelihood has no ``start``. Figures are those of at most 1,000 rows, evenly spaced; a number of x
+    that makes the first one by itself is found in any row.
 
     Nothing is said of whole numbers and booleans, of bytes with ``scaling=``, or of rows that the net divides, shifts or
     normalises before a weight meets them; nor of targets whose likelihood has no ``least_spread``, such as labels and
@@ -81,7 +83,8 @@ def _far_inputs(program: Any, x: Any) -> list[_Far]:
         if values is None or (whole if inputs is None else _takes_whole(inputs, place)):
             continue
         squares = np.square(values.astype(np.float64))
-        size, of_nonzero = math.sqrt(squares.mean()), math.sqrt(squares.sum() / max(1, np.count_nonzero(squares)))
+        size = max(math.sqrt(squares.mean()), _of_the_largest(leaf))
+        of_nonzero = math.sqrt(squares.sum() / max(1, np.count_nonzero(squares)))
         if size > LARGE_X or 0.0 < of_nonzero < SMALL_X:
             name = f"data.x{jax.tree_util.keystr(path)}"
             far[place] = _Far(name, f"root mean square {size:.2g}", _remedy(name, values, program))
@@ -159,6 +162,17 @@ def _looked_at(array: Any) -> np.ndarray | None:
     values = np.asarray(array[:: -(-shape[0] // most)])
     real = jnp.issubdtype(values.dtype, jnp.floating) or jnp.issubdtype(values.dtype, jnp.integer)
     return values if real and values.size else None
+
+
+def _of_the_largest(array: Any) -> float:
+    """What the largest number alone makes of the root mean square: the rows that are looked at may miss a lone one.
+
+    Of arrays that the host holds in memory; files are not read whole.
+    """
+    array = _on_host(array) if isinstance(array, jax.Array) else array
+    if type(array) is not np.ndarray or shared_mapping(array) is not None or not array.size or array.dtype.kind != "f":
+        return 0.0
+    return max(float(array.max()), -float(array.min())) / math.sqrt(array.size)
 
 
 def _on_host(array: jax.Array) -> np.ndarray | None:

@@ -165,7 +165,7 @@ def fit_sgmcmc(
     door.check_acts(sparsifier, periods.every, num_steps)
     eval_data = held_out(bnn, eval_data, NeverStop())
     recipe = make_recipe(
-        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0),
+        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0, num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     if chain_method != "sequential":

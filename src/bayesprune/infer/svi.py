@@ -203,7 +203,7 @@ def fit_svi(
         batch,
         optimizer=plan.optimizer if optimizer is None else optimizer,
         sparsifier=sparsifier,
-        kl_weight=door.as_schedule(plan.kl_weight if kl_weight is None else kl_weight),
+        kl_weight=door.as_schedule(plan.kl_weight if kl_weight is None else kl_weight, num_steps),
         estimator=plan.estimator if estimator is None else estimator,
         num_particles=num_particles,
         mesh=mesh,

@@ -172,8 +172,12 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
             )
         # Inside `jax.jit` there are no values to look at yet. By NumPy: JAX would compile for every shape.
         known = not any(isinstance(value, jax.core.Tracer) for value in (node.loc, node.scale))
-        if known and not (np.isfinite(node.loc) & np.isfinite(node.scale) & (np.asarray(node.scale) >= 0)).all():
-            raise ValueError(f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0.")
+        certain = ~np.isnan(node.logit) if known and isinstance(node, SpikeSlab) else True
+        if known and not (np.isfinite(node.loc) & np.isfinite(node.scale) & (np.asarray(node.scale) >= 0) & certain).all():
+            raise ValueError(
+                f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0, and its "
+                "log-odds, if it has some, no NaN."
+            )
     return nodes
 
 

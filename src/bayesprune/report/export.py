@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.posteriors.correlated import Correlated
@@ -84,8 +85,8 @@ def save_posterior(
     ``unit/<site>``, ``rows/<site>`` and ``columns/<site>`` (of weights that vary together), ``mask/<site>`` and
     ``param/<name>``.
 
-    Raises ``ValueError`` for a mask that fits no site, ``TypeError`` for metadata with no JSON form, ``OSError`` with the
-    path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
+    Raises ``ValueError`` for a mask that fits no site and for NaN, ``TypeError`` for metadata with no JSON form, ``OSError``
+    with the path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
 
     >>> import tempfile
     >>> posterior = {"Dense_0.kernel": MeanField(np.ones((2, 3)), np.full((2, 3), 0.1))}
@@ -94,8 +95,10 @@ def save_posterior(
     ...     load_posterior(f"{folder}/p.safetensors").metadata
     {'seed': 0}
     """
+    check_finite(params, "params")
     tensors: dict[str, np.ndarray] = {}
     for site, node in posterior.items():
+        check_finite({f"{site}_{name}": getattr(node, name, 0.0) for name in FIELDS}, "posterior's numbers")
         tensors |= _tensors(site, node)
     for site, alive in mask.items():
         values = truth_values(alive, f"mask[{site!r}]")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import pack_tensors, read_tensors, require
 from bayesprune.report.packing import pack, unpack
 
@@ -35,8 +36,9 @@ def write_fit(path: str | os.PathLike[str], fit: SavedFit) -> None:
     Tensors: ``param/<name>``, ``mask/<site>``, ``losses``, ``history/<name>``. Header: ``format``, ``version``, plans of how
     ``params`` and ``mask`` nest (see `report.packing`), and the names of the ``history`` in their order; of a fit with a state
     ``state/<entry>[<path>]``, their plan, and in ``state`` what is no array. Raises ``TypeError`` for parameters that are no
-    arrays, ``OSError`` with the path and a remedy where the disk refuses.
+    arrays, ``ValueError`` for NaN among them, ``OSError`` with the path and a remedy where the disk refuses.
     """
+    check_finite(fit.params, "fit.params")
     params, tensors = pack(fit.params, "param/{}", {})
     mask, alive = pack(fit.mask, "mask/{}", {})
     record = {"losses": np.asarray(fit.losses)} | {f"history/{name}": np.asarray(v) for name, v in fit.history.items()}

@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
+from bayesprune.core import numbers
 from bayesprune.data.scaling import Scaling
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
@@ -86,6 +87,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         """
         refuse_others(others)
         likelihood = network.read_likelihood(self.likelihood)
+        X, y = numbers.unmasked(X, "X"), numbers.unmasked(y, "y")
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
         x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)

@@ -1,24 +1,27 @@
-"""The end of a fit whose loss stopped being finite."""
+"""The end of a fit whose loss, or whose state, stopped being finite."""
 
+from collections.abc import Collection
 from typing import Any
-
-import jax
-import jax.numpy as jnp
 
 
 class DivergedError(FloatingPointError):
-    """The loss is NaN or infinite. ``step``: where; ``site``: what; ``params``: the last finite parameters, to go on from."""
+    """A loss or a state is not finite. ``step``: where; ``site``: what; ``params``: the last finite ones, to go on from."""
 
     def __init__(self, message: str, step: int, site: str, params: dict[str, Any]) -> None:
         super().__init__(message)
         self.step, self.site, self.params = step, site, params
 
 
-def diverged(step: int, finite: dict[str, Any], broken: dict[str, Any]) -> DivergedError:
-    """The error, from the last finite parameters and those at which the loss broke."""
-    site = _first_broken(broken)
+def diverged(step: int, what: str, lost: Collection[str], finite: dict[str, Any]) -> DivergedError:
+    """The error, with the last ``finite`` parameters.
+
+    ``what``: "the loss", or "" where that was finite; ``lost``: the ways to arrays that are not finite any more, in a dict of
+    "params", those "free" of their constraints, "state" and "optimizer".
+    """
+    site = _first(lost)
+    what = what or ("the optimizer's state" if site.startswith("optimizer") else "the parameters")
     return DivergedError(
-        f"the loss stopped being finite at step {step}, first seen at {site!r}. The parameters before that are in this error's "
+        f"{what} stopped being finite at step {step}, first seen at {site!r}. The parameters before that are in this error's "
         "`params`; start again from them (init_params=error.params) with a smaller learning rate (a sampler: step_size), with "
         "gradient clipping (optax.chain(optax.clip_by_global_norm(1.0), ...)), or look for extreme values in the data.",
         step,
@@ -27,9 +30,14 @@ def diverged(step: int, finite: dict[str, Any], broken: dict[str, Any]) -> Diver
     )
 
 
-def _first_broken(params: dict[str, Any]) -> str:
-    """The first parameter with a value that is not finite; else the observed site, whose likelihood must have overflowed."""
-    for name in sorted(params):
-        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params[name])):
-            return name
+def _first(lost: Collection[str]) -> str:
+    """The first parameter that is not finite, else a part of the state; else the observed site: its likelihood overflowed.
+
+    >>> _first(["['optimizer'][0].nu", "['params']['w_auto_loc']"]), _first(["['state']['nn']"]), _first([])
+    ('w_auto_loc', "state['nn']", 'obs')
+    """
+    for part in ("params", "free", "state", "optimizer"):
+        ways = sorted(way.removeprefix(f"['{part}']") for way in lost if way.startswith(f"['{part}']"))
+        if ways:
+            return ways[0].strip("[]'") if part in ("params", "free") else part + ways[0]
     return "obs"

@@ -17,7 +17,7 @@ from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import evaluated
 from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
 from bayesprune.train.processes import with_numbers
-from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.sites import Example, Sites, sites_of
 
 # All fits stand at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
 # whether to shuffle anew stays one choice (vectorised, every step would shuffle).
@@ -28,11 +28,12 @@ _CARRY = Carry(0, 0, 0, None, 0, _BATCHES, None)  # type: ignore[arg-type]
 class SideBySide(NamedTuple):
     """Jitted functions of many fits: ``init(keys, data)``; ``run(carry, data, mask, num_steps)``, at most `CHUNK` steps, which
     gives the carry and losses (CHUNK, fits); ``constrain(params,
-    opt_state)``, the parameters to return."""
+    opt_state)``, the parameters to return; ``sound(params)``: whether those of each fit are finite."""
 
     init: Callable[..., Any]
     run: Callable[..., Any]
     constrain: Callable[..., Any]
+    sound: Callable[..., Any]
 
 
 @functools.lru_cache(maxsize=16)
@@ -57,7 +58,18 @@ def side_by_side(recipe: Recipe, example: Example, shared: bool, mesh: Mesh | No
 
     init = _spread(jax.vmap(loop.init, in_axes=(0, rows), out_axes=_CARRY), mesh, (0, rows), _CARRY)
     run = _spread(run, mesh, (_CARRY, rows, 0, None), (_CARRY, 1))
-    return SideBySide(jax.jit(by_one_thread(init)), jax.jit(by_one_thread(run), donate_argnums=0), jax.jit(jax.vmap(shown)))
+    return SideBySide(
+        jax.jit(by_one_thread(init)),
+        jax.jit(by_one_thread(run), donate_argnums=0),
+        jax.jit(jax.vmap(shown)),
+        jax.jit(jax.vmap(functools.partial(_sound, loop.sites))),
+    )
+
+
+def _sound(sites: Sites, params: dict[str, Any]) -> jax.Array:
+    """Whether the parameters of one fit are finite, both as they are and without their constraints."""
+    leaves = jax.tree.leaves((params, sites.constrain(params)))
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
 
 def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, of_results: Any) -> Callable[..., Any]:
@@ -104,27 +116,31 @@ def advance(
 ) -> tuple[Carry, np.ndarray]:
     """From step ``first`` to ``last``, moving the ``bar``: the state, and losses (fits, steps).
 
-    Raises `DivergedError` at the end of a chunk of steps with a loss that is not finite; ``kind``: what a fit is called there.
+    Raises `DivergedError` at the end of a chunk of steps with a loss, or parameters, that are not finite; ``kind``: what a
+    fit is called there.
     """
     losses = []
     while first < last:
         taken = min(CHUNK, last - first)
+        finite = jax.tree.map(jnp.copy, (carry.params, carry.opt_state))  # `run` takes its argument's memory over
         carry, chunk = fits.run(carry, data, mask, jnp.asarray(taken, jnp.int32))
         losses.append(np.asarray(chunk[:taken]).T)
-        if not np.isfinite(losses[-1][:, -1]).all():
-            raise _diverged(kind, first, losses[-1], cut(fits.constrain(carry.params, carry.opt_state), mask))
+        sound = np.isfinite(losses[-1][:, -1]) & np.asarray(fits.sound(carry.params))
+        if not sound.all():
+            raise _diverged(kind, first, losses[-1], sound, cut(fits.constrain(*finite), mask))
         bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
         first += taken
     return carry, np.concatenate(losses, axis=1)
 
 
-def _diverged(kind: str, first: int, losses: np.ndarray, params: dict[str, Any]) -> DivergedError:
+def _diverged(kind: str, first: int, losses: np.ndarray, sound: np.ndarray, params: dict[str, Any]) -> DivergedError:
+    """``sound``: the fits whose last loss and parameters are finite; ``params``: of all, before this chunk of steps."""
     lost = ~np.isfinite(losses)
-    which = np.flatnonzero(lost.any(1))
-    step = first + int(lost.any(0).argmax()) + 1
+    which, of_loss = np.flatnonzero(~sound), bool(lost.any())
+    step = first + (int(lost.any(0).argmax()) + 1 if of_loss else losses.shape[1])
     return DivergedError(
-        f"the loss of {kind}(s) {which.tolist()} stopped being finite at step {step}: lower the learning rate (a sampler: "
-        "step_size), or clip gradients by optax.clip_by_global_norm.",
+        f"the {'loss' if of_loss else 'parameters'} of {kind}(s) {which.tolist()} stopped being finite at step {step}: "
+        "lower the learning rate (a sampler: step_size), or clip gradients by optax.clip_by_global_norm.",
         step=step,
         site="obs",
         params=params,

@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.finite import broken
 from bayesprune.core.send import send
 from bayesprune.core.types import SparseState
 from bayesprune.prune.paths import Paths
@@ -109,12 +110,13 @@ class Training:
             # Of a callback that has no memory the answer is the same; without it, the fit goes on as if it had never been.
             record.halted = self._show(step, standing, record)
         with self.interruption as interruption:
+            begun = broken(self._state(standing.carry))  # an optimiser's best loss so far may begin at infinity
             while step < self.periods.num_steps and not record.over:
                 # Only where training goes on: what was evaluated last is what is returned.
                 standing = self._prune(step, standing, record)
                 pause = self.periods.next_stop(step)
                 while step < pause:
-                    carry, taken, seconds = self._chunk(standing.carry, standing.sparse, record, min(pace, pause - step))
+                    carry, taken, seconds = self._chunk(standing, record, min(pace, pause - step), begun)
                     step, standing = step + taken, standing._replace(carry=carry)
                     # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
                     pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
@@ -146,7 +148,8 @@ class Training:
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
 
-    def _chunk(self, carry: Carry, sparse: SparseState, record: Record, num_steps: int) -> tuple[Carry, int, float]:
+    def _chunk(self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
+        carry, sparse = standing.carry, standing.sparse
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
@@ -154,8 +157,11 @@ class Training:
         carry, losses, done = self.loop.run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
-        if not math.isfinite(loss):
-            raise diverged(step + int(done), self._params(finite, sparse.mask)[0], self.loop.constrain(carry.params))
+        # The loss is of the parameters before its step: those after the last one are looked at by themselves.
+        lost = broken(self._state(carry)) - begun
+        if not math.isfinite(loss) or lost:
+            what = "" if math.isfinite(loss) else "the loss"
+            raise diverged(step + int(done), what, lost, self._params(finite, sparse.mask)[0])
         self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask), connected=_connected(record))
         return carry, int(done), time.perf_counter() - begin
 
@@ -218,6 +224,12 @@ class Training:
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         params, whole_mask = self.processes.own(self.loop.whole(carry, mask, self.known))
         return params, whole_mask
+
+    def _state(self, carry: Carry) -> dict[str, Any]:
+        """What of a state must stay finite: it is what the next step is made from. Parameters both as they are and as they are
+        given: a logarithm of 100 is finite, and its scale is not."""
+        given = self.loop.constrain(carry.params)
+        return {"params": given, "free": carry.params, "state": carry.mutable, "optimizer": carry.opt_state}
 
     def _density(self, mask: dict[str, Any]) -> float:
         return self.loop.storage.density(mask) if mask else 1.0

@@ -1,0 +1,61 @@
+"""Whether numbers are finite, without a copy of what the host holds: of parameters at every door, of a state between steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Entries that may be infinite: the standard deviation of a flat prior, the log-odds of what is certain.
+_MAY_BE_INFINITE = ("$prior_scale", "$unit", "_logit")
+
+
+def check_finite(params: Mapping[str, Any], name: str = "params") -> None:
+    """Refuse parameters with NaN or infinities, which predictions, cuts and files would take for numbers.
+
+    Tracers and arrays of other processes cannot be looked at, and pass. Raises ``ValueError``.
+
+    >>> check_finite({"w_auto_loc": np.zeros(3), "w$prior_scale": np.inf})
+    """
+    for site, value in params.items():
+        lost = sum(_count(leaf, not site.endswith(_MAY_BE_INFINITE)) for leaf in jax.tree.leaves(value))
+        if lost:
+            raise ValueError(
+                f"{name} hold {lost} value(s) that are NaN or infinite at {site!r}: they are of a fit that diverged, and say "
+                "nothing. Go on from the last finite ones (error.params of its DivergedError, or a checkpoint), or fit again "
+                "with a smaller learning rate."
+            )
+
+
+def broken(tree: Any) -> frozenset[str]:
+    """The ways to the arrays of a pytree with NaN or infinities. Keys and whole numbers have none.
+
+    >>> sorted(broken({"w": jnp.ones(2), "m": (jnp.zeros(1), jnp.array([jnp.inf]))}))
+    ["['m'][1]"]
+    """
+    paths, leaves = zip(*jax.tree_util.tree_flatten_with_path(tree)[0], strict=True) if jax.tree.leaves(tree) else ((), ())
+    floats = [number for number, leaf in enumerate(leaves) if _is_float(leaf)]
+    sound = np.asarray(_sound([leaves[number] for number in floats])) if floats else ()
+    return frozenset(jax.tree_util.keystr(paths[n]) for n, one in zip(floats, sound, strict=True) if not one)
+
+
+@jax.jit
+def _sound(leaves: list[jax.Array]) -> jax.Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves])
+
+
+def _count(leaf: Any, infinite_too: bool) -> int:
+    """How many numbers are NaN, or infinite."""
+    if isinstance(leaf, jax.core.Tracer) or not _is_float(leaf) or not getattr(leaf, "is_fully_addressable", True):
+        return 0
+    here = not isinstance(leaf, jax.Array) or all(device.platform == "cpu" for device in leaf.devices())
+    if here:
+        array = np.asarray(leaf)
+        lost = ~np.isfinite(array) if infinite_too else np.isnan(array)
+        return int(np.count_nonzero(lost))
+    return int(jnp.sum(~jnp.isfinite(leaf) if infinite_too else jnp.isnan(leaf)))
+
+
+def _is_float(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(getattr(leaf, "dtype", np.asarray(leaf).dtype if np.isscalar(leaf) else np.int32), jnp.inexact))
