@@ -134,7 +134,7 @@ def test_an_onnx_model_of_it(name, tmp_path) -> None:
     model = runtime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
     assert model.get_inputs()[0].type == f"tensor({small.takes})"
     np.testing.assert_allclose(model.run(["mean"], {"x": x.astype(small.takes)})[0], small.predict(x), atol=2e-6)
-    if small.takes == "int32":  # beyond the ends of the table, by the rule of the network
+    if name == "clipped":  # beyond the ends of the table, by the rule of the network
         away = x + np.where(np.arange(LENGTH) == 2, 30, 0)
         np.testing.assert_allclose(model.run(["mean"], {"x": away.astype("int32")})[0], small.predict(away), atol=2e-6)
 
@@ -143,7 +143,8 @@ def test_an_onnx_model_of_it(name, tmp_path) -> None:
 @pytest.mark.parametrize("name", ["words", "clipped"])
 @pytest.mark.parametrize("beyond", [WORDS, 3 * WORDS, -1, -WORDS - 1])
 def test_beyond_the_ends_of_a_table(name, beyond) -> None:
-    """NaN, or the last row, and from the end where it is below zero: as JAX has it in the network itself."""
+    """NaN, or the last row, and from the end where it is below zero, as JAX has it in the network itself: refused, if it does
+    not clip."""
     bnn, params, mask, _ = fitted(name, "map")
     x = TOKENS[:3].copy()
     x[0, 2] = beyond
@@ -154,6 +155,10 @@ def test_beyond_the_ends_of_a_table(name, beyond) -> None:
     small = smaller(name)
     apply, arrays = small.net()
     np.testing.assert_allclose(apply(arrays, jnp.asarray(x, jnp.float32)), wanted, atol=2e-6)
+    if name == "words":
+        with pytest.raises(ValueError, match=rf"x\[:, 2\] holds {beyond}, and .* looks it up in .*takes 0 to 10"):
+            small.predict(x)
+        return
     probs = small.predict(x, engine="jax")
     np.testing.assert_allclose(probs, jax.nn.softmax(wanted), atol=2e-6)
     np.testing.assert_allclose(small.predict(x, engine="kernels"), probs, atol=2e-6)
@@ -181,8 +186,10 @@ def test_rows_of_another_type_are_refused() -> None:
     small = smaller("words")
     with pytest.raises(TypeError, match="x must hold integers, as the network takes, got float64"):
         small.predict(TOKENS + 0.5)
-    with pytest.raises(ValueError, match="integers beyond 16,777,216"):
+    with pytest.raises(ValueError, match="the network looks it up in"):
         small.predict_draws(jax.random.key(0), TOKENS + (1 << 25), 2)
+    with pytest.raises(ValueError, match="integers beyond 16,777,216"):
+        smaller("clipped").predict_draws(jax.random.key(0), TOKENS + (1 << 25), 2)
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ from bayesprune.deploy.shrinking.plan import Plan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
+from bayesprune.model.inputs import check_places
+from bayesprune.structure.lookups import Bounds
 
 KEEPS = ("posterior", "mean")
 
@@ -100,6 +102,7 @@ def compact(
         task=task_of(bnn),
         noise_scale=noise_scale_of(bnn, params, law),
         origin=Origin(plan, small),
+        bounds=bnn.inputs.bounds,
     )
 
 
@@ -117,7 +120,8 @@ class Compact:
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
-    ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one.
+    ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one. ``bounds``:
+    the numbers that its tables take; of a network that was read from a file they are not known.
     `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
@@ -133,6 +137,7 @@ class Compact:
     task: str = "other"
     noise_scale: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    bounds: tuple[Bounds | None, ...] = field(default=(), repr=False)
 
     def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
@@ -153,8 +158,10 @@ class Compact:
 
         Raises:
             TypeError: rows that are no bytes, integers or booleans, where these are taken, or another tree.
-            ValueError: rows of another shape, none, or NaN; an unknown engine; "kernels" for operations that JAX alone can run.
+            ValueError: rows of another shape, none, or NaN, or numbers that a table does not have; an unknown engine; "kernels"
+                for operations that JAX alone can run.
         """
+        self._check_places(x)
         if rng_key is None and not isinstance(self.law, Draws):
             x = taken(self.inputs, x)
             at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
@@ -172,6 +179,7 @@ class Compact:
 
         Of stored draws there may be fewer. ``engine``, errors: as `predict`.
         """
+        self._check_places(x)
         key, number = checked(rng_key, num_samples)
         if (kernels := self._engines.of_draws(engine)) is not None:
             return kernels.predict_draws(key, x, number)
@@ -287,6 +295,15 @@ class Compact:
         )
 
     # ---- inside
+    def _check_places(self, x: Any) -> None:
+        """Refuse what the network's tables do not have; other faults of rows are found by what runs."""
+        if not any(self.bounds) or jax.tree.structure(x) != self.inputs.structure:
+            return
+        for limits, leaf, value in zip(self.bounds, self.inputs.leaves, jax.tree.leaves(x), strict=True):
+            rows = np.asarray(value)
+            if limits is not None and rows.shape[1:] == leaf.shape and len(rows):
+                check_places(rows, leaf.name, limits)
+
     @functools.cached_property
     def _engines(self) -> Engines:
         return Engines(self, self.choice)

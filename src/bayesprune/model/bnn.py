@@ -110,6 +110,7 @@ class BNN:
         self.posterior_name = posterior if isinstance(posterior, str) else ""
         self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = make_network(net, self.inputs, apply_kwargs, output)
+        self.inputs = self._net.inputs  # which knows the tables that rows are looked up in
         self.graph: Graph = self._net.graph
         self.output_shape = self._net.output_shape
         check_heads(likelihood, self.output_shape)

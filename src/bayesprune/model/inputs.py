@@ -1,6 +1,6 @@
 """What a network is called on: shape and type of a row of x, which is one array or a tree of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from bayesprune.core.send import send
 from bayesprune.model.byte_scaling import ByteScaling
 from bayesprune.model.shapes import row_shape
+from bayesprune.structure.lookups import Bounds
 
 Leaf = tuple[tuple[int, ...], str]  # shape of one row, dtype
 
@@ -19,7 +20,8 @@ class Inputs:
     """One row of x: the shape and the dtype of each of its arrays, and the tree that they are the leaves of.
 
     Dtypes are "float32", "int32" and "bool", for real numbers, whole numbers and booleans of any width. ``scaling``: where rows
-    are bytes, how they become the real numbers that the network takes.
+    are bytes, how they become the real numbers that the network takes. ``bounds``: of each array, the numbers that are places
+    in the tables that the network reads at them; see `structure.lookups`.
 
     >>> tokens = Inputs.of_example(np.zeros((1, 6), np.int64))
     >>> tokens.shape, tokens.zeros(2).dtype
@@ -31,6 +33,7 @@ class Inputs:
     leaves: tuple[Leaf, ...]
     structure: Any
     scaling: ByteScaling | None = None
+    bounds: tuple[Bounds | None, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of_shape(cls, input_shape: Any) -> "Inputs":
@@ -90,7 +93,8 @@ class Inputs:
             )
 
     def check(self, x: Any, name: str) -> None:
-        """Refuse rows of another tree, of other shapes, or of real numbers where the network takes whole ones or booleans.
+        """Refuse rows of another tree, of other shapes, of real numbers where the network takes whole ones or booleans, or with
+        whole numbers beyond the tables that it looks them up in.
 
         ``x``: arrays of finite numbers, NumPy or JAX. Raises `ValueError` and `TypeError`.
         """
@@ -101,6 +105,9 @@ class Inputs:
             )
         for (shape, dtype), (path, leaf) in zip(self.leaves, jax.tree_util.tree_leaves_with_path(x), strict=True):
             _check_leaf(leaf, f"{name}{jax.tree_util.keystr(path)}", shape, dtype)
+        for limits, (path, leaf) in zip(self.bounds, jax.tree_util.tree_leaves_with_path(x), strict=False):
+            if limits is not None and len(leaf):
+                check_places(leaf, f"{name}{jax.tree_util.keystr(path)}", limits)
         if self.scaling is not None:
             self.scaling.check(x, name)
 
@@ -150,6 +157,22 @@ def _kind(dtype: Any) -> str:
 def _typed(x: Any, dtype: str) -> jax.Array:
     array = send(x)
     return array if _kind(array.dtype) == dtype == "float32" else array.astype(dtype)
+
+
+def check_places(x: Any, name: str, limits: Bounds) -> None:
+    """Refuse rows with numbers beyond the tables that a network looks them up in: JAX reads another entry, or NaN."""
+    low, high = (np.trunc(np.asarray(ends, np.float64)) for ends in (x.min(axis=0), x.max(axis=0)))
+    wrong = (low < limits.low) | (high > limits.high)
+    if not wrong.any():
+        return
+    place = tuple(map(int, np.argwhere(wrong)[0]))
+    value = low[place] if low[place] < limits.low[place] else high[place]
+    where = f"[:, {', '.join(map(str, place))}]" if place else ""
+    raise ValueError(
+        f"{name}{where} holds {int(value)}, and the network looks it up in {limits.tables[place]}, which takes "
+        f"{int(limits.low[place])} to {int(limits.high[place])}: number the entries anew, give the net a larger table, or let "
+        "it clip them by jnp.clip."
+    )
 
 
 def _check_leaf(x: Any, name: str, shape: tuple[int, ...], dtype: str) -> None:

@@ -1,7 +1,7 @@
 """The net itself, without prior or likelihood: as functions, and traced once to be read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.structure import Graph, read
+from bayesprune.structure.lookups import bounds
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | 
     check_predicts(net, params, state, inputs.abstract(1))
     sites = {name: params[name].shape for name in sorted(params)}
     graph = read(traced, sites, num_inputs=len(inputs.leaves))
+    if inputs.scaling is None:
+        shapes = [shape for shape, _ in inputs.leaves]
+        inputs = replace(inputs, bounds=bounds(traced, list(sites), shapes))
     return Network(net, inputs, lower_convolutions(apply), forward, params, state, output_shape(outputs), graph)
 
 

@@ -116,7 +116,7 @@ class Training:
                 standing = self._prune(step, standing, record)
                 pause = self.periods.next_stop(step)
                 while step < pause:
-                    carry, taken, seconds = self._chunk(standing, record, min(pace, pause - step), begun)
+                    carry, taken, seconds = self._chunk(standing.carry, standing.sparse, record, min(pace, pause - step), begun)
                     step, standing = step + taken, standing._replace(carry=carry)
                     # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
                     pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
@@ -148,8 +148,9 @@ class Training:
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
 
-    def _chunk(self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
-        carry, sparse = standing.carry, standing.sparse
+    def _chunk(
+        self, carry: Carry, sparse: SparseState, record: Record, num_steps: int, begun: frozenset[str]
+    ) -> tuple[Carry, int, float]:
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))

@@ -1,0 +1,251 @@
+"""Look-ups by data: which rows of x a network takes for places in a table, and how long these tables are."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+
+from bayesprune.structure import movement
+from bayesprune.structure.jaxprs import called
+
+NONE = -1
+MOST = 1 << 20  # entries of an array that is followed
+# Entries are cast, and stay the numbers that they are.
+_SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "convert_element_type", "reduce_precision"])
+_LOOKS = ("gather", "dynamic_slice", "scatter", "eq")
+
+
+class Bounds(NamedTuple):
+    """Of one array of x, by entry of a row: the least and the largest number that is a place in every table that is asked for
+    it, -inf and inf where none is; ``tables``: what these are called, by entry."""
+
+    low: np.ndarray
+    high: np.ndarray
+    tables: np.ndarray
+
+
+class _Places(NamedTuple):
+    """An array made of entries of x as they are, plus whole numbers: which entry each is, `NONE` for others; what is added.
+
+    Both are labels as `structure.movement` has them.
+    """
+
+    labels: np.ndarray
+    plus: np.ndarray
+
+
+class _Weight(NamedTuple):
+    site: str
+
+
+def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Bounds | None, ...]:
+    """For each array of rows, the numbers that its entries may be: those of tables that the network reads at them.
+
+    Followed are gathers and scatters (embeddings, `jnp.take`, indexing), unless they clip, and the comparison with counted
+    numbers that makes a one-hot row; to entries of x as they are, moved, cast, or with whole numbers added. What else happens
+    to them, as ``x % 50`` or `jnp.clip`, is the network's own care. Nothing is computed but places.
+
+    ``jaxpr``: of a function of (weights by ``sites``, state, rows), of one row; ``shapes``: of one row of each array.
+
+    >>> import jax.numpy as jnp
+    >>> net = lambda table, x: table[x[:, 1]]
+    >>> traced = jax.make_jaxpr(net)(jnp.ones((5, 2)), jnp.ones((1, 2), int))
+    >>> (one,) = bounds(traced, ["table"], [(2,)])
+    >>> one.low, one.high, one.tables
+    (array([-inf,   0.]), array([inf,  4.]), array(['', 'table'], dtype=object))
+    """
+    if not _looks_up(jaxpr):
+        return (None,) * len(shapes)
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    found = _Found(int(starts[-1]))
+    rows = [
+        _Places(np.arange(start, start + size).reshape(1, *shape), np.zeros((1, *shape), np.int64))
+        for start, size, shape in zip(starts, sizes, shapes, strict=False)
+    ]
+    state = [None] * (len(jaxpr.jaxpr.invars) - len(sites) - len(shapes))
+    _walk(jaxpr, [*map(_Weight, sites), *state, *rows], found)
+    parts = [found.part(int(start), size, shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)]
+    return tuple(parts)
+
+
+class _Found:
+    def __init__(self, size: int) -> None:
+        self.low, self.high = np.full(size, -np.inf), np.full(size, np.inf)
+        self.tables = np.full(size, "", object)
+
+    def limit(self, places: _Places, length: int, table: str) -> None:
+        """Entries, with what is added, are places of a table of so many."""
+        labels, plus = np.broadcast_arrays(*places)
+        labels, plus = labels[labels != NONE], plus[labels != NONE]
+        closer = length - 1 - plus < self.high[labels]
+        self.tables[labels[closer | (self.tables[labels] == "")]] = table
+        np.maximum.at(self.low, labels, -plus)
+        np.minimum.at(self.high, labels, length - 1 - plus)
+
+    def part(self, start: int, size: int, shape: tuple[int, ...]) -> Bounds | None:
+        low, high, tables = (array[start : start + size].reshape(shape) for array in (self.low, self.high, self.tables))
+        return None if np.isinf(high).all() else Bounds(low, high, tables)
+
+
+def _walk(program: Any, inputs: Sequence[Any], found: _Found) -> list[Any]:
+    jaxpr = getattr(program, "jaxpr", program)
+    consts = getattr(program, "consts", ())
+    values: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
+    values |= {variable: _whole(const) for variable, const in zip(jaxpr.constvars, consts, strict=False)}
+    known = lambda atom: _whole(atom.val) if isinstance(atom, Literal) else values.get(atom)  # noqa: E731
+    for equation in jaxpr.eqns:
+        made = _step(equation, list(map(known, equation.invars)), found)
+        values.update({v: one for v, one in zip(equation.outvars, made, strict=True) if one is not None})
+    return list(map(known, jaxpr.outvars))
+
+
+def _whole(value: Any) -> np.ndarray | None:
+    """A constant of whole numbers or booleans; of others nothing is known."""
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    kind = np.dtype(value.dtype).kind if isinstance(value.dtype, np.dtype) else "none"
+    return np.asarray(value) if kind in "iub" and np.size(value) <= MOST else None
+
+
+def _step(equation: Any, inputs: list[Any], found: _Found) -> list[Any]:
+    name, params = equation.primitive.name, equation.params
+    nothing: list[Any] = [None] * len(equation.outvars)
+    if name == "cond":
+        for branch in params["branches"]:
+            _walk(branch, inputs[1:], found)
+        return nothing
+    places = [value for value in inputs if isinstance(value, _Places)]
+    if (program := called(equation)) is not None:
+        return _walk(program, inputs, found)
+    if not places:
+        return _computed(equation, inputs) or nothing
+    if name in _SAME:
+        return inputs[:1] if equation.outvars[0].aval.dtype != bool else nothing
+    if len(inputs) == 1 and len(equation.outvars) == 1:
+        move = movement.of_one(name, params, equation.invars[0].aval.shape, equation.outvars[0].aval.shape)
+        if move is not None:
+            return [_Places(*map(move, inputs[0]))]
+    shapes = [tuple(atom.aval.shape) for atom in equation.invars]
+    if name == "split":
+        parts = [movement.split(array, movement.integers(params["sizes"]), int(params["axis"])) for array in inputs[0]]
+        return [_Places(*part) for part in zip(*parts, strict=True)]
+    if name == "pad" and isinstance(inputs[0], _Places):
+        config = [movement.integers(sides) for sides in params["padding_config"]]
+        whole = _as_places(inputs[0], shapes[0])
+        return [_Places(movement.pad(whole.labels, shapes[0], NONE, config), movement.pad(whole.plus, shapes[0], 0, config))]
+    if name == "concatenate":
+        pieces = [_as_places(value, shape) for value, shape in zip(inputs, shapes, strict=True)]
+        columns = zip(*pieces, strict=True)
+        return [_Places(*(movement.concatenate(list(column), shapes, int(params["dimension"])) for column in columns))]
+    if name in ("gather", "dynamic_slice") and isinstance(inputs[0], _Places) and all(map(_is_known, inputs[1:])):
+        return [_chosen(equation, _as_places(inputs[0], shapes[0]), inputs[1:])]
+    if name == "select_n":
+        return [_same_entries(inputs[1:])]
+    if name in ("add", "sub"):
+        return [_added(inputs, 1 if name == "add" else -1)]
+    if name == "eq":
+        _one_hot(inputs, found)
+    elif name == "gather" and isinstance(inputs[1], _Places) and "CLIP" not in str(params["mode"]):
+        numbers, shape = params["dimension_numbers"], equation.invars[0].aval.shape
+        lengths = {axis: shape[axis] - params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map}
+        _limit(inputs[1], numbers.start_index_map, lengths, _name(inputs[0]), found)
+    elif name == "dynamic_slice":
+        sizes = zip(equation.invars[0].aval.shape, params["slice_sizes"], strict=True)
+        for start, (length, size) in zip(inputs[1:], sizes, strict=True):
+            if isinstance(start, _Places):
+                found.limit(start, length - size + 1, _name(inputs[0]))
+    elif name.startswith("scatter") and isinstance(inputs[1], _Places) and "CLIP" not in str(params["mode"]):
+        numbers, shape = params["dimension_numbers"], equation.invars[0].aval.shape
+        lengths = {axis: shape[axis] for axis in numbers.inserted_window_dims}
+        _limit(inputs[1], numbers.scatter_dims_to_operand_dims, lengths, _name(inputs[0]), found)
+    return nothing
+
+
+def _limit(index: _Places, axes: Sequence[int], lengths: dict[int, int], table: str, found: _Found) -> None:
+    """``axes``: of the table, that the last axis of an index goes over."""
+    for number, axis in enumerate(axes):
+        if axis in lengths:
+            own = [movement.expand(array, array.ndim - 1, len(axes))[..., number] for array in index]
+            found.limit(_Places(*own), lengths[axis], table)
+
+
+def _name(value: Any) -> str:
+    return value.site if isinstance(value, _Weight) else "a table"
+
+
+def _is_known(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _computed(equation: Any, inputs: list[Any]) -> list[Any] | None:
+    """The results of an operation on whole numbers that are known."""
+    name, outs = equation.primitive.name, [variable.aval for variable in equation.outvars]
+    if name in _SAME and inputs and isinstance(inputs[0], _Weight):
+        return inputs[:1]
+    plain = all(isinstance(aval.dtype, np.dtype) and aval.dtype.kind in "iub" and aval.size <= MOST for aval in outs)
+    if not plain or not all(map(_is_known, inputs)) or (not inputs and name != "iota"):
+        return None
+    if equation.effects or any(jaxprs_in_params(equation.params)):
+        return None
+    with jax.ensure_compile_time_eval():  # the network may be read within another trace
+        made = equation.primitive.bind(*inputs, **equation.params)
+    return list(map(np.asarray, made if equation.primitive.multiple_results else [made]))
+
+
+def _chosen(equation: Any, places: _Places, indices: Sequence[np.ndarray]) -> _Places | None:
+    """Entries at places that are known: the operation itself, done to labels."""
+    if places.labels.size > MOST:
+        return None
+    with jax.ensure_compile_time_eval():
+        labels, plus = (
+            np.asarray(equation.primitive.bind(np.asarray(array, np.int32), *indices, **equation.params)) for array in places
+        )
+    return _Places(np.maximum(labels, NONE).astype(np.int64), plus.astype(np.int64))
+
+
+def _looks_up(program: Any) -> bool:
+    """Whether there is any operation that could look up, however deep."""
+    equations = getattr(program, "jaxpr", program).eqns
+    return any(e.primitive.name.startswith(_LOOKS) or any(map(_looks_up, jaxprs_in_params(e.params))) for e in equations)
+
+
+def _as_places(value: Any, shape: tuple[int, ...]) -> _Places:
+    if isinstance(value, _Places):
+        return _Places(*(np.broadcast_to(array, shape) for array in value))
+    return _Places(np.full(shape, NONE, np.int64), np.zeros(shape, np.int64))
+
+
+def _same_entries(cases: Sequence[Any]) -> Any:
+    """JAX looks whether an index is below zero, and counts such from the end: the same entries, the first as they are."""
+    if all(isinstance(case, _Places) and np.array_equal(case.labels, cases[0].labels) for case in cases):
+        return cases[0]
+    return None
+
+
+def _added(inputs: Sequence[Any], sign: int) -> Any:
+    one, other = inputs
+    if isinstance(other, _Places) and sign > 0:
+        one, other = other, one
+    if not isinstance(one, _Places) or not _is_known(other):
+        return None
+    plus = one.plus + sign * other.astype(np.int64)
+    return _Places(np.broadcast_to(one.labels, plus.shape), plus)
+
+
+def _one_hot(inputs: Sequence[Any], found: _Found) -> None:
+    """Entries compared with 0, 1, 2, ... along an axis along which they stay the same."""
+    counted, places = sorted(inputs, key=lambda value: isinstance(value, _Places))
+    if not _is_known(counted) or not isinstance(places, _Places) or counted.ndim != places.labels.ndim:
+        return
+    for axis, length in enumerate(counted.shape):
+        shape = [length if number == axis else 1 for number in range(counted.ndim)]
+        stays = [np.array_equal(array, np.broadcast_to(array.take([0], axis), array.shape)) for array in places]
+        if (
+            length > 1
+            and all(stays)
+            and np.array_equal(counted, np.broadcast_to(np.arange(length).reshape(shape), counted.shape))
+        ):
+            found.limit(_Places(*(array.take([0], axis) for array in places)), length, "a one-hot row")
