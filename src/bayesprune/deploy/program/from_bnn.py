@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.deploy import reader
+from bayesprune.deploy.program.alone import check_alone
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import random_rows, taken
@@ -60,6 +61,7 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
             f"the network computes in {', '.join(short)}, which no smaller program does: give the same network with "
             "dtype=float32; its parameters are the same."
         )
+    check_alone(jaxpr)
     program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
     _check_rows(program, asked, [array.shape for array in arrays], leaves, inputs)
     return program
@@ -127,6 +129,7 @@ def head(bnn: BNN) -> Program:
         return jax.make_jaxpr(lambda array: bnn.likelihood.mean(outputs.apart(array)))(of_rows)
 
     try:
+        check_alone(jaxpr)
         return trace(jaxpr, [], [])
     except jax.errors.TracerArrayConversionError:
         raise TypeError(f"{type(bnn.likelihood).__name__}.mean is no function of JAX: write it with jax.numpy.") from None
