@@ -20,7 +20,7 @@ from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.rows import taken
+from bayesprune.deploy.program.rows import check_bounds, taken
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
@@ -29,7 +29,6 @@ from bayesprune.deploy.shrinking.plan import Plan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
-from bayesprune.model.inputs import check_places
 from bayesprune.structure.lookups import Bounds
 
 KEEPS = ("posterior", "mean")
@@ -120,9 +119,9 @@ class Compact:
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
-    ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one. ``bounds``:
-    the numbers that its tables take; of a network that was read from a file they are not known.
-    `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
+    ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one;
+    ``bounds``: the numbers that its tables take, of one that was read from a file not known. `bayesprune.predict`,
+    `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
     program: Program
@@ -158,10 +157,9 @@ class Compact:
 
         Raises:
             TypeError: rows that are no bytes, integers or booleans, where these are taken, or another tree.
-            ValueError: rows of another shape, none, or NaN, or numbers that a table does not have; an unknown engine; "kernels"
-                for operations that JAX alone can run.
+            ValueError: rows of another shape, none, or NaN, or beyond a table; an unknown engine; "kernels" where JAX alone runs.
         """
-        self._check_places(x)
+        check_bounds(self.bounds, self.inputs, x)
         if rng_key is None and not isinstance(self.law, Draws):
             x = taken(self.inputs, x)
             at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
@@ -179,7 +177,7 @@ class Compact:
 
         Of stored draws there may be fewer. ``engine``, errors: as `predict`.
         """
-        self._check_places(x)
+        check_bounds(self.bounds, self.inputs, x)
         key, number = checked(rng_key, num_samples)
         if (kernels := self._engines.of_draws(engine)) is not None:
             return kernels.predict_draws(key, x, number)
@@ -226,8 +224,8 @@ class Compact:
             metadata: anything that JSON can hold.
 
         Raises:
-            ValueError: unknown ``values``, or "posterior" for weights without spread; the network has operations that no file
-                can hold, or its certificate does not hold.
+            ValueError: unknown ``values``, or "posterior" for weights without spread; operations that no file can hold, or a
+                certificate that does not hold.
             OSError: as the disk says, with a remedy; an older file is then left as it was.
         """
         ready = self.certified() if self.certificate is None else self
@@ -293,16 +291,6 @@ class Compact:
             f"Compact({self.law.kind}: {c.numbers:,} of {c.dense_numbers:,} numbers in {len(self.program.ops)} operations, "
             f"{c.alive:,} other than zero; {c.executed:,} of {c.dense:,} FLOPs a row, {c.theoretical:,} if zeros were free)"
         )
-
-    # ---- inside
-    def _check_places(self, x: Any) -> None:
-        """Refuse what the network's tables do not have; other faults of rows are found by what runs."""
-        if not any(self.bounds) or jax.tree.structure(x) != self.inputs.structure:
-            return
-        for limits, leaf, value in zip(self.bounds, self.inputs.leaves, jax.tree.leaves(x), strict=True):
-            rows = np.asarray(value)
-            if limits is not None and rows.shape[1:] == leaf.shape and len(rows):
-                check_places(rows, leaf.name, limits)
 
     @functools.cached_property
     def _engines(self) -> Engines:

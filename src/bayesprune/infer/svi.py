@@ -21,6 +21,7 @@ from bayesprune.infer.scale_of_data import warn_of_scale
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
+from bayesprune.model.own_family import check_cut
 from bayesprune.model.program import Program
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
@@ -177,6 +178,8 @@ def fit_svi(
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     start = origin.params if origin is not None else given.init_params
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
+    if mask or not isinstance(sparsifier, KeepAll):
+        check_cut(program)
     mesh, program = door.automatic(mesh), course.begin(program)
     plan = course.plan(num_steps, begun=start is not None)
     if origin is not None and optimizer is None and plan.laid_out:

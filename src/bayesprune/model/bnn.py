@@ -26,6 +26,7 @@ from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.named_family import named_family
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
+from bayesprune.model.own_family import why_not_cut
 from bayesprune.model.prior import Moments, meaning
 from bayesprune.model.samples import READER
 from bayesprune.model.shapes import check_heads, is_shape
@@ -72,8 +73,9 @@ class BNN:
     modules by their fields and arrays, priors, likelihoods and families as frozen dataclasses; see `core.same.key`.
 
     Raises:
-        TypeError: ``net`` is no known kind of module, gives several outputs to a likelihood of one, or asks for more than it is
-            called with; ``prior``, ``likelihood`` or ``posterior`` is a class or a name in the place of an object.
+        TypeError: ``net`` is no known kind of module, has complex parameters, gives several outputs to a likelihood of one, or
+            asks for more than it is called with; ``prior``, ``likelihood`` or ``posterior`` is a class or a name in the place
+            of an object.
         ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, ..., outputs).
 
     Example:
@@ -133,6 +135,7 @@ class BNN:
         parts = (net, prior, likelihood, dict(apply_kwargs), output)
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
+        self.uncut = why_not_cut(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BNN) and self._key == other._key
@@ -144,6 +147,7 @@ class BNN:
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
         other = copy.copy(self)
         other.family, other._key = family, (*self._rest_of_key, same.key(family))
+        other.uncut = why_not_cut(other)
         return other
 
     def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
@@ -236,8 +240,12 @@ class BNN:
         return {}
 
     def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
-        """The entries of ``params`` that say what their weights mean: priors and units."""
-        return posterior_params.describe(self.posterior(params))
+        """The entries of ``params`` that say what their weights mean: priors and units.
+
+        Of weights that are no Gaussians the prior is left out: by it the evidence of Gaussians would be taken for theirs.
+        """
+        said = posterior_params.describe(self.posterior(params))
+        return {n: v for n, v in said.items() if not (self.uncut and n.endswith(posterior_params.PRIOR_SCALE))}
 
     def groups(self, name: str) -> Groups:
         """Which prunable weights belong together: by "unit" or "head" of the network, or "per_output" of each array."""

@@ -13,8 +13,11 @@ from bayesprune.model.adapters import Net, adapt, check_predicts
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
 from bayesprune.model.transforms.lower import lower_convolutions
+from bayesprune.model.transforms.zero_norms import norms_weights, with_zero_norms
 from bayesprune.structure import Graph, read
 from bayesprune.structure.lookups import bounds
+
+Apply = Callable[..., tuple[Any, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -57,22 +60,43 @@ def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | 
         outputs, new_state = net.apply(params, state, x, train, rng_key)
         return arrays(choose(outputs)), new_state
 
-    def forward(params: Any, state: Any, x: Any) -> Any:
-        return apply(params, state, x, False, None)[0]
-
     try:
         params, state = jax.eval_shape(net.init, abstract_key())
-        traced, outputs = jax.make_jaxpr(forward, return_shape=True)(params, state, inputs.abstract(1))
+        traced, outputs = jax.make_jaxpr(_predicting(apply), return_shape=True)(params, state, inputs.abstract(1))
     except Exception as error:
         error.add_note(f"net was called on rows of zeros, {inputs.described()}: {_remedy(inputs)}")
         raise
+    _check_real(params)
     check_predicts(net, params, state, inputs.abstract(1))
     sites = {name: params[name].shape for name in sorted(params)}
     graph = read(traced, sites, num_inputs=len(inputs.leaves))
     if inputs.scaling is None:
         shapes = [shape for shape, _ in inputs.leaves]
         inputs = replace(inputs, bounds=bounds(traced, list(sites), shapes))
-    return Network(net, inputs, lower_convolutions(apply), forward, params, state, output_shape(outputs), graph)
+    if norms_weights(traced, len(sites)):
+        apply = _zero_normed(apply)
+    return Network(net, inputs, lower_convolutions(apply), _predicting(apply), params, state, output_shape(outputs), graph)
+
+
+def _predicting(apply: Apply) -> Callable[..., Any]:
+    return lambda params, state, x: apply(params, state, x, False, None)[0]
+
+
+def _zero_normed(apply: Apply) -> Apply:
+    def sound(params: Any, state: Any, x: Any, train: bool, rng_key: Any) -> tuple[Any, dict[str, Any]]:
+        made = with_zero_norms(lambda params, state, x, rng_key: apply(params, state, x, train, rng_key))
+        return made(params, state, x, rng_key)  # type: ignore[no-any-return]
+
+    return sound
+
+
+def _check_real(params: Mapping[str, Any]) -> None:
+    """Refuse complex parameters: guides and priors are of real numbers, and would leave the imaginary parts out."""
+    if wrong := [path for path, leaf in params.items() if jnp.issubdtype(leaf.dtype, jnp.complexfloating)]:
+        raise TypeError(
+            f"net has complex parameters, {', '.join(wrong)}, and posteriors are of real numbers: make each of two real ones, "
+            "its real and its imaginary part, and let the net join them, jax.lax.complex(re, im)."
+        )
 
 
 def _remedy(inputs: Inputs) -> str:

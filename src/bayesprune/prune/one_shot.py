@@ -14,6 +14,7 @@ from bayesprune.core.checks import check_function, check_key, check_mask, check_
 from bayesprune.core.keys import NoKey
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.model.data_bound import data_bound, some_rows
+from bayesprune.model.own_family import check_cut
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.correlated import check_given
 from bayesprune.posteriors.params import kept_whole, points_of
@@ -76,6 +77,7 @@ def prune_once(
     check_function(prunable, "prunable", "bp.select.kernels")
     if program is not None:
         check_object(program, "program", ("read", "describe"), "bp.BNN(net, prior=...), the one that was fitted")
+        check_cut(program)
     if needs_of(sparsifier).renewal:
         raise ValueError(
             f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "

@@ -1,5 +1,6 @@
 """The rows that a compact network takes, checked, as its program takes them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,8 @@ from bayesprune.core.numbers import real_numbers, unmasked
 from bayesprune.deploy.program.packing import Leaf, Packing
 from bayesprune.deploy.reader import WHOLE
 from bayesprune.infer.predict import check_rows
+from bayesprune.model.inputs import check_places
+from bayesprune.structure.lookups import Bounds
 
 
 def taken(inputs: Packing, x: Any) -> Any:
@@ -21,6 +24,16 @@ def taken(inputs: Packing, x: Any) -> Any:
         _check_type(inputs.leaves[0], x)
         return x
     return _side_by_side(inputs, x)
+
+
+def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: Any) -> None:
+    """Refuse whole numbers that the network's tables do not have; other faults of rows are found by what runs."""
+    if not any(bounds) or jax.tree.structure(x) != inputs.structure:
+        return
+    for limits, leaf, value in zip(bounds, inputs.leaves, jax.tree.leaves(x), strict=True):
+        rows = np.asarray(value)
+        if limits is not None and rows.shape[1:] == leaf.shape and len(rows):
+            check_places(rows, leaf.name, limits)
 
 
 def checked(inputs: Packing, x: Any) -> np.ndarray:
