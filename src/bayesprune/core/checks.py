@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesprune.core.finite import check_finite
 from bayesprune.core.forks import check_process
-from bayesprune.core.keys import is_key
+from bayesprune.core.keys import abstract_key, is_key
 from bayesprune.core.send import send
 
 
@@ -145,12 +145,19 @@ def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, ja
 def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
     """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key.
 
-    Every public call that computes comes by here or by a trace, so the process is checked here too.
+    One key alone: arrays of several are refused. Every public call that computes comes by here or by a trace, so the process is
+    checked here too.
     """
     check_process()
-    dtype = getattr(rng_key, "dtype", None)
-    if is_key(rng_key):
+    dtype, shape = getattr(rng_key, "dtype", None), tuple(getattr(rng_key, "shape", ()))
+    of_one = jax.eval_shape(jax.random.key_data, abstract_key()).shape
+    if is_key(rng_key) and not shape:
         return rng_key
-    if dtype == np.uint32 and getattr(rng_key, "ndim", 0) == 1:
+    if dtype == np.uint32 and shape == of_one:
         return jax.random.wrap_key_data(rng_key)
+    if is_key(rng_key) or (dtype == np.uint32 and shape[1:] == of_one):
+        raise TypeError(
+            f"{name} must be one JAX random key, got {shape[0]} of them in an array: give one, as keys[0], and call "
+            "once for each."
+        )
     raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")

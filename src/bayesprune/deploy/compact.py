@@ -157,7 +157,7 @@ class Compact:
 
         Raises:
             TypeError: rows that are no bytes, integers or booleans, where these are taken, or another tree.
-            ValueError: rows of another shape, none, or NaN, or beyond a table; an unknown engine; "kernels" where JAX alone runs.
+            ValueError: rows of another shape, none, NaN, or beyond a table; an unknown engine; "kernels" where JAX alone runs.
         """
         check_bounds(self.bounds, self.inputs, x)
         if rng_key is None and not isinstance(self.law, Draws):

@@ -10,7 +10,7 @@ from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Ordinal
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.report import metrics
 
 
@@ -53,7 +53,7 @@ def figures_where_observed(
 
 def _normals(rng_key: Any, bnn: BNN, params: Any, data: Any, kind: str | None, settings: dict[str, Any]) -> Any:
     """Means and scales of every network's Gaussian targets, each of one network along the first axis; None of other laws."""
-    inner: Any = unmasked(bnn.likelihood)
+    inner: Any = of_observed(bnn.likelihood)
     if getattr(inner, "known", False):
         draws = predict_draws(rng_key, bnn, params, data.x, **settings)
         scale = inner.apart(np.asarray(data.y))[1]

@@ -11,7 +11,7 @@ from bayesprune.infer import door
 from bayesprune.infer.predict import check_bnn, predict_draws
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 
 LOC, SCALE = "noise_precision_log_loc", "noise_precision_log_scale"
 ROWS = 8192  # whose draws are held at once
@@ -78,12 +78,12 @@ def refit_noise(
         x, y = jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y))
         drawn, observed = predict_draws(rng_key, bnn, params, x, mask=mask, num_samples=num_samples), present_in(bnn, y)
         squared, count = squared + squared_errors(drawn, y, params, observed), count + counts(observed, params)
-    return params | noise_of(unmasked(bnn.likelihood), params, squared, count)
+    return params | noise_of(of_observed(bnn.likelihood), params, squared, count)
 
 
 def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
     """Whether there is a Gaussian noise, the same for all rows, that is learned, as a density or a point."""
-    likelihood = unmasked(bnn.likelihood)
+    likelihood = of_observed(bnn.likelihood)
     return isinstance(likelihood, Normal) and likelihood.learns_noise and LOC in params
 
 

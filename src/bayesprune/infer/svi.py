@@ -12,6 +12,7 @@ from bayesprune.core.checks import as_params, check_function, check_integer, che
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
 from bayesprune.infer import door
+from bayesprune.infer.before import check_before
 from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.feeding import feed_of, held_out
@@ -21,7 +22,6 @@ from bayesprune.infer.scale_of_data import warn_of_scale
 from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
-from bayesprune.model.own_family import check_cut
 from bayesprune.model.program import Program
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import as_it_is
@@ -100,7 +100,8 @@ def fit_svi(
             a warning says so where that is never). An act that leaves no path through the network is refused, with a warning.
         every: steps between prunings; None: the course says how often, and within which steps.
         estimator: "weight" (sampled weights), "local" (local reparameterisation), "local_where_exact" (the same where it has
-            the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's.
+            the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's. Of a bound
+            that is not linear in the divergence's weight, as Rényi's, ``fit.losses`` are right where that is 1.
         num_particles: draws of the latent variables in each step.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`; None: the
             course's. ``fit.losses`` are the bound itself, of weight 1, whatever is minimised.
@@ -178,8 +179,7 @@ def fit_svi(
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     start = origin.params if origin is not None else given.init_params
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
-    if mask or not isinstance(sparsifier, KeepAll):
-        check_cut(program)
+    check_before(program, sparsifier, mask, storage, start)
     mesh, program = door.automatic(mesh), course.begin(program)
     plan = course.plan(num_steps, begun=start is not None)
     if origin is not None and optimizer is None and plan.laid_out:

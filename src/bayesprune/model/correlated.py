@@ -145,7 +145,7 @@ class CorrelatedFamily(MeanFieldFamily):
 
     def _check_size(self, spec: ParamSpec, size: int) -> None:
         if size > self.largest:
-            other = "posterior='matrix_normal' (--posterior matrix-normal), " if self.covariance == "full" else ""
+            other = "posterior='matrix_normal', " if self.covariance == "full" else ""
             raise ValueError(
                 f"{spec.path} of shape {spec.shape} asks for a covariance of {size:,} x {size:,} numbers, and "
                 f"largest={self.largest:,}: take {other}a smaller net, or, in Python, CorrelatedFamily("
@@ -207,6 +207,6 @@ def check_training(program: Any, acts: bool = False, mask: Any = None, thin: boo
         )
         raise ValueError(
             f"{who} together, and such a fit trains whole arrays: a weight cut on the way changes the others' covariance. "
-            "Train without a sparsifier (--method none), a mask, storage='active' or parameters that were cut before, and cut "
+            "Train without a sparsifier, a mask, storage='active' or parameters that were cut before, and cut "
             "the fit by bp.bmr_prune(fit.params)."
         )

@@ -27,7 +27,7 @@ def groups(bnn: Any, name: str) -> Groups:
     of each array, numbered from 0 in every one. "per_input": weights of an array that read one input, of a convolution one
     channel of what it is given; "per_slice": of arrays with positions those from one input to one output, else as "per_input".
 
-    Raises `ValueError` for an unknown name, and for heads of a network that has none; warns where scores
+    Raises `ValueError` for an unknown name, and for units or heads of a network that has none; warns where scores
     are left in which no head is seen.
     """
     found = _groups(bnn, name)
@@ -49,7 +49,14 @@ def _groups(bnn: Any, name: str) -> Groups:
 
 
 def _units(bnn: Any) -> Groups:
-    return _made_by(bnn, np.arange(bnn.units.count))
+    found = _made_by(bnn, np.arange(bnn.units.count))
+    if not found.count:
+        raise ValueError(
+            "scope='unit' cuts units that weights make and others read, and in this network none has a weight that may be "
+            "pruned: cut single weights, scope='global', or let prunable= of the BNN accept what makes them. A net without "
+            "hidden layers has no units, for its outputs stay."
+        )
+    return found
 
 
 def _heads(bnn: Any) -> Groups:

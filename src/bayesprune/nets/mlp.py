@@ -1,9 +1,13 @@
 """The multi-layer perceptron of the papers."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
+
+from bayesprune.core.checks import check_integer
+from bayesprune.nets.checks import check_activation, check_widths
 
 
 class MLP(nn.Module):
@@ -15,7 +19,8 @@ class MLP(nn.Module):
         activation: g, applied after every hidden layer; swish in the BMR paper.
         dropout: probability of dropping an input of a dense layer in training (0 = never); the BMR paper uses 0.2 for MAP.
 
-    Inputs of shape (rows, ...) are flattened to (rows, features); outputs are (rows, num_outputs).
+    Inputs of shape (rows, ...) are flattened to (rows, features); outputs are (rows, num_outputs). Widths that are no positive
+    integers, and an activation that is no function, are a `ValueError` or `TypeError`.
 
     Example:
         >>> import jax
@@ -27,10 +32,16 @@ class MLP(nn.Module):
     Source: Marković, Friston & Kiebel (2024), appendix A.
     """
 
-    hidden: Sequence[int]
-    num_outputs: int
-    activation: Callable[[jax.Array], jax.Array] = nn.swish
+    hidden: Sequence[int] | Any
+    num_outputs: int | Any
+    activation: Callable[[jax.Array], jax.Array] | Any = nn.swish
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_widths(self.hidden, "hidden")
+        check_integer(self.num_outputs, "num_outputs")
+        check_activation(self.activation)
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -85,16 +85,6 @@ def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray
     return found
 
 
-def kept_whole(params: Mapping[str, Any]) -> list[str]:
-    """The sites with a posterior that may not be pruned, of parameters that say what they mean.
-
-    >>> kept_whole({"w_dense_loc": jnp.zeros(3), "w_dense_scale": jnp.ones(3), "w$unit": 1.0})
-    ['w']
-    """
-    sites = (name.removesuffix(UNIT) for name in params if name.endswith(UNIT))
-    return [site for site in sites if _named(params, site)[1]]
-
-
 def points_of(params: Mapping[str, Any]) -> list[str]:
     """The arrays that are no part of a posterior: parameters that are trained as points, or frozen.
 
@@ -112,6 +102,17 @@ def _named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
             if all(family.name(site, field, hidden) in params for field in family.fields):
                 return family, hidden
     raise ValueError(f"params say what {site!r} means, and have no values of it: give those of a whole fit.")
+
+
+def kept_whole(params: Mapping[str, Any]) -> list[str]:
+    """The sites whose weights are never pruned: their parameters have names that `read` does not find.
+
+    >>> kept_whole({"w_dense_loc": 0.0, "w_dense_scale": 1.0, "v_auto_loc": 0.0})
+    ['w']
+    """
+    ends = {family.name("", family.fields[0], hidden=True) for family in families()}
+    ends -= {family.name("", family.fields[0]) for family in families()}
+    return list(dict.fromkeys(name.removesuffix(end) for name in params for end in ends if name.endswith(end)))
 
 
 def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Does a sparsifier get what it needs? Compared at one place, before anything is trained or cut."""
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import jax
@@ -29,8 +30,10 @@ def warm_up_of(sparsifier: Any) -> int:
     return int(getattr(sparsifier, "warm_up", 0))
 
 
-def check_needs(sparsifier: Any, posterior: PyTree) -> None:
+def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None:
     """Refuse a posterior, site -> node, that lacks what the sparsifier needs. Values are looked at where there are any yet.
+
+    ``program``: what was asked for the priors, if anything was.
 
     Raises `TypeError` for the wrong kind of nodes, `ValueError` for a prior that is not known to be Gaussian, or points where a
     spread is needed.
@@ -40,7 +43,7 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
         if needs.node is SpikeSlab and not isinstance(node, SpikeSlab):
             raise TypeError(
                 f"{name} reads inclusion probabilities, and site {site!r} is a {type(node).__name__}, which has no inclusion "
-                "probabilities: fit with priors.DiracSlab or priors.GaussianSlab (--prior dirac-slab or gaussian-slab) and "
+                "probabilities: fit with priors.DiracSlab or priors.GaussianSlab and "
                 "give program=bnn, or prune by another method."
             )
         if not isinstance(node, needs.node):
@@ -54,13 +57,35 @@ def check_needs(sparsifier: Any, posterior: PyTree) -> None:
                 "prunable= of the BNN, or prune by methods.Cut(scope='unit')."
             )
     if needs.spread and not _has_spread(posterior):
-        raise ValueError(
-            f"{name} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to prune by: fit "
-            "with posterior='mean_field', or prune by methods.Magnitude, or by methods.SSVI, which is RigL on points; a fit "
-            "with priors.UnitNoise, whose units alone have evidence, by methods.SBP or methods.BMRS."
-        )
+        raise no_spread(sparsifier)
     if needs.evidence:
-        check_evidence(posterior)
+        check_evidence(posterior, program)
+
+
+def no_spread(sparsifier: Any) -> ValueError:
+    """The error for points, where a spread is needed."""
+    return ValueError(
+        f"{type(sparsifier).__name__} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to "
+        "prune by: fit with posterior='mean_field', or prune by methods.Magnitude, or by methods.SSVI, which is RigL on "
+        "points; a fit with priors.UnitNoise, whose units alone have evidence, by methods.SBP or methods.BMRS."
+    )
+
+
+def nothing_to_prune(who: str, program: Any = None, whole: Sequence[str] = (), points: Sequence[str] = ()) -> ValueError:
+    """The error where all weights are kept whole; of what sites, a network's layout says before ``whole`` and ``points`` do.
+
+    >>> print(nothing_to_prune("params have", whole=["Dense_0.kernel"]))
+    params have nothing to prune: 'Dense_0.kernel' are kept whole. Say what may be cut by prunable= ...
+    """
+    layout = getattr(program, "layout", ())
+    whole = [str(spec.path) for spec in layout if spec.bayesian] or list(whole)
+    points = [str(spec.path) for spec in layout if not spec.bayesian] or list(points)
+    kept = f"{', '.join(map(repr, whole[:6]))} are kept whole" if whole else "no site is shown to it"
+    also = f", and {', '.join(map(repr, points[:6]))} are points, outside of bayesian=" if points else ""
+    return ValueError(
+        f"{who} nothing to prune: {kept}{also}. Say what may be cut by prunable= of the BNN or Program, and fit anew: the "
+        "default leaves the last layer whole, prunable=bp.select.everything nothing."
+    )
 
 
 def check_whole(sparsifier: Any, posterior: PyTree) -> None:

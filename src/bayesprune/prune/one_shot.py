@@ -17,9 +17,8 @@ from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.own_family import check_cut
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.correlated import check_given
-from bayesprune.posteriors.params import kept_whole, points_of
 from bayesprune.prune.bookkeeping import fill_unknown
-from bayesprune.prune.needs import check_needs, check_whole, needs_of, warm_up_of
+from bayesprune.prune.needs import check_needs, check_whole, needs_of, nothing_to_prune, warm_up_of
 from bayesprune.prune.paths import Paths
 from bayesprune.prune.verified import verify
 
@@ -88,12 +87,12 @@ def prune_once(
             f"{type(sparsifier).__name__} compares masks by the loss of the data while a sampler runs, and a posterior alone "
             "has neither: sample with bp.fit_sgmcmc(..., sparsifier=...), or cut at once with methods.Cut(scope='unit')."
         )
-    nodes = _nodes(params, read if program is None else functools.partial(_ask, program, data))
+    nodes = _nodes(params, read if program is None else functools.partial(_ask, program, data), program)
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
     chosen = _under(prior_scale, chosen, nodes)
-    check_needs(sparsifier, chosen)
+    check_needs(sparsifier, chosen, program)
     check_whole(sparsifier, chosen)
     rng_key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)
     given = {} if mask is None else _given(mask, _shapes(nodes))
@@ -148,19 +147,14 @@ def _groups(sparsifier: Any, program: Any) -> Any:
     return program.groups(name) if name and program is not None else None
 
 
-def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
+def _nodes(params: Any, read: Callable[[Any], Any], program: Any) -> dict[str, Any]:
     """Posterior nodes by path, checked."""
     if hasattr(params, "params"):
         raise TypeError(f"params must be parameters, got a whole {type(params).__name__}: pass its .params.")
     found = trees.flatten(params) if not isinstance(params, dict) or _has_nodes(params) else read(params)
     nodes = {path: node for path, node in found.items() if trees.is_node(node)}
-    if not nodes and isinstance(params, dict) and (kept := kept_whole(params)):
-        points = [name for name in points_of(params) if "$" not in name]
-        raise ValueError(
-            f"params hold nothing that may be pruned: {_some(kept)} are kept whole, as prunable= of the BNN says, and "
-            f"{_some(points) if points else 'no parameters'} are points, which nothing is known of: let prunable= accept what "
-            "is Bayesian, as bp.select.everything does."
-        )
+    if not nodes and isinstance(params, dict) and (whole := numpyro_params.kept_whole(params)):
+        raise nothing_to_prune("params have", program, whole, numpyro_params.points_of(params))
     if not nodes:
         raise ValueError(
             "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi "
@@ -181,10 +175,6 @@ def _nodes(params: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
                 "log-odds, if it has some, no NaN."
             )
     return nodes
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _given(mask: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Array]:

@@ -9,6 +9,7 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -121,7 +122,7 @@ def _log_odds(node: PyTree) -> Array:
     if not isinstance(node, SpikeSlab):
         raise TypeError(
             f"a {type(node).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab "
-            "(--prior dirac-slab or gaussian-slab) and read the fit by bnn.read(params), or prune by another method."
+            "and read the fit by bnn.read(params), or prune by another method."
         )
     return jnp.asarray(node.logit)
 
@@ -144,13 +145,24 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     return trees.map_nodes(lambda q: -gaussian.log_evidence_gain_of_removal(q.loc, q.scale, q.prior_scale), posterior)
 
 
-def check_evidence(posterior: PyTree) -> None:
-    """Refuse a posterior whose evidence has no closed form: that of a Gaussian prior is needed."""
+def check_evidence(posterior: PyTree, program: Any = None) -> None:
+    """Refuse a posterior whose evidence has no closed form: that of a Gaussian prior is needed.
+
+    ``program``: what was asked for the priors, if anything was.
+    """
     for site, node in trees.flatten(posterior).items():
         if isinstance(node, SpikeSlab):
             raise TypeError(
                 "the evidence of (2.5) is that of a Gaussian prior, and this posterior is of a spike and slab: prune it by its "
                 "inclusion probabilities, with methods.SVBNN or methods.SBNN."
+            )
+        if node.prior_scale is None and program is not None:
+            prior = getattr(program, "prior", None)
+            which = f"priors.{type(prior).__name__}" if prior is not None else "the program's"
+            raise ValueError(
+                f"the prior of site {site!r}, {which}, is no fixed Gaussian about zero, so its evidence (2.5) has no closed "
+                "form: fit with priors.Gaussian, Flat or Horseshoe, keep the site out by prunable=, or prune by methods.SNR or "
+                "methods.Magnitude; one-shot, prior_scale= puts a Gaussian in its place."
             )
         if node.prior_scale is None:
             raise ValueError(

@@ -21,7 +21,7 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import annealing, cutting, network
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
@@ -116,7 +116,7 @@ class SparseNetwork(WithKnobs):
             squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, self.params_, observed)
             count = count + refit_noise.counts(observed, self.params_)
             first += rows
-        found = refit_noise.noise_of(unmasked(self.bnn_.likelihood), self.params_, squared, count)
+        found = refit_noise.noise_of(of_observed(self.bnn_.likelihood), self.params_, squared, count)
         return jax.tree.map(np.asarray, found)
 
     def predict_draws(self, X: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.model.likelihoods import Masked
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 
 
 def gaps_in(y: Any, likelihood: Any = None) -> np.ndarray | None:
@@ -31,7 +31,7 @@ def without(y: Any, gaps: np.ndarray | None) -> Any:
 
 def masked(likelihood: Any, gaps: np.ndarray | None) -> Any:
     """The likelihood of targets with such gaps; of whole ones the likelihood of what is observed."""
-    return unmasked(likelihood) if gaps is None else Masked(unmasked(likelihood))
+    return of_observed(likelihood) if gaps is None else Masked(of_observed(likelihood))
 
 
 def with_gaps(columns: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:

@@ -27,7 +27,7 @@ from bayesprune.model.likelihoods import (
     StudentT,
 )
 from bayesprune.model.likelihoods.counts import power_of_two
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.nets import MLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
 
@@ -148,7 +148,7 @@ def read_likelihood(likelihood: Any) -> Any:
             raise unknown_name("likelihood", likelihood, LIKELIHOODS, "Or give an object of bayesprune.likelihoods.")
         return LIKELIHOODS[likelihood]
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
-    observed = unmasked(likelihood)
+    observed = of_observed(likelihood)
     if getattr(observed, "known", False) or getattr(observed, "exposure", None) is not None:
         raise ValueError(
             f"likelihood={likelihood!r} takes further columns of y, which scikit-learn would take for targets: use bp.BNN and "

@@ -14,7 +14,7 @@ from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.likelihoods import Normal, StudentT
-from bayesprune.model.likelihoods.masked import unmasked
+from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import gaps, network
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.distribution import PredictiveDistribution
@@ -92,7 +92,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         whole = gaps.without(y, missing)
         x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         self._outputs = whole.shape[1:]
-        columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), unmasked(likelihood)
+        columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
         self._target_scaling = gaps.scaling_of(columns) if shifts else _as_it_is(columns)

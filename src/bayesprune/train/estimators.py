@@ -1,10 +1,12 @@
 """Estimators of the ELBO by name."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
-from numpyro.infer import ELBO
+import jax
+from numpyro.infer import ELBO, TraceEnum_ELBO
 
 from bayesprune.core import same
 from bayesprune.core.checks import check_integer, got, unknown_name
@@ -19,6 +21,8 @@ def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
     Objects of one class whose attributes are equal are one: the first of them is given back, and a second fit finds the
     compiled loop of the first.
     """
+    if isinstance(estimator, TraceEnum_ELBO) and find_spec("funsor") is None:
+        raise ImportError("estimator=TraceEnum_ELBO() sums over discrete sites by the package funsor: pip install funsor.")
     if isinstance(estimator, ELBO):
         return same.first(estimator, _key(estimator))
     if not isinstance(estimator, str):
@@ -35,6 +39,34 @@ def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
         raise unknown_name("estimator", estimator, known)
     made = known[estimator](num_particles=num_particles)
     return same.first(made, _key(made))
+
+
+def keeps_state(elbo: ELBO) -> bool:
+    """Whether it can carry state, such as batch statistics, from step to step; of NumPyro's, some cannot.
+
+    >>> from numpyro.infer import RenyiELBO, Trace_ELBO
+    >>> keeps_state(Trace_ELBO()), keeps_state(RenyiELBO())
+    (True, False)
+    """
+    return type(elbo).loss_with_mutable_state is not ELBO.loss_with_mutable_state
+
+
+def check_state(elbo: ELBO, mutable: Mapping[str, Any]) -> None:
+    """Refuse an ELBO that cannot carry the program's state."""
+    if mutable and not keeps_state(elbo):
+        raise ValueError(
+            f"estimator={type(elbo).__name__}() carries no state, and the program has {', '.join(map(repr, mutable))}, such as "
+            "statistics of batches: take 'weight', 'local', numpyro.infer.Trace_ELBO() or TraceMeanField_ELBO(), or a net "
+            "without, as norm='group' makes it."
+        )
+
+
+def loss_of(elbo: ELBO, rng_key: jax.Array, *args: Any, **kwargs: Any) -> tuple[jax.Array, dict[str, Any]]:
+    """The loss of any ELBO, and what it has of state; arguments as of `numpyro.infer.ELBO.loss`."""
+    if not keeps_state(elbo):
+        return elbo.loss(rng_key, *args, **kwargs), {}
+    result = elbo.loss_with_mutable_state(rng_key, *args, **kwargs)
+    return result["loss"], result["mutable_state"] or {}
 
 
 def _key(elbo: ELBO) -> Hashable:

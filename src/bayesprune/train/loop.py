@@ -19,6 +19,7 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block, Padded
+from bayesprune.train.estimators import loss_of
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.joint_bound import joint_bound
 from bayesprune.train.kernel import Kernel, asks_value, evaluated
@@ -207,8 +208,8 @@ class Loop:
         keywords = dict(self.recipe.keywords)
         if "num_rows" in keywords and not isinstance(self.num_rows, int):
             keywords["num_rows"] = self.num_rows
-        result = self.recipe.elbo.loss_with_mutable_state(rng_key, values, model, guide, batch.x, batch.y, **keywords)
-        return result["loss"] / self.num_rows, result["mutable_state"] or {}
+        loss, mutable_state = loss_of(self.recipe.elbo, rng_key, values, model, guide, batch.x, batch.y, **keywords)
+        return loss / self.num_rows, mutable_state
 
     def draw(self, carry: Carry, data: Dataset | Block) -> tuple[Any, Dataset]:
         """The next minibatch, its rows spread over the devices of the mesh if there is one."""

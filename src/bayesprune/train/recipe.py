@@ -10,7 +10,7 @@ from numpyro.infer import ELBO
 from bayesprune.core.keys import abstract_key
 from bayesprune.model.inputs import rows_taken
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
-from bayesprune.train.estimators import make_elbo
+from bayesprune.train.estimators import check_state, make_elbo
 from bayesprune.train.loop import Recipe, as_it_is
 from bayesprune.train.sites import Example, sites_of
 
@@ -33,6 +33,7 @@ def make_recipe(
     """The recipe for data like ``example``; recipes of parts that compute the same are equal."""
     keywords = tuple(program.keywords(example.num_rows).items())
     elbo = make_elbo(estimator, num_particles)
+    check_state(elbo, sites_of(program, example).mutable)
     kernel = as_kernel(optimizer)
     step, rng_key = jax.ShapeDtypeStruct((), jnp.int32), abstract_key()
     computes = (

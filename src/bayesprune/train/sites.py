@@ -43,11 +43,15 @@ class Example(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Parameter sites of a program: transforms to their supports, the function that makes initial values, their shapes."""
+    """Parameter sites of a program: transforms to their supports, the function that makes initial values, their shapes.
+
+    ``mutable``: of its state.
+    """
 
     transforms: dict[str, Any]
     initial: Callable[[jax.Array, Dataset], tuple[dict[str, Any], dict[str, Any]]]
     params: dict[str, Any]
+    mutable: dict[str, Any]
 
     def constrain(self, params: dict[str, Any]) -> dict[str, Any]:
         """From the whole real line to each parameter's support; entries without leaves go through."""
@@ -90,5 +94,5 @@ def find_sites(program: Any, data: Dataset) -> Sites:
         strong = lambda tree: jax.tree.map(lambda v: jnp.asarray(v, jnp.asarray(v).dtype), tree)  # noqa: E731
         return strong(params), strong(mutable)
 
-    params, _ = jax.eval_shape(initial, abstract_key(), data)
-    return Sites(transforms, initial, params)
+    params, mutable = jax.eval_shape(initial, abstract_key(), data)
+    return Sites(transforms, initial, params, mutable)

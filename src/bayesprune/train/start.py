@@ -17,7 +17,7 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
-from bayesprune.prune.needs import check_needs, needs_of
+from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
 from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Stream, Whole
@@ -83,7 +83,7 @@ def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given
     if mask is None and plain:
         sparse = recipe.sparsifier.init(rng_key, {})  # which reads neither: nothing is compiled to show it a posterior
     else:
-        sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask)
+        sparse = start_mask(rng_key, recipe.sparsifier, program.read(loop.constrain(carry.params) | known), mask, program)
     loop, carry, sparse = start_storage(given.storage, loop, recipe, carry, sparse, data.example)
     if origin is not None:
         law = state_law(recipe.kernel, first.params)
@@ -146,11 +146,11 @@ def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
     return pruned
 
 
-def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: Any) -> SparseState:
+def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: Any, program: Any = None) -> SparseState:
     """The sparsifier's first state, under the mask that was given."""
     if not posterior and not isinstance(sparsifier, KeepAll):
-        raise ValueError("sparsifier has nothing to prune: let prunable= of the BNN or Program accept some (path, shape).")
-    check_needs(sparsifier, posterior)
+        raise nothing_to_prune("sparsifier has", program)
+    check_needs(sparsifier, posterior, program)
     # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
     state = sparsifier.init(jax.random.fold_in(rng_key, send(3, np.uint32)), posterior)
     if mask is None:

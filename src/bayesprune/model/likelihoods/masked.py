@@ -134,11 +134,11 @@ class Masked:
         return y.astype(np.int32)
 
 
-def unmasked(likelihood: Any) -> Any:
+def of_observed(likelihood: Any) -> Any:
     """The likelihood of what is observed.
 
     >>> from bayesprune.model.likelihoods import Poisson
-    >>> unmasked(Masked(Poisson())) == unmasked(Poisson()) == Poisson()
+    >>> of_observed(Masked(Poisson())) == of_observed(Poisson()) == Poisson()
     True
     """
     return likelihood.likelihood if isinstance(likelihood, Masked) else likelihood

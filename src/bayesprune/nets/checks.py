@@ -1,0 +1,25 @@
+"""What the networks of this package are made with, checked where they are made: inside they would fail without a word."""
+
+from typing import Any
+
+import jax
+
+from bayesprune.core.checks import check_function, check_integer
+
+
+def check_widths(widths: Any, name: str) -> None:
+    """Refuse what is no sequence of positive integers; a bare number above all.
+
+    >>> check_widths((400, 400), "hidden")
+    """
+    if isinstance(widths, str) or not hasattr(widths, "__iter__"):
+        shown = f"({widths!r},)" if isinstance(widths, int) else "(400, 400)"
+        raise TypeError(f"{name} must be a sequence, the units of each layer, got {widths!r}: write {name}={shown}.")
+    for width in widths:
+        check_integer(width, name)
+
+
+def check_activation(given: Any) -> None:
+    """Refuse what is no function, names above all."""
+    named = isinstance(given, str) and callable(getattr(jax.nn, given, None))
+    check_function(given, "activation", f"jax.nn.{given if named else 'swish'}")

@@ -1,0 +1,33 @@
+"""Nets say at their door what they are made with."""
+
+import jax
+import pytest
+
+import bayesprune as bp
+from bayesprune.core.checks import check_key
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"hidden": 10}, TypeError, r"hidden must be a sequence.*got 10: write hidden=\(10,\)"),
+        ({"hidden": "10"}, TypeError, "hidden must be a sequence"),
+        ({"hidden": (4, -1)}, ValueError, "hidden must be an integer of at least 1, got -1"),
+        ({"num_outputs": "2"}, ValueError, "num_outputs must be an integer of at least 1, got '2'"),
+        ({"activation": "relu"}, TypeError, r"activation must be a function, got 'relu': give jax\.nn\.relu"),
+        ({"activation": 3}, TypeError, r"activation must be a function, got 3: give jax\.nn\.swish"),
+    ],
+)
+def test_what_an_mlp_is_not_made_with(settings, error, message) -> None:
+    with pytest.raises(error, match=message):
+        bp.nets.MLP(**{"hidden": (4,), "num_outputs": 2} | settings)
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
+def test_several_keys_are_not_one(make) -> None:
+    keys = jax.random.split(make(0), 3)
+    assert check_key(keys[1]).shape == ()
+    with pytest.raises(TypeError, match=r"rng_key must be one JAX random key, got 3 of them in an array: .* keys\[0\]"):
+        check_key(keys)
+    with pytest.raises(TypeError, match="rng_key must be a JAX random key"):
+        check_key(jax.random.key_data(jax.random.key(0))[:1])
