@@ -44,7 +44,7 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     """
 
     def of_leaf(path: Any, leaf: Any) -> Any:
-        leaf = unmasked(leaf, name + jax.tree_util.keystr(path))
+        leaf = without_mask(leaf, name + jax.tree_util.keystr(path))
         if bytes_stay and getattr(leaf, "dtype", None) == np.uint8:
             return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
         return real_numbers(leaf, name + jax.tree_util.keystr(path))
@@ -57,13 +57,13 @@ def rows_in(x: Any) -> int:
     return len(jax.tree.leaves(x)[0])
 
 
-def unmasked(value: Any, name: str) -> Any:
+def without_mask(value: Any, name: str) -> Any:
     """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
 
     Raises:
         ValueError: a masked entry.
 
-    >>> unmasked(np.ma.array([1.0, 2.0]), "x")
+    >>> without_mask(np.ma.array([1.0, 2.0]), "x")
     array([1., 2.])
     """
     if not isinstance(value, np.ma.MaskedArray):
@@ -83,7 +83,7 @@ def _is_tree(node: Any) -> bool:
 
 
 def _array(value: Any, name: str) -> np.ndarray | jax.Array:
-    value = unmasked(value, name)
+    value = without_mask(value, name)
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
     except (TypeError, ValueError) as error:

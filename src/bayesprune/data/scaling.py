@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Shaped
 
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
 
@@ -20,7 +20,7 @@ class Scaling(NamedTuple):
 
     def apply(self, values: Shaped[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Standardised values, float32."""
-        return ((np.asarray(unmasked(values, "values"), dtype=np.float64) - self.loc) / self.scale).astype(np.float32)
+        return ((np.asarray(without_mask(values, "values"), dtype=np.float64) - self.loc) / self.scale).astype(np.float32)
 
     def undo(self, values: Float[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Values back in their own units, float32. A difference (an RMSE, say) needs only ``* scale``."""
@@ -45,7 +45,7 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
         >>> scaling.apply(np.array([[3.0, 0.3]])).tolist()
         [[0.0, 0.0]]
     """
-    given = np.asarray(unmasked(values, "values"))
+    given = np.asarray(without_mask(values, "values"))
     values = np.asarray(given, dtype=np.float64)
     if len(values) == 0 or not np.isfinite(values).all():
         raise ValueError(f"values must be finite and have at least one row, got shape {values.shape}.")

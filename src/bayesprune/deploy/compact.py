@@ -224,8 +224,7 @@ class Compact:
             metadata: anything that JSON can hold.
 
         Raises:
-            ValueError: unknown ``values``, or "posterior" for weights without spread; operations that no file can hold, or a
-                certificate that does not hold.
+            ValueError: unknown ``values``, "posterior" without spread; operations no file can hold, a certificate that fails.
             OSError: as the disk says, with a remedy; an older file is then left as it was.
         """
         ready = self.certified() if self.certificate is None else self

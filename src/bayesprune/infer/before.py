@@ -6,6 +6,7 @@ import jax
 from numpyro.handlers import seed, trace
 
 from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import MapFamily
@@ -48,4 +49,4 @@ def _check_sparsifier(bnn: BNN, sparsifier: Any) -> None:
         sites = trace(seed(bnn.guide, rng_key)).get_trace()
         check_needs(sparsifier, bnn.read({n: site["value"] for n, site in sites.items() if site["type"] == "param"}), bnn)
 
-    jax.eval_shape(by_one_thread(guide), jax.eval_shape(lambda: jax.random.key(0)))
+    jax.eval_shape(by_one_thread(guide), abstract_key())

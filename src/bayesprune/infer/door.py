@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_object, got
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.schedules import Constant
-from bayesprune.core.send import send_all
+from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Dataset
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.program import Trainable

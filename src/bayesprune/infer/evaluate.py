@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
 from bayesprune.infer.door import check_fields, check_same_length
 from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, figures_of_rates, nll_of_bits
@@ -71,7 +71,7 @@ def scored(
         return _of_standalone(rng_key, standalone(bnn, params, mask), data, num_samples)
     check_bnn(bnn)
     assert params is not None
-    y, settings = np.asarray(unmasked(data.y, "data.y")), Settings(mask=mask, num_samples=num_samples)
+    y, settings = np.asarray(without_mask(data.y, "data.y")), Settings(mask=mask, num_samples=num_samples)
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)
     if isinstance(likelihood, Masked):
@@ -101,7 +101,7 @@ def scored(
 def _of_standalone(
     rng_key: Any, network: Standalone, data: Any, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    y = np.asarray(unmasked(data.y, "data.y"))
+    y = np.asarray(without_mask(data.y, "data.y"))
     if network.task == "numbers":
         return figures_of_numbers(network.predict_draws(rng_key, data.x, num_samples), y, network.noise(num_samples)), None
     mean = predict(rng_key, network, None, data.x, num_samples=num_samples)

@@ -6,6 +6,7 @@ import jax
 import numpyro.distributions as dist
 from numpyro.handlers import seed, trace
 
+from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.posteriors.params import stems
 
@@ -32,7 +33,7 @@ def why_not_cut(bnn: Any) -> str:
             elif entry["type"] == "param":
                 params[site] = entry["value"]
 
-    jax.eval_shape(by_one_thread(guide), jax.eval_shape(lambda: jax.random.key(0)))
+    jax.eval_shape(by_one_thread(guide), abstract_key())
     for site in sorted(prunable):
         law = laws.get(site)
         if law is not None and not law.__module__.startswith(OURS) and not issubclass(law, CUT):

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 
 ArrayLike = Shaped[Array | np.ndarray, "..."]
 
@@ -16,7 +16,7 @@ ROW_SUM_TOLERANCE = 1e-3  # float32 averages of softmaxes stay within 1e-5; logi
 
 def finite(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
     """Real numbers as float64; refuses NaN, infinities and what is not a number."""
-    array = np.asarray(unmasked(values, name))
+    array = np.asarray(without_mask(values, name))
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}.")
     array = array.astype(np.float64)
@@ -98,7 +98,7 @@ def recorded(history: Mapping[str, Any], key: str) -> np.ndarray:
 
 def truth_values(values: ArrayLike, name: str) -> Bool[np.ndarray, "..."]:
     """An array of booleans; zeros and ones are taken for False and True."""
-    array = np.asarray(unmasked(values, name))
+    array = np.asarray(without_mask(values, name))
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
         raise ValueError(f"{name} must be boolean, got dtype {array.dtype}: compare with a threshold first, such as p > 0.5.")
     return array.astype(bool)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
@@ -166,7 +166,7 @@ class SparseNetwork(WithKnobs):
     def _rows(self, X: Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
-        return validate_data(self, unmasked(X, "X"), dtype=np.float64, reset=False)
+        return validate_data(self, without_mask(X, "X"), dtype=np.float64, reset=False)
 
     def _filled(self, x: np.ndarray) -> np.ndarray:
         """Standardised, the last row repeated to fill a block: its size decides what is compiled."""

@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict
 from bayesprune.sklearn import network
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
@@ -40,7 +40,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
-        x, y = validate_data(self, unmasked(X, "X"), unmasked(y, "y"), dtype=FLOATS, ensure_min_samples=2)
+        x, y = validate_data(self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
@@ -63,10 +63,16 @@ class PredictiveDistribution:
         nothing. Its mean, negated, is the NLL.
         """
         check_is_fitted(self)
-        y = unmasked(y, "y")
+        y = without_mask(y, "y")
         missing = gaps.gaps_in(y) if isinstance(self.bnn_.likelihood, Masked) else None
         x, whole = validate_data(
-            self, unmasked(X, "X"), gaps.without(y, missing), dtype=np.float64, multi_output=True, y_numeric=True, reset=False
+            self,
+            without_mask(X, "X"),
+            gaps.without(y, missing),
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            reset=False,
         )
         columns = np.asarray(whole, np.float64).reshape((len(x), -1))
         columns = columns if missing is None else np.where(missing, np.nan, columns)

@@ -87,7 +87,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         """
         refuse_others(others)
         likelihood = network.read_likelihood(self.likelihood)
-        X, y = numbers.unmasked(X, "X"), numbers.unmasked(y, "y")
+        X, y = numbers.without_mask(X, "X"), numbers.without_mask(y, "y")
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
         x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)

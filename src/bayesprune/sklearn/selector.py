@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.forks import check_process
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
@@ -92,7 +92,9 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         refuse_others(others)
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
-        x, y = validate_data(self, unmasked(X, "X"), unmasked(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2)
+        x, y = validate_data(
+            self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2
+        )
         candidates = self._candidates(y)
         if is_classifier(candidates[0]):
             y = column_or_1d(y, warn=True)

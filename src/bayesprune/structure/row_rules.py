@@ -209,20 +209,36 @@ def _transposed(params: Any, state: Rows) -> Rows:
     return state._replace(axis=[int(axis) for axis in params["permutation"]].index(state.axis))
 
 
-_never = lambda params, state: False  # noqa: E731
+def _never(params: Any, state: Rows) -> bool:
+    return False
+
+
+def _at(key: str) -> Callable[[Any, Rows], bool]:
+    """Whether the rows' axis is the one of a parameter."""
+    return lambda params, state: bool(state.axis == params[key])
+
+
+def _among(key: str) -> Callable[[Any, Rows], bool]:
+    return lambda params, state: state.axis in params[key]
+
+
+def _without(key: str) -> Callable[[Any, Rows], Rows]:
+    return lambda params, state: _dropped(integers(params[key]), state)
+
+
 RULES: dict[str, Any] = {
     "reshape": _reshape,
     "broadcast_in_dim": _broadcast,
     "transpose": _unless(_never, _transposed),
-    "squeeze": _unless(lambda p, s: s.axis in p["dimensions"], lambda p, s: _dropped(integers(p["dimensions"]), s)),
+    "squeeze": _unless(_among("dimensions"), _without("dimensions")),
     "expand_dims": _unless(_never, _expanded),
-    "rev": _unless(lambda p, s: s.axis in p["dimensions"]),
+    "rev": _unless(_among("dimensions")),
     "slice": _sliced,
     "dynamic_slice": _sliced,
     "dynamic_update_slice": _updated,
-    "concatenate": _unless(lambda p, s: s.axis == p["dimension"]),
+    "concatenate": _unless(_at("dimension")),
     "pad": _unless(lambda p, s: tuple(p["padding_config"][s.axis]) != (0, 0, 0)),
-    "split": _unless(lambda p, s: s.axis == p["axis"]),
+    "split": _unless(_at("axis")),
     "dot_general": _dot,
     "conv_general_dilated": _convolution,
     "gather": _gather,
@@ -231,11 +247,11 @@ RULES: dict[str, Any] = {
         Mixed("fft") if _first(inputs).axis >= len(one.invars[0].aval.shape) - len(one.params["fft_lengths"]) else inputs[0]
     ],
 }
-RULES |= {name: _unless(lambda p, s, key=key: s.axis == p[key]) for name, key in _ALONG.items()}
+RULES |= {name: _unless(_at(key)) for name, key in _ALONG.items()}
 RULES |= {name: _matrices for name in _MATRICES}
 for _name in _REDUCING:
     _key = "dimensions" if _name == "reduce" else "axes"
-    RULES[_name] = _unless(lambda p, s, key=_key: s.axis in p[key], lambda p, s, key=_key: _dropped(integers(p[key]), s))
+    RULES[_name] = _unless(_among(_key), _without(_key))
 for _name in ("sum", "max", "min"):
     RULES[f"reduce_window_{_name}"] = _unless(_window)
 RULES |= {name: _unless(_window) for name in ("reduce_window", "select_and_gather_add", "select_and_scatter_add")}

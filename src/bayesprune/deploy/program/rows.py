@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.numbers import real_numbers, unmasked
+from bayesprune.core.numbers import real_numbers, without_mask
 from bayesprune.deploy.program.packing import Leaf, Packing
 from bayesprune.deploy.reader import WHOLE
 from bayesprune.infer.predict import check_rows
@@ -85,7 +85,7 @@ def _check_type(leaf: Leaf, x: Any) -> None:
     kind, name = leaf.dtype, leaf.name
     if kind == "float32":
         return
-    x = np.asarray(unmasked(x, name))
+    x = np.asarray(without_mask(x, name))
     if kind == "uint8" and x.dtype != np.uint8:
         raise TypeError(
             f"{name} must be bytes, dtype uint8, for the network scales them itself, got {x.dtype}: give the rows before they "

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.numbers import unmasked
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import Dataset
 from bayesprune.train.batches import Rows
@@ -27,7 +27,7 @@ class Mapped:
     """Arrays, at least one of them in mapped memory; ``rows`` gives those of some numbers."""
 
     def __init__(self, x: Any, y: Any) -> None:
-        self._arrays = Dataset(*jax.tree.map(lambda array: np.asarray(unmasked(array, "data")), (x, y)))
+        self._arrays = Dataset(*jax.tree.map(lambda array: np.asarray(without_mask(array, "data")), (x, y)))
         self._files = mapped_files(self._arrays)
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ def _written_out(node: Any) -> bool:
 
 
 def _stacked(values: Sequence[Any]) -> np.ndarray:
-    arrays = [np.asarray(unmasked(value, "data")) for value in values]
+    arrays = [np.asarray(without_mask(value, "data")) for value in values]
     shapes = {array.shape for array in arrays}
     if len(shapes) > 1:
         raise ValueError(f"data has rows of several shapes, {' and '.join(map(str, sorted(shapes)[:2]))}: pad them to one.")
