@@ -27,7 +27,8 @@ class Standard:
             weights that are of no use look like those that are of none yet.
         every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of
             them) to 100. Idle weights are what the bound is spent on: early, small and frequent cuts spare it.
-        first, last: shares of the steps within which it acts; after ``last`` the survivors settle.
+        first, last: shares of the steps within which it acts. Before ``first`` even a verified act may take what is of no use
+            yet: small networks end in another optimum then. After ``last`` the survivors settle.
         verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
         estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
             weight reaches one output of a row, and its gradients vary less: survivors are told from idle weights sooner.
@@ -47,7 +48,7 @@ class Standard:
     rate: float = 4e-2
     warm_up: float = 0.5
     every: int | None = None
-    first: float = 0.0
+    first: float = 0.1
     last: float = 0.95
     verified: int = 1
     estimator: str = "local_where_exact"
