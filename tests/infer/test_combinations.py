@@ -63,7 +63,7 @@ def test_enumeration_says_what_it_needs(rng_key) -> None:
 def dead_ends():
     bnn, whole = programs.small_bnn(prior=bp.priors.Gaussian()), linear(prunable=bp.select.everything)
     cauchy, points = programs.small_bnn(prior=bp.priors.Cauchy()), programs.small_bnn(posterior="map")
-    last = programs.small_bnn(bayesian=lambda path, shape: path.is_last)
+    last = programs.small_bnn(bayesian=lambda path, shape: path.is_last, prunable=bp.select.not_last)
     unit, bmr = bp.methods.Cut(scope="unit", density=0.5), bp.methods.BMR()
     return {
         "units of a linear net": (whole, {"sparsifier": unit}, "scope='unit' cuts units.*scope='global'"),
