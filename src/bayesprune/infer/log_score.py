@@ -77,7 +77,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: A
     return jax.lax.map(chunk, (x, y))
 
 
-def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: Any, y: np.ndarray) -> tuple[int, ...]:
+def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: Any, y: Any) -> tuple[int, ...]:
     return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 
