@@ -210,13 +210,13 @@ def draws(name: str, bnn: bp.BNN, params: Any, mask: Any, compact: Compact, data
         x = data[:rows]
         calls: Calls = {
             "bayesprune.predict": lambda x=x: bp.predict(key, bnn, params, x, mask=mask, num_samples=DRAWS),
-            "compact, JAX": lambda x=x: compact.predict(x, key, DRAWS),
+            "compact, JAX": lambda x=x: compact.predict(x, rng_key=key, num_samples=DRAWS),
         }
         for kernel, engine in engines.items():
-            calls[f"engine, {kernel}"] = lambda x=x, engine=engine: engine.predict(x, key, DRAWS)
+            calls[f"engine, {kernel}"] = lambda x=x, engine=engine: engine.predict(key, x, DRAWS)
             calls[f"engine, {kernel}, drawn before"] = lambda x=x, e=engine, k=kernel: e.outputs(kept[k], x).mean(0)
             if name == "mlp":
-                calls[f"engine, {kernel}, noise on sums"] = lambda x=x, e=engine: e.predict(x, key, DRAWS, noise="local")
+                calls[f"engine, {kernel}, noise on sums"] = lambda x=x, e=engine: e.predict(key, x, DRAWS, noise="local")
         table(f"{name}, {DRAWS} networks, {rows} rows", "bayesprune.predict", times_of(calls, repeats))
 
 

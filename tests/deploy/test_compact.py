@@ -42,7 +42,9 @@ def test_the_law_of_the_posterior_is_kept(prior) -> None:
     assert (np.abs(ours.mean(0) - theirs.mean(0)) < 5 * error + 1e-6).all()
     spread = ours.std(0).mean() / theirs.std(0).mean()
     assert 0.75 < spread < 1.33
-    np.testing.assert_allclose(small.predict(DATA.x, jax.random.key(1), DRAWS), ours.mean(0), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        small.predict(DATA.x, rng_key=jax.random.key(1), num_samples=DRAWS), ours.mean(0), rtol=1e-3, atol=1e-5
+    )
 
 
 def test_a_scale_of_a_layer_is_shared_by_its_weights() -> None:
@@ -109,7 +111,7 @@ def test_points_have_no_spread() -> None:
     small = bp.compact(bnn, params, mask)
     expected = bp.predict(jax.random.key(0), bnn, params, DATA.x, mask=mask, num_samples=1)
     np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(small.predict(DATA.x, jax.random.key(0), 3), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(small.predict(DATA.x, rng_key=jax.random.key(0), num_samples=3), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -301,7 +303,7 @@ def test_stored_samples_are_taken_evenly_from_all_chains() -> None:
     small, key = bp.compact(bnn, fit.params), jax.random.key(0)
     for number in (4, 12):
         expected = bp.predict(key, bnn, fit.params, data.x, num_samples=number)
-        np.testing.assert_allclose(small.predict(data.x, key, number), expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(small.predict(data.x, rng_key=key, num_samples=number), expected, rtol=1e-4, atol=1e-6)
         ours, theirs = (
             bp.evaluate(key, net, params, data, num_samples=number) for net, params in ((small, None), (bnn, fit.params))
         )

@@ -138,7 +138,7 @@ class Compact:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     bounds: tuple[Bounds | None, ...] = field(default=(), repr=False)
 
-    def predict(self, x: Any, rng_key: Any = None, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
+    def predict(self, x: Any, *, rng_key: Any = None, num_samples: int = 100, engine: str = "auto") -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
         Args:
@@ -168,9 +168,9 @@ class Compact:
         if rng_key is not None:
             rng_key, number = checked(rng_key, num_samples)
         if (draws := self._engines.of_draws(engine)) is not None:
-            return draws.mean(x, rng_key, number)
+            return draws.mean(x, rng_key=rng_key, num_samples=number)
         key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
-        return self._by_jax.mean(taken(self.inputs, x), key, number)
+        return self._by_jax.mean(key, taken(self.inputs, x), number)
 
     def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).

@@ -65,7 +65,7 @@ def predict(
         True
     """
     if isinstance(bnn, Standalone):
-        return standalone(bnn, params, mask).predict(x, check_key(rng_key), num_samples)
+        return standalone(bnn, params, mask).predict(x, rng_key=check_key(rng_key), num_samples=num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     blocks = [np.asarray(_mean(bnn)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]

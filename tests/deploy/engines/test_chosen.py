@@ -48,7 +48,9 @@ def test_a_sparse_network_goes_by_kernels_and_none_without_numba(monkeypatch) ->
     assert small.by_kernels
     together = small.predict_draws(KEY, x, 7)
     np.testing.assert_array_equal(together[:, :2], small.predict_draws(KEY, x[:2], 7))
-    np.testing.assert_allclose(small.predict(x, KEY, 7), together.mean(0).reshape(small.predict(x).shape), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        small.predict(x, rng_key=KEY, num_samples=7), together.mean(0).reshape(small.predict(x).shape), rtol=1e-5, atol=1e-6
+    )
     monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: False)
     assert Engines(small, None).at_mean("auto", 1) is None
     assert not net("dense", density=0.1)[0].by_kernels

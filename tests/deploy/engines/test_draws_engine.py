@@ -147,9 +147,9 @@ def test_a_key_says_which_networks(kernel) -> None:
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
     assert (np.ptp(one, 0) > 0).all(), "all networks are one"
-    np.testing.assert_allclose(engine.predict(x, jax.random.key(1), 9), one.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(engine.predict(jax.random.key(1), x, 9), one.mean(0), rtol=1e-5)
     rng = np.random.default_rng(5)
-    first, second = engine.predict(x, rng, 9), engine.predict(x, rng, 9)
+    first, second = engine.predict(rng, x, 9), engine.predict(rng, x, 9)
     assert (first != second).any()
 
 
@@ -158,7 +158,7 @@ def test_a_mean_is_one_network() -> None:
     program = program_of(lambda _, x: jnp.tanh(x @ weights["a"] + weights["b"]) @ weights["c"], {}, (5,))
     engine, x = DrawsEngine(compact_of(program.single(), Points()), "csr"), rows(np.random.default_rng(0), 3, 5)
     assert engine.predict_draws(KEY, x, 7).shape == (1, 3, 3)
-    np.testing.assert_allclose(engine.predict(x, KEY, 7), outputs_of(engine.compact, {}, x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(engine.predict(KEY, x, 7), outputs_of(engine.compact, {}, x), rtol=1e-5, atol=1e-6)
 
 
 # ---- noise on sums
@@ -169,7 +169,7 @@ def test_local_noise_has_the_law_of_each_row(kernel) -> None:
         compact, x, number = compact_of(program, gaussian(program)), rows(np.random.default_rng(1), 3, 5), 4000
         engine = DrawsEngine(compact, kernel)
         draws = engine.predict_draws(jax.random.key(4), x, number)
-        local = engine.predict(x, jax.random.key(5), number, noise="local")
+        local = engine.predict(jax.random.key(5), x, number, noise="local")
         assert local.shape == draws.shape[1:]
         error = draws.std(0) * np.sqrt(2 / number) + 1e-6
         assert (np.abs(local - draws.mean(0)) <= 4.5 * error).all()
@@ -179,7 +179,7 @@ def test_local_noise_spreads_as_the_networks_do() -> None:
     """E[y²] of a linear network, by a head that squares: the variance is right, not the mean alone."""
     law, x, number = gaussian(LINEAR, ()), rows(np.random.default_rng(1), 3, 5), 4000
     squared = program_of(lambda w, x: (x @ w["a"] + w["b"]) ** 2, {"a": (5, 4), "b": (4,)}, (5,))
-    made = DrawsEngine(compact_of(squared, law), "csr").predict(x, jax.random.key(5), number, noise="local")
+    made = DrawsEngine(compact_of(squared, law), "csr").predict(jax.random.key(5), x, number, noise="local")
     mean, variance = x @ law.loc["a"] + law.loc["b"], x**2 @ law.scale["a"] ** 2 + law.scale["b"] ** 2
     error = np.sqrt((2 * variance**2 + 4 * mean**2 * variance) / number) + 1e-5
     assert (np.abs(made - mean**2 - variance) <= 4.5 * error).all()
@@ -188,7 +188,7 @@ def test_local_noise_spreads_as_the_networks_do() -> None:
 def test_local_noise_gives_every_row_its_own() -> None:
     """Equal rows of one sample differ; with weights they do not."""
     engine, x = DrawsEngine(compact_of(DEEP, gaussian(DEEP)), "csr"), np.ones((2, 5), np.float32)
-    apart, together = (engine.predict(x, KEY, 1, noise=noise) for noise in ("local", "weights"))
+    apart, together = (engine.predict(KEY, x, 1, noise=noise) for noise in ("local", "weights"))
     assert (apart[0] != apart[1]).any()
     np.testing.assert_allclose(together[0], together[1], rtol=1e-6)
 
@@ -208,7 +208,7 @@ def test_local_noise_is_refused_where_sums_are_not_independent(name) -> None:
     program = program_of(function, shapes, shape)
     engine = DrawsEngine(compact_of(program, gaussian(program, ())), "csr")
     with pytest.raises(ValueError, match="needs every random weight to enter one sum"):
-        engine.predict(rows(np.random.default_rng(0), 2, *shape), KEY, 3, noise="local")
+        engine.predict(KEY, rows(np.random.default_rng(0), 2, *shape), 3, noise="local")
 
 
 def test_bad_input_is_refused() -> None:
@@ -217,16 +217,19 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown kernel 'dense'"):
         DrawsEngine(compact, "dense")
     with pytest.raises(ValueError, match="unknown noise 'loud'"):
-        engine.predict(x, KEY, noise="loud")
+        engine.predict(KEY, x, noise="loud")
     with pytest.raises(ValueError, match="num_samples must be an integer"):
         engine.draw(KEY, 0)
     with pytest.raises(TypeError, match="rng_key must be a JAX random key"):
         engine.draw(7)
     with pytest.raises(ValueError, match="x must have shape"):
-        engine.predict(np.zeros((2, 4)), KEY)
+        engine.predict(KEY, np.zeros((2, 4)))
     draws = Draws({site: np.ones((2, *shape), np.float32) for site, shape in SHAPES.items()})
+    for each in (engine, DrawsEngine(compact_of(DEEP, draws), "csr")):  # of stored draws too, though nothing is drawn
+        with pytest.raises(TypeError, match="rng_key must be a JAX random key, got ndarray"):
+            each.predict(x, KEY)
     with pytest.raises(ValueError, match="noise='local' needs independent Gaussian weights, got draws"):
-        DrawsEngine(compact_of(DEEP, draws), "csr").predict(x, KEY, noise="local")
+        DrawsEngine(compact_of(DEEP, draws), "csr").predict(KEY, x, noise="local")
 
 
 def test_without_numba_scipy_serves(without_numba) -> None:

@@ -96,7 +96,7 @@ def test_their_error_is_measured(depth, most) -> None:
         return x @ w[f"w{depth}"]
 
     engine = engine_of(net, shapes, (6,))
-    error = engine.error(rows(np.random.default_rng(3), 20, 6), KEY, 4000)
+    error = engine.error(KEY, rows(np.random.default_rng(3), 20, 6), 4000)
     assert error["mean"] < 3 * 0.016 + most
     assert error["std"] < 3 * 0.011 + most
 
@@ -105,8 +105,8 @@ def test_their_error_is_measured(depth, most) -> None:
 def test_its_predictions_are_near_those_of_drawn_networks() -> None:
     bnn, params, mask = fitted("flat")
     small = bp.compact(bnn, params, mask)
-    ours = MomentEngine(small).predict(DATA.x, KEY, 400)
-    theirs = small.predict(DATA.x, KEY, 400, engine="jax")
+    ours = MomentEngine(small).predict(KEY, DATA.x, 400)
+    theirs = small.predict(DATA.x, rng_key=KEY, num_samples=400, engine="jax")
     assert ours.shape == theirs.shape
     assert np.abs(ours.sum(1) - 1).max() < 1e-5
     assert np.abs(ours - theirs).max() < 0.1  # an error of 400 draws is below .025; the rest is the approximation's
@@ -117,9 +117,16 @@ def test_of_a_regression_the_mean_needs_no_draws() -> None:
     bnn, params, data = regression()
     small = bp.compact(bnn, params)
     engine = MomentEngine(small)
-    made = engine.predict(data.x, KEY)
+    made = engine.predict(KEY, data.x)
     assert made.shape == small.predict(data.x).shape
-    np.testing.assert_array_equal(made, engine.predict(data.x, jax.random.key(8), 3))
+    np.testing.assert_array_equal(made, engine.predict(jax.random.key(8), data.x, 3))
+
+
+def test_rows_in_the_place_of_the_key_are_refused() -> None:
+    engine = engine_of(*LINEAR)
+    for call in (engine.predict, engine.error):
+        with pytest.raises(TypeError, match="rng_key must be a JAX random key, got ndarray"):
+            call(np.zeros((2, 5), np.float32), KEY)
 
 
 def test_what_moments_do_not_go_through_is_refused() -> None:

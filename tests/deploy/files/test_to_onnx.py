@@ -33,9 +33,9 @@ def session(path) -> Any:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def exported(folder, compact, *draws) -> Any:
+def exported(folder, compact, **draws) -> Any:
     """From rows to the model's means."""
-    export_onnx(compact, folder / "net.onnx", *draws)
+    export_onnx(compact, folder / "net.onnx", **draws)
     model = session(folder / "net.onnx")
     return lambda x: model.run(["mean"], {"x": x})[0]
 
@@ -376,7 +376,7 @@ def averaged(compact: bp.Compact, x: np.ndarray, rng_key: jax.Array, number: int
 def test_networks_drawn_now_are_those_of_the_key(tmp_path, rng_key) -> None:
     compact = small()
     x = rows_of(compact)
-    made = exported(tmp_path, compact, rng_key, 4)(x)
+    made = exported(tmp_path, compact, rng_key=rng_key, num_draws=4)(x)
     np.testing.assert_allclose(made, averaged(compact, x, rng_key, 4), rtol=1e-5, atol=1e-6)
     assert np.abs(made - averaged(compact, x, rng_key, 3)).max() > 1e-3
 
@@ -390,15 +390,16 @@ def test_stored_draws_are_averaged(tmp_path, rng_key) -> None:
     }
     stored = replace(compact, law=Draws(values))
     x = rows_of(compact)
-    for draws, number in (((), 3), ((rng_key, 2), 2), ((rng_key, 9), 3)):
-        made = exported(tmp_path, stored, *draws)(x)
+    for asked, number in ((None, 3), (2, 2), (9, 3)):
+        draws = {} if asked is None else {"rng_key": rng_key, "num_draws": asked}
+        made = exported(tmp_path, stored, **draws)(x)
         np.testing.assert_allclose(made, averaged(stored, x, rng_key, number), rtol=1e-5, atol=1e-6)
 
 
 def test_one_network_is_no_matter_of_draws(tmp_path, rng_key) -> None:
     compact = small(keep="mean")
     x = rows_of(compact)
-    np.testing.assert_array_equal(exported(tmp_path, compact, rng_key, 5)(x), exported(tmp_path, compact)(x))
+    np.testing.assert_array_equal(exported(tmp_path, compact, rng_key=rng_key, num_draws=5)(x), exported(tmp_path, compact)(x))
 
 
 @pytest.mark.slow
@@ -407,7 +408,7 @@ def test_what_no_weight_reaches_is_written_once(tmp_path, rng_key) -> None:
     compact = small("lenet")
     sizes = {}
     for number in (1, 2, 3):
-        export_onnx(compact, tmp_path / "net.onnx", rng_key, number)
+        export_onnx(compact, tmp_path / "net.onnx", rng_key=rng_key, num_draws=number)
         graph = onnx.load(tmp_path / "net.onnx").graph
         sizes[number] = len(graph.initializer), sum(node.op_type == "Pad" for node in graph.node)
     assert sizes[2][0] - sizes[1][0] == sizes[3][0] - sizes[2][0] == len(compact.program.weights)

@@ -28,7 +28,7 @@ class ByJax:
         """Of the network at the posterior mean."""
         return self._rows(x, self._at_mean, self._mean_weights)
 
-    def mean(self, x: Any, rng_key: jax.Array, num_samples: int | None) -> np.ndarray:
+    def mean(self, rng_key: jax.Array, x: Any, num_samples: int | None) -> np.ndarray:
         """Averaged over so many networks; of stored draws, all for None."""
         return self._rows(x, self._mean, self._tensors, rng_key, self.network.law.chosen(num_samples))
 

@@ -49,7 +49,7 @@ class DrawsEngine:
         >>> mask = fit.mask | {"Dense_0.kernel": np.arange(64 * 32).reshape(64, 32) % 32 < 8}
         >>> engine = DrawsEngine(bp.compact(bnn, fit.params, mask), kernel="csr")
         >>> networks = engine.draw(jax.random.key(1), num_samples=20)
-        >>> engine.outputs(networks, test.x[:3]).shape, engine.predict(test.x[:3], jax.random.key(1)).shape
+        >>> engine.outputs(networks, test.x[:3]).shape, engine.predict(jax.random.key(1), test.x[:3]).shape
         ((20, 3, 10), (3, 10))
     """
 
@@ -87,7 +87,7 @@ class DrawsEngine:
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
-        self, x: Any, rng_key: Any, num_samples: int = 100, noise: Literal["weights", "local"] | str = "weights"
+        self, rng_key: Any, x: Any, num_samples: int = 100, noise: Literal["weights", "local"] | str = "weights"
     ) -> np.ndarray:
         """E[y | x], averaged over ``num_samples`` networks: (rows, outputs), or (rows,).
 
@@ -99,14 +99,15 @@ class DrawsEngine:
         if noise not in NOISES:
             raise unknown_name("noise", str(noise), NOISES)
         check_integer(num_samples, "num_samples")
+        rng = generator(rng_key)
         if noise == "weights":
-            return self.mean(x, rng_key, num_samples)
-        steps, law, rng = self._local, self.compact.law, generator(rng_key)
+            return self.mean(x, rng_key=rng, num_samples=num_samples)
+        steps, law = self._local, self.compact.law
         assert isinstance(law, Gaussian)
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(x, num_samples, steps)])
 
-    def mean(self, x: Any, rng_key: Any = None, num_samples: int | None = None) -> np.ndarray:
+    def mean(self, x: Any, *, rng_key: Any = None, num_samples: int | None = None) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
         groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
         sizes, sums = zip(*groups, strict=True)

@@ -47,7 +47,7 @@ class MomentEngine:
         ...              input_shape=(8, 8, 1))
         >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=64)
         >>> engine = MomentEngine(bp.compact(bnn, fit.params))
-        >>> engine.outputs(test.x).variance.shape, engine.predict(test.x, jax.random.key(1)).shape
+        >>> engine.outputs(test.x).variance.shape, engine.predict(jax.random.key(1), test.x).shape
         ((359, 10), (359, 10))
 
     Source: Wu et al. (2019), Deterministic variational inference for robust Bayesian neural networks; diagonal covariances.
@@ -76,29 +76,31 @@ class MomentEngine:
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
         return Moments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
 
-    def predict(self, x: Any, rng_key: Any, num_samples: int = 100) -> np.ndarray:
+    def predict(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
         """E[y | x], over ``num_samples`` draws of the outputs; where y's mean is the outputs themselves, without any."""
         check_integer(num_samples, "num_samples")
+        rng = generator(rng_key)
         moments, head = self.outputs(x), self.compact.head
         through = lambda outputs: reader.run(head.ops, {**head.constants, head.rows: outputs}, len(outputs))[head.output]  # noqa: E731
         if all(op.name in MOVES for op in head.ops):
             return np.asarray(through(moments.mean))
-        rng, total, deviation = generator(rng_key), 0.0, np.sqrt(moments.variance)
+        total, deviation = 0.0, np.sqrt(moments.variance)
         for _ in range(num_samples):
             drawn = moments.mean + deviation * rng.standard_normal(moments.mean.shape, np.float32)
             total = total + through(drawn)
         return np.asarray(total / num_samples, np.float32)
 
-    def error(self, x: Any, rng_key: Any, num_samples: int = 1000) -> dict[str, float]:
+    def error(self, rng_key: Any, x: Any, num_samples: int = 1000) -> dict[str, float]:
         """How far moments are from those of ``num_samples`` drawn networks, root mean squares over rows and outputs.
 
         "mean": of differences of means in standard deviations of the draws, of which 1 / sqrt(num_samples) is the draws' own;
         "std": of relative differences of standard deviations, of which about 1 / sqrt(2 num_samples) is.
         """
+        rng = generator(rng_key)
         moments, program = self.outputs(x), self.compact.program
         head = Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
         bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
-        draws = DrawsEngine(bare).predict_draws(rng_key, x, num_samples).reshape(num_samples, *moments.mean.shape)
+        draws = DrawsEngine(bare).predict_draws(rng, x, num_samples).reshape(num_samples, *moments.mean.shape)
         spread = np.maximum(draws.std(0), 1e-12)
         away = (moments.mean - draws.mean(0)) / spread, np.sqrt(moments.variance) / spread - 1
         return {name: float(np.sqrt(np.mean(np.square(each)))) for name, each in zip(("mean", "std"), away, strict=True)}

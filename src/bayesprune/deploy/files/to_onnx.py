@@ -17,7 +17,7 @@ from bayesprune.deploy.program.weights import Draws, checked
 END = np.iinfo(np.int64).max
 
 
-def export_onnx(compact: Any, path: str | os.PathLike[str], rng_key: Any = None, num_draws: int | None = None) -> None:
+def export_onnx(compact: Any, path: str | os.PathLike[str], *, rng_key: Any = None, num_draws: int | None = None) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
     Its input "x" is float32, or what ``compact.takes`` says, of shape (rows, *input_shape) for any number of rows; several
