@@ -5,7 +5,7 @@ Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own e
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
@@ -113,11 +113,16 @@ __all__ = [
     "uncertainty",
 ]
 
+# Matplotlib and scikit-learn are extras: what needs them is imported when it is first asked for. Editors and type checkers run
+# nothing, and see it by these imports; a test compares the two.
+if TYPE_CHECKING:
+    from bayesprune.report import plots
+    from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor
+else:
 
-def __getattr__(name: str) -> Any:
-    # Matplotlib and scikit-learn are extras: what needs them is imported when it is first asked for.
-    if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor"):
-        return getattr(importlib.import_module("bayesprune.sklearn"), name)
-    if name == "plots":
-        return importlib.import_module("bayesprune.report.plots")
-    raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor"):
+            return getattr(importlib.import_module("bayesprune.sklearn"), name)
+        if name == "plots":
+            return importlib.import_module("bayesprune.report.plots")
+        raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")
