@@ -104,7 +104,8 @@ def test_a_one_shot_cut_without_a_path_warns_and_stands(rng_key) -> None:
     fit = bp.fit_svi(rng_key, BNN, programs.classes(), num_steps=5, progress=False)
     with pytest.warns(UserWarning, match="Deadly leaves no path from the input to the output"):
         pruned = bp.prune_once(fit.params, Deadly(), program=BNN)
-    assert pruned.info.num_connected == 7 and "7.4 % connected" in repr(pruned)  # biases, which carry no row
+    left = sum(int(used.sum()) for used in bp.connected(BNN, pruned.mask).values())  # what reads biases, which carry no row
+    assert pruned.info.num_connected == left > 0 and f"{100 * left / 94:.1f} % connected" in repr(pruned)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         jax.jit(lambda params: bp.prune_once(params, bp.methods.SNR(0.5)).mask)(fit.params)

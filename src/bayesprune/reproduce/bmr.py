@@ -57,6 +57,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 
 def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
+    acts: dict[str, Any] = {"sparsifier": bp.methods.BMR(), "every": cell.steps_per_epoch} if cell.method == "bmr" else {}
     return bp.fit_svi(
         jax.random.key(cell.seed),
         bnn,
@@ -70,7 +71,7 @@ def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
         checkpoint=str(folder / "checkpoints"),
         checkpoint_every=cell.steps_per_epoch,
         on_interrupt="raise",
-        **({"sparsifier": bp.methods.BMR(), "every": cell.steps_per_epoch} if cell.method == "bmr" else {}),
+        **acts,
     )
 
 
