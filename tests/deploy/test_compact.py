@@ -215,7 +215,8 @@ def test_it_stands_in_the_place_of_a_network() -> None:
     bnn, params, mask = fitted("gaussian")
     small = bp.compact(bnn, params, mask)
     key = jax.random.key(4)
-    np.testing.assert_array_equal(bp.predict(key, small, None, DATA.x, num_samples=3), small.predict(DATA.x, key, 3))
+    own = small.predict(DATA.x, rng_key=key, num_samples=3)
+    np.testing.assert_array_equal(bp.predict(key, small, None, DATA.x, num_samples=3), own)
     np.testing.assert_array_equal(
         bp.predict_draws(key, small, None, DATA.x, num_samples=3), small.predict_draws(key, DATA.x, 3)
     )
