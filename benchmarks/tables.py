@@ -23,6 +23,8 @@ MODULES = (
     "bmr_ablation",
     "calibrated_inclusion",
     "course",
+    "course_choices",
+    "course_uci",
     "equal_cost",
     "no_silent_deaths",
     "reproduce_bmr",

@@ -17,6 +17,8 @@ NAMES = (
     "bmr",
     "bmr_ablation",
     "course",
+    "course_choices",
+    "course_uci",
     "equal_cost",
     "inclusion",
     "mnist",
