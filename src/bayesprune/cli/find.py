@@ -1,6 +1,7 @@
 """Nets, methods, priors, courses by the names of flags: ``bmr`` is `methods.BMR`, ``scale-mixture`` `priors.ScaleMixture`."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,7 +46,8 @@ def _methods(sampled: bool) -> dict[str, type]:
 KINDS: dict[str, Callable[[], dict[str, type]]] = {
     "net": lambda: {name.lower(): cls for name, cls in _public(all_nets).items()},
     "method": lambda: {"none": KeepAll} | _methods(sampled=False),
-    "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items()},
+    # Those that are made of a fit are for Python alone.
+    "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items() if _has_defaults(cls)},
     "course": lambda: {"standard": Standard, "plain": Plain} | {name: _with_defaults_of(paper(name)) for name in papers()},
 }
 
@@ -92,6 +94,10 @@ def _with_defaults_of(course: Plain) -> type:
 
 def _public(module: Any) -> dict[str, type]:
     return {name: cls for name in module.__all__ if isinstance(cls := getattr(module, name), type)}
+
+
+def _has_defaults(cls: type) -> bool:
+    return all(one.default is not one.empty for one in inspect.signature(cls).parameters.values())
 
 
 def _squash(name: str) -> str:

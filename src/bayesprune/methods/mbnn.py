@@ -174,11 +174,6 @@ class MBNN:
 def _checked(evidence: Evidence) -> Groups:
     """The units, where there are any, and a loss to judge them by."""
     check_groups(evidence.groups, "unit")
-    if not evidence.groups.count:
-        raise ValueError(
-            "methods.MBNN moves units, and no prunable weight of this network makes one: give a net with a hidden layer, and "
-            "prunable=bp.select.everything."
-        )
     if evidence.loss is None:
         raise ValueError("methods.MBNN judges masks by Evidence.loss, and there is none: sample with bp.fit_sgmcmc.")
     return evidence.groups  # type: ignore[no-any-return]

@@ -1,7 +1,6 @@
 """The multi-layer perceptron of the papers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -32,9 +31,9 @@ class MLP(nn.Module):
     Source: Marković, Friston & Kiebel (2024), appendix A.
     """
 
-    hidden: Sequence[int] | Any
-    num_outputs: int | Any
-    activation: Callable[[jax.Array], jax.Array] | Any = nn.swish
+    hidden: Sequence[int]
+    num_outputs: int
+    activation: Callable[[jax.Array], jax.Array] = nn.swish
     dropout: float = 0.0
 
     def __post_init__(self) -> None:

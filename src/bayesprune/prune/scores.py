@@ -159,20 +159,27 @@ def check_evidence(posterior: PyTree, program: Any = None) -> None:
         if node.prior_scale is None and program is not None:
             prior = getattr(program, "prior", None)
             which = f"priors.{type(prior).__name__}" if prior is not None else "the program's"
+            also = "" if prior is not None else _non_centred(site)
             raise ValueError(
                 f"the prior of site {site!r}, {which}, is no fixed Gaussian about zero, so its evidence (2.5) has no closed "
                 "form: fit with priors.Gaussian, Flat or Horseshoe, keep the site out by prunable=, or prune by methods.SNR or "
-                "methods.Magnitude; one-shot, prior_scale= puts a Gaussian in its place."
+                f"methods.Magnitude; one-shot, prior_scale= puts a Gaussian in its place.{also}"
             )
         if node.prior_scale is None:
             raise ValueError(
                 f"site {site!r} has no fixed Gaussian prior about zero that anything here says, so its evidence (2.5) is not "
                 "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in "
-                "the posterior's coordinates). If another site sets its scale, as in w ~ Normal(0, tau), write it non-centred: "
-                f"sample {site!r} from dist.Normal(0, 1) and multiply by that scale, w = tau * {site}, or leave the model as "
-                f"it is and let NumPyro do so: handlers.reparam(model, config={{{site!r}: LocScaleReparam(0.0)}}), in model "
-                "and guide. Else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
+                "the posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
+                f"{_non_centred(site)}"
             )
+
+
+def _non_centred(site: str) -> str:
+    return (
+        " If another site sets its scale, as in w ~ Normal(0, tau), write it non-centred: "
+        f"sample {site!r} from dist.Normal(0, 1) and multiply by that scale, w = tau * {site}, or leave the model as "
+        f"it is and let NumPyro do so: handlers.reparam(model, config={{{site!r}: LocScaleReparam(0.0)}}), in model and guide."
+    )
 
 
 def _under(node: PyTree, prior_scale: PyTree) -> PyTree:

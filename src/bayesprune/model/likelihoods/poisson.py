@@ -30,7 +30,8 @@ class Poisson:
         ValueError: a start that is not positive; another word for the exposure.
 
     Example:
-        >>> print(Poisson(start=1000.0).mean(np.zeros((2, 1))))
+        >>> import jax.numpy as jnp
+        >>> print(Poisson(start=1000.0).mean(jnp.zeros((2, 1))))
         [1000. 1000.]
         >>> Poisson(exposure="known").check(np.array([[3.0, 0.5], [0.0, 2.0]]), (1,))
 

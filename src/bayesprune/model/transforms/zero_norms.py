@@ -69,8 +69,8 @@ def with_zero_norms(function: Callable[..., Any]) -> Callable[..., Any]:
     Roots of such have gradient zero at zero. Whatever else it does, it does as it did. All arguments are trees of arrays.
 
     >>> net = lambda params, x: x @ (params["v"] / jnp.linalg.norm(params["v"], axis=0))
-    >>> with_zero_norms(net)({"v": jnp.array([[3.0, 0.0], [4.0, 0.0]])}, jnp.ones((1, 2)))
-    Array([[1.4, 0. ]], dtype=float32)
+    >>> print(with_zero_norms(net)({"v": jnp.array([[3.0, 0.0], [4.0, 0.0]])}, jnp.ones((1, 2))).round(2))
+    [[1.4 0. ]]
     """
 
     def sound(params: Any, *others: Any) -> Any:
