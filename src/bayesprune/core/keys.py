@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 
@@ -92,3 +92,9 @@ class NoKey:
         raise ValueError(f"rng_key is needed, as numbers are drawn: {self.why}")
 
     shape = ndim = aval = __jax_array__ = dtype
+
+
+if TYPE_CHECKING:
+    Key: TypeAlias = jax.Array
+else:  # what checks types at run time meets the other as well
+    Key = jax.Array | NoKey

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
 from bayesprune.prune.bookkeeping import first_state, take_step
@@ -74,11 +75,11 @@ class BMR:
         """Evidence: a Gaussian prior, and a spread. What varies as a matrix it cuts by rows and columns."""
         return Needs(evidence=True, spread=True, whole=True)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         return first_state(posterior)
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Prune every group of the posterior once."""
         posterior = evidence.posterior
         gain, alive = one_by_one(posterior, state.mask, lambda gain: self._zetas(gain, state.mask))

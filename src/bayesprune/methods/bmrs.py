@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 from bayesprune.prune import of_law
@@ -60,7 +61,7 @@ class BMRS:
         """The law of the noise."""
         return Needs(law=TruncatedLogNormalScale)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive. Raises `ValueError` for noise whose prior does not reach as low as the reduced one."""
         for site, node in posterior.items() if self.prior == "uniform" else ():
             low = getattr(node.law, "low", -math.inf)
@@ -71,7 +72,7 @@ class BMRS:
                 )
         return first_state(posterior)
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
         least = 0.0 if self.two_pi else -0.5 * math.log(2.0 * math.pi)
         alive, gains = {}, {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import unit_masks
 from bayesprune.prune.bookkeeping import make_info
@@ -114,11 +115,11 @@ class MBNN:
             )
         return (self.lam * math.log(self.num_rows)) ** 5
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         return SparseState(masks.full_like(posterior), (), jnp.zeros((), jnp.int32))
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One proposal, and what became of it."""
         groups = _checked(evidence)
         kind_key, number_key, choice_key, judge_key = jax.random.split(rng_key, 4)

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import jax
-
 from bayesprune.core.checks import check_positive
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 from bayesprune.prune import of_law
@@ -43,11 +42,11 @@ class SBP:
         """The law of the noise."""
         return Needs(law=TruncatedLogNormalScale)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         return first_state(posterior)
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
         worth = {site: of_law.by_unit(node.law.snr(), node.loc) for site, node in evidence.posterior.items()}
         alive = {site: of_law.cut(worth[site], worth[site] >= self.threshold, mask) for site, mask in state.mask.items()}

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import group_slab
 from bayesprune.prune.bookkeeping import make_info
@@ -101,14 +102,14 @@ class SGHMCSPL:
         """A prior that is Gaussian given its scales, the groups, and a kernel with decays."""
         return Needs(evidence=True, groups=self.scope, decay=True)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive and of the slab."""
         precision = {site: jnp.zeros(jnp.shape(node.loc)) for site, node in posterior.items()}
         return SparseState(
             masks.full_like(posterior), Memory(jnp.asarray(self.share, float), precision), jnp.zeros((), jnp.int32)
         )
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One round of expectation, maximisation and cutting; nothing while warming up."""
         check_groups(evidence.groups, self.scope)
         new = self._round(evidence.posterior, evidence.groups, state)

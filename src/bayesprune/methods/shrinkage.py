@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_positive, check_share, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.prune import cutting
@@ -59,11 +60,11 @@ class Shrinkage:
         """The law of the scales, or evidence and the network's units."""
         return cutting.needs("evidence", "unit") if self.criterion == "evidence" else Needs(law=LogNormalScale)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         return first_state(posterior)
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
         if self.criterion == "evidence":
             return cutting.cut("evidence", None, 0.0, "unit", evidence, state)

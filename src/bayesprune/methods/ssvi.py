@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_integer, check_positive, check_share, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrow, scores
@@ -93,7 +94,7 @@ class SSVI:
         gradient = Gradient(self.addition == "gradient_at_mean", draws, self.growth == "loss")
         return Needs(gradient=gradient, renewal=True, first_counts=True, constant_counts=self.distribution != "global")
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """A random mask of exact counts."""
         counts = allocate(
             {site: trees.shape(node) for site, node in posterior.items()}, self.density, self.distribution, self.first
@@ -102,7 +103,7 @@ class SSVI:
         mask = regrow.random(rng_key, none, {site: jnp.asarray(count) for site, count in counts.items()})
         return SparseState(mask, (), jnp.zeros((), jnp.int32))
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One exchange."""
         wishes = jax.tree.map(jnp.abs, evidence.gradient)
         if self.addition == "random":

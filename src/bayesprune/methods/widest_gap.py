@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
@@ -64,14 +65,14 @@ class WidestGap:
         """The law of the scales."""
         return Needs(law=GaussianScale | LogNormalScale)
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         for site, _ in self.threshold if isinstance(self.threshold, tuple) else ():
             if site not in posterior:
                 raise unknown_name("site in threshold", site, posterior)
         return first_state(posterior)
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
         limits = self.thresholds(evidence.posterior, state.mask)
         values = {site: of_law.by_unit(node.law.redundancy(), node.loc) for site, node in evidence.posterior.items()}

@@ -80,7 +80,7 @@ def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray
         node = _mean(family.make(family.values(params, site, hidden)), site, params)
         mean, variance = (np.asarray(part, np.float64) for part in family.moments(node))
         prior = getattr(node, "prior_scale", None)
-        first = None if prior is None else np.asarray(prior, np.float64) * np.asarray(node.unit, np.float64)
+        first = None if prior is None else np.asarray(np.asarray(prior, np.float64) * np.asarray(node.unit, np.float64))
         found[site] = (mean, np.sqrt(variance), first)
     return found
 

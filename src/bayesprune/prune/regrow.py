@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_key
+from bayesprune.core.keys import Key
 from bayesprune.core.types import PyTree
 
 
@@ -24,7 +25,7 @@ def largest_gradient(gradient: PyTree, mask: PyTree, counts: PyTree) -> PyTree:
     return masks.top_k_leaves(jax.tree.map(jnp.abs, gradient), counts, dead)
 
 
-def random(rng_key: jax.Array, mask: PyTree, counts: PyTree) -> PyTree:
+def random(rng_key: Key, mask: PyTree, counts: PyTree) -> PyTree:
     """Dead weights drawn uniformly without replacement, exactly ``counts`` in each array.
 
     Arguments and result as for `largest_gradient`. A `TypeError` if ``rng_key`` is no JAX key.
@@ -37,7 +38,7 @@ def random(rng_key: jax.Array, mask: PyTree, counts: PyTree) -> PyTree:
     return largest_gradient(noise(rng_key, mask), mask, trees.broadcast(counts, mask))
 
 
-def noise(rng_key: jax.Array, mask: PyTree) -> PyTree:
+def noise(rng_key: Key, mask: PyTree) -> PyTree:
     """A number of U(0, 1) for each weight: ranked by it, weights are drawn at random.
 
     >>> noise(jax.random.key(0), {"a": jnp.ones(3, bool)})["a"].shape

@@ -10,6 +10,14 @@ from jax.extend.core import ClosedJaxpr, Literal
 from bayesprune.structure.jaxprs import called, scan_parts
 from bayesprune.structure.row_rules import Mixed, Rows, State, joined_all, rule_of, spread
 
+# Arithmetic of places, done where its numbers are known.
+_FOLDED: dict[str, Any] = {
+    "lt": np.less,
+    "add": np.add,
+    "sub": np.subtract,
+    "select_n": lambda which, *cases: cases[int(which)],
+}
+
 
 def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     """The operation by which an output for one row comes to depend on others, or on how many there are; "" for none.
@@ -42,11 +50,29 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
     states: dict[Any, State] = dict(zip(inner.constvars, [_constant(*pair) for pair in pairs], strict=False))
     states.update(zip(inner.invars, inputs, strict=True))
     read = lambda atom, pair: _constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
+    known: list[dict[Any, Any]] = [{}, {}]
     for equation, second in zip(inner.eqns, twin.eqns, strict=True):
+        numbers = [_number(*pair) for pair in zip((equation, second), known, strict=True)]
+        if None not in numbers:
+            states[equation.outvars[0]] = _constant(*numbers)
+            continue
         given = [read(*pair) for pair in zip(equation.invars, second.invars, strict=True)]
         made = _step(equation, second, given)
         states.update(zip(equation.outvars, made, strict=True))
     return [read(*pair) for pair in zip(inner.outvars, twin.outvars, strict=True)]
+
+
+def _number(equation: Any, known: dict[Any, Any]) -> Any:
+    """What an equation of known single numbers gives, noted in ``known``; None of others.
+
+    ``x[:, i]`` asks whether the place 0 of the rows is below zero, to add their number then.
+    """
+    fold = _FOLDED.get(equation.primitive.name)
+    given = [atom.val if isinstance(atom, Literal) else known.get(atom) for atom in equation.invars]
+    if fold is None or any(value is None or np.ndim(value) for value in given):
+        return None
+    known[equation.outvars[0]] = np.asarray(fold(*given))
+    return known[equation.outvars[0]]
 
 
 def _constant(one: Any, other: Any) -> State:
@@ -74,7 +100,7 @@ def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
     if mixed := next((state for state in inputs if isinstance(state, Mixed)), None):
         return [mixed] * len(outs)
     if name == "scan" and one.params["length"] != other.params["length"]:
-        return [Mixed("scan over the rows")] * len(outs)
+        return _one_by_one(one, other, inputs)
     if (program := called(one)) is not None:
         return _closed(program, called(other), inputs)
     places = [_axis(a.aval, b.aval) for a, b in outs]
@@ -119,6 +145,16 @@ def _inner(one: Any, other: Any, inputs: list[State]) -> list[State]:
     of_turn = [state._replace(axis=state.axis - 1) if isinstance(state, Rows) else state for state in slices]
     carry, kept = _settled(params["jaxpr"], twins["jaxpr"], fixed, carry, of_turn)
     return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, Rows) else state for state in kept)]
+
+
+def _one_by_one(one: Any, other: Any, inputs: list[State]) -> list[State]:
+    """A loop whose turns are the rows: apart only where nothing is carried and each turn is given its own row alone."""
+    fixed, carry, slices = scan_parts(one.params, inputs)
+    alone = not carry and all(state is None for state in fixed) and slices
+    if alone and all(isinstance(state, Rows) and state == Rows(0, uniform=state.uniform) for state in slices):
+        turn = _closed(one.params["jaxpr"], other.params["jaxpr"], [None] * len(inputs))
+        return [state if isinstance(state, Mixed) else Rows(0) for state in turn]
+    return [Mixed("scan over the rows")] * len(one.outvars)
 
 
 def _settled(

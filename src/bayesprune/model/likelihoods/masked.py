@@ -45,7 +45,7 @@ class Masked:
     """
 
     likelihood: Any
-    missing: float | str = NAN
+    missing: float | int | str = NAN
 
     task = "other"  # whoever does not know that targets may be missing has no figures of them
 
