@@ -148,7 +148,7 @@ def refit(
     carry = carry._replace(params=jax.tree.map(jnp.copy, begin(carry.params, params)), opt_state=opt_state, step=first)
     with make_progress(cell.refit, False, initial=0) as bar:
         carry, _ = advance(fits, carry, data, mask, 0, cell.refit, "split", bar)
-    return cut(fits.constrain(carry.params), mask)
+    return cut(fits.constrain(carry.params, carry.opt_state), mask)
 
 
 @functools.lru_cache(maxsize=4)

@@ -47,7 +47,7 @@ def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
     for num_steps in (1, 7, 501):
         bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)
     assert side_by_side.cache_info().currsize >= 1
-    assert all(run._cache_size() == 1 for _, run, _ in [_latest(bnn, data)])
+    assert all(run._cache_size() == 1 for _, run, *_ in [_latest(bnn, data)])
 
 
 def _latest(bnn, data):
@@ -104,7 +104,7 @@ def test_bad_data_are_named(bnn, rng_key, x, y, message) -> None:
 @pytest.mark.slow
 def test_a_loss_that_breaks_names_its_replication(bnn, data, rng_key) -> None:
     y = np.array(data.y)
-    y[1] = 1e30
+    y[1] = 1e19  # its square is no float32 once rows are added up
     with pytest.raises(bp.DivergedError, match=r"replication\(s\) \[1\]"):
         bp.fit_replicates(rng_key, bnn, bp.Dataset(data.x, y), num_steps=3, optimizer=OPTIMIZER, progress=False)
 

@@ -155,7 +155,9 @@ def _saved(fit, folder):
 def test_a_matrix_normal_net_trains_and_is_cut_by_rows_and_columns() -> None:
     """Kernels by factors, biases by one; on the digits' shape of problem, whole rows and columns go and it still predicts."""
     bnn, data = programs.small_bnn(prior=bp.priors.Flat(), posterior="matrix_normal"), programs.classes(rows=60)
-    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=200, optimizer=optax.adam(0.02), progress=False)
+    fit = bp.fit_svi(
+        jax.random.key(0), bnn, data, num_steps=200, optimizer=optax.adam(0.02), course=bp.courses.Plain(), progress=False
+    )
     assert {"Dense_0.kernel_auto_rows", "Dense_0.kernel_auto_columns", "Dense_0.bias_auto_factor"} <= fit.params.keys()
     pruned = bp.bmr_prune(fit.params)
     kept = np.asarray(pruned.mask["Dense_0.kernel"])

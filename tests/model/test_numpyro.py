@@ -149,7 +149,7 @@ def test_sites_without_a_fixed_gaussian_prior_are_kept_out_or_refused(rng_key) -
         lambda tau: numpyro.sample("w", dist.Normal(jnp.ones(3))),
     ):
         model = shrinkage(bad)
-        with pytest.raises(ValueError, match=r"site 'w' has no fixed Gaussian prior about zero.*prunable="):
+        with pytest.raises(ValueError, match=r"site 'w', the program's, is no fixed Gaussian about zero.*prunable="):
             bp.fit_svi(rng_key, bp.Program(model, AutoNormal(model)), LINE, **settings)
     with pytest.raises(ValueError, match="nothing to prune"):
         bp.fit_svi(rng_key, bp.Program(free, AutoNormal(free), prunable=lambda site, shape: False), LINE, **settings)

@@ -173,7 +173,7 @@ def test_an_input_that_is_noise_is_cut(prior, rng_key) -> None:
     np.testing.assert_array_equal(cut.mask["Dense_0.kernel"].any(1), cut.mask["Dense_0.kernel"].all(1))
     assert set(cut.mask) == {"Dense_0.kernel", "Dense_1.kernel", "Dense_2.kernel"}
     probs = bp.predict(rng_key, bnn, cut.params, data.x, mask=cut.mask, num_samples=20)
-    assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.9
+    assert bp.metrics.summary(probs, data.y)["accuracy"] > 0.85
     assert bp.bmr_prune(fit.params).info.density < 1.0
 
 

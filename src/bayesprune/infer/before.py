@@ -28,9 +28,10 @@ def check_before(program: Any, sparsifier: Any, mask: Any, storage: str, start: 
         raise ValueError("storage='active' keeps alive weights only, and nothing is dead: give sparsifier= or mask=.")
     if not isinstance(program, BNN):
         return
-    if mask or acts:
+    masked = mask is not None and (not isinstance(mask, dict) or bool(mask))
+    if masked or acts:
         check_cut(program)
-    if mask:
+    if masked:
         check_mask(mask, {str(spec.path): spec.shape for spec in program.layout if spec.prunable})
     if acts:
         _check_sparsifier(program, sparsifier)
