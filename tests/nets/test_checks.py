@@ -2,9 +2,11 @@
 
 import jax
 import pytest
+from jaxtyping import TypeCheckError
 
 import bayesprune as bp
-from bayesprune.core.checks import check_key
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.nets.checks import check_activation, check_widths
 
 
 @pytest.mark.parametrize(
@@ -19,8 +21,13 @@ from bayesprune.core.checks import check_key
     ],
 )
 def test_what_an_mlp_is_not_made_with(settings, error, message) -> None:
-    with pytest.raises(error, match=message):
+    """Where types are checked at run time, as in these tests, that check speaks first: so the net's own are called too."""
+    with pytest.raises((error, TypeCheckError)):
         bp.nets.MLP(**{"hidden": (4,), "num_outputs": 2} | settings)
+    ((name, value),) = settings.items()
+    checks = {"hidden": lambda: check_widths(value, "hidden"), "num_outputs": lambda: check_integer(value, "num_outputs")}
+    with pytest.raises(error, match=message):
+        checks.get(name, lambda: check_activation(value))()
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])

@@ -30,6 +30,7 @@ class SVBNN:
         TypeError: the posterior holds no inclusion probabilities.
 
     Example:
+        >>> import jax
         >>> import jax.numpy as jnp
         >>> from bayesprune.core.types import SpikeSlab
         >>> posterior = {"w": SpikeSlab(jnp.zeros(3), jnp.ones(3), jnp.array([-2.0, 0.1, 5.0]))}
