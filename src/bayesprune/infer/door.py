@@ -147,9 +147,8 @@ def as_schedule(kl_weight: Any, num_steps: int) -> Callable[[jax.Array], Any]:
 def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> None:
     """Refuse a schedule that is below zero, or no number, at one of these steps."""
     try:
-        with jax.transfer_guard_host_to_device(
-            "allow"
-        ):  # a schedule's own numbers; compiled, each would be a program of its own
+        # A schedule's own numbers may be sent: compiled, which would spare that, each would be a program of its own.
+        with jax.transfer_guard_host_to_device("allow"):
             weights = np.asarray(jax.vmap(lambda step: jnp.asarray(kl_weight(step), float))(send(steps)))
     except (TypeError, ValueError) as error:
         raise TypeError(f"kl_weight must give one number for each step: {error}") from error
