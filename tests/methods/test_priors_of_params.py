@@ -29,12 +29,12 @@ def fit(prior, **settings):
     "prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture(), bp.priors.Cauchy()], ids=lambda p: type(p).__name__
 )
 def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
-    with pytest.raises((TypeError, ValueError), match="Gaussian"):
+    with pytest.raises((TypeError, ValueError), match=r"is that of a Gaussian prior|is no fixed Gaussian about zero"):
         fit(prior, sparsifier=bp.methods.BMR(), every=1)
     bnn, result = fit(prior)
     with pytest.raises(ValueError, match=NEITHER):
         bp.bmr_prune(result.params)
-    with pytest.raises((TypeError, ValueError), match="Gaussian"):
+    with pytest.raises((TypeError, ValueError), match=r"is that of a Gaussian prior|is no fixed Gaussian about zero"):
         bp.bmr_prune(result.params, program=bnn)
 
 

@@ -14,6 +14,7 @@ from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.infer.door import takes_nan
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
@@ -46,7 +47,7 @@ def _by_blocks(
 ) -> np.ndarray | None:
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
-    y = np.asarray(real_numbers(data.y, "data.y", getattr(bnn.likelihood, "takes_nan", False)))
+    y = np.asarray(real_numbers(data.y, "data.y", takes_nan(bnn)))
     parts: list[np.ndarray] = []
     for block, targets in zip(blocks_of(x), blocks_of(y, beside=x), strict=True):
         if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:

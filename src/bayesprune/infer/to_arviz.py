@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer.door import check_fields, check_same_length
+from bayesprune.infer.door import check_fields, check_same_length, takes_nan
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import check_inputs, draw_sites, networks
@@ -57,7 +57,7 @@ def to_arviz(
     check_same_length(data.x, data.y, "data")
     chains, draws = count(params) if isinstance(params, dict) and draws_of(params) else (1, num_samples)
     rng_key, _, mask = check_inputs(rng_key, bnn, params, data.x, mask, draws)
-    y, number = np.asarray(real_numbers(data.y, "data.y", getattr(bnn.likelihood, "takes_nan", False))), chains * draws
+    y, number = np.asarray(real_numbers(data.y, "data.y", takes_nan(bnn))), chains * draws
     bnn.likelihood.check(y, bnn.output_shape)
     nats = log_densities(rng_key, bnn, params, data, mask, number)
     if nats is None:

@@ -1,7 +1,7 @@
 """How unsure a prediction is, taken apart: what more data would tell, and what no data would."""
 
 import math
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.special import xlogy
 from bayesprune.core.checks import check_key
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.types import Standalone
+from bayesprune.infer.evaluate import Settings
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import check_inputs, part_of, predict_draws, standalone
 from bayesprune.model.bnn import BNN
@@ -17,13 +18,6 @@ from bayesprune.model.shapes import is_shape
 
 NUMBERS = 2**24  # of all networks that are held at once
 REFERENCE = "depeweg2018decomposition"
-
-
-class Settings(TypedDict):
-    """What every prediction is asked with."""
-
-    mask: dict[str, Any]
-    num_samples: int
 
 
 class Uncertainty(NamedTuple):
