@@ -46,7 +46,7 @@ class Standard:
     """
 
     rate: float = 4e-2
-    warm_up: float = 0.5
+    warm_up: float = 0.75
     every: int | None = None
     first: float = 0.1
     last: float = 0.95
