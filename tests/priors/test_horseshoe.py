@@ -126,3 +126,36 @@ def test_refusals(rng_key) -> None:
         bp.priors.Horseshoe(tau0=0.0)
     with pytest.raises(ValueError, match=r"unknown layer in local 'c'.*Known: a, b, z"):
         seed(bp.priors.Horseshoe(local="c").model, rng_key)(LAYOUT)
+
+
+def started(course, form) -> dict[str, np.ndarray]:
+    """The parameters that a fit under the course starts with."""
+    bnn = bp.BNN(
+        bp.nets.MLP((8, 8), 3), prior=bp.priors.Horseshoe(form=form), likelihood=bp.likelihoods.Categorical(), input_shape=(4,)
+    )
+    sites = trace(seed(course.begin(bnn).guide, jax.random.key(0))).get_trace(jnp.zeros((2, 4)), jnp.zeros(2, int))
+    return {name: np.asarray(site["value"]) for name, site in sites.items() if site["type"] == "param"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_start_at_a_scale_of_one(form) -> None:
+    """tau0 nu = 1 in hidden layers, so that a deep net carries its input; nu = 1 of the last; the authors' start is theirs."""
+    scales = {"half_cauchy": lambda p, n: p[f"{n}_log_loc"],
+              "gamma_ratio": lambda p, n: (p[f"{n}_numerator_log_loc"] - p[f"{n}_denominator_log_loc"]) / 2}  # fmt: skip
+    log_nu = lambda params, layer: scales[form](params, f"{layer}.nu")  # noqa: E731
+    ours, theirs = started(bp.courses.Standard(), form), started(bp.courses.Plain(), form)
+    for layer in ("Dense_0", "Dense_1"):
+        np.testing.assert_allclose(log_nu(ours, layer), np.log(100.0), rtol=1e-6)
+        assert abs(log_nu(theirs, layer)) < 2
+    np.testing.assert_array_equal(log_nu(ours, "Dense_2"), 0.0)
+
+
+@pytest.mark.slow
+def test_a_deep_network_learns() -> None:
+    """Five layers: below three quarters of the loss without inputs, at which fits from nu's median stay."""
+    bnn = bp.BNN(
+        bp.nets.MLP((50,) * 5, 10), prior=bp.priors.Horseshoe(), likelihood=bp.likelihoods.Categorical(), input_shape=(8, 8, 1)
+    )
+    train, _ = bp.data.load("digits")
+    fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1_500, batch_size=128, progress=False)
+    assert np.mean(fit.losses[-50:]) < 0.75 * len(train.x) * np.log(10.0)

@@ -14,7 +14,7 @@ from numpyro.distributions import constraints
 from bayesprune.core.checks import check_not_negative, unknown_name
 from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.sound_start import Sound
+from bayesprune.model.sound_start import Sound, SoundScales
 from bayesprune.model.spike_slab import GatedNormal
 from bayesprune.posteriors import mean_field, points, spike_slab
 
@@ -61,6 +61,7 @@ class MeanFieldFamily:
         unit: what one unit of a loc is in the network: with "he", kernels are divided by it.
         init_spread: weights' scales start at |N(init_scale, init_spread²)| (Li et al. 2024, the authors' code).
         sound: the start of each array, see `model.sound_start`; it goes before the others.
+        sound_scales: the same for the logarithms of positive scales.
 
     Of a posterior by name a `BNN` gives it a sound start; a family that it is given keeps its own.
     """
@@ -71,6 +72,7 @@ class MeanFieldFamily:
     unit: float = 1.0
     init_spread: float = 0.0
     sound: Sound = ()
+    sound_scales: SoundScales = ()
 
     def __post_init__(self) -> None:
         _check_start(self.init_loc)
@@ -103,7 +105,7 @@ class MeanFieldFamily:
         return value, jax.lax.stop_gradient((jnp.log(value) - loc) / scale)
 
     def _positive(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
+        loc = numpyro.param(f"{name}_log_loc", start_of_scale(self, name, shape))
         scale = numpyro.param(f"{name}_log_scale", jnp.full(shape, self.init_scale), constraint=constraints.softplus_positive)
         return numpyro.sample(name, dist.LogNormal(loc, scale)), loc, scale
 
@@ -153,6 +155,12 @@ def start_of_loc(family: "MeanFieldFamily | MapFamily", spec: ParamSpec) -> Any:
     return _truncated(math.sqrt(2.0 / spec.fan_in), spec.shape, family.unit)
 
 
+def start_of_scale(family: "MeanFieldFamily | MapFamily", name: str, shape: tuple[int, ...]) -> Any:
+    """The initial logarithm of a positive scale."""
+    sound = dict(family.sound_scales).get(name)
+    return _uniform(family.init_range, shape) if sound is None else jnp.full(shape, sound)
+
+
 def _truncated(deviation: float, shape: tuple[int, ...], unit: float = 1.0) -> Any:
     """Normal of this deviation, cut off at two of its own, in this unit."""
     draw = initializers.truncated_normal(deviation / TRUNCATED_SD)
@@ -169,13 +177,14 @@ def _node(params: dict[str, Any], site: str, hidden: bool) -> MeanField | SpikeS
 class MapFamily:
     """A point for every latent variable: the maximum of the posterior density (in the prior's non-centred coordinates).
 
-    Args: ``init_range``, ``init_loc``, ``unit`` and ``sound`` as of `MeanFieldFamily`.
+    Args: ``init_range``, ``init_loc``, ``unit``, ``sound`` and ``sound_scales`` as of `MeanFieldFamily`.
     """
 
     init_range: float = 2.0
     init_loc: str = "uniform"
     unit: float = 1.0
     sound: Sound = ()
+    sound_scales: SoundScales = ()
 
     def __post_init__(self) -> None:
         _check_start(self.init_loc)
@@ -194,7 +203,7 @@ class MapFamily:
         )
 
     def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
-        log_loc = numpyro.param(f"{name}_log_loc", _uniform(self.init_range, shape))
+        log_loc = numpyro.param(f"{name}_log_loc", start_of_scale(self, name, shape))
         return numpyro.sample(name, dist.Delta(jnp.exp(log_loc), log_density=self.log_volume(log_loc)))
 
     def log_volume(self, log_loc: Any) -> Any:

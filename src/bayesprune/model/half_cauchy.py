@@ -42,6 +42,11 @@ def guide(family: Family, name: str, shape: tuple[int, ...], form: str) -> Any:
     return (draws[0][1] - draws[1][1]) / jnp.sqrt(2.0)
 
 
+def starts(name: str, form: str, log_value: float) -> tuple[str, float]:
+    """The site, and the start of its logarithm, at which the scale's own logarithm is ``log_value``, others starting at 0."""
+    return (name, log_value) if form == "half_cauchy" else (names(name, form)[1], -2.0 * log_value)
+
+
 def log_moments(moment: Moment, name: str, form: str) -> tuple[Any, Any]:
     """Mean and standard deviation of log s under the posterior."""
     if form == "half_cauchy":

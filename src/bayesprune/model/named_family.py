@@ -9,7 +9,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.model.correlated import COVARIANCES, CorrelatedFamily
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.model.layout import Layout
-from bayesprune.model.sound_start import sound_start
+from bayesprune.model.sound_start import sound_scales, sound_start
 from bayesprune.model.structured import StructuredFamily
 
 
@@ -21,7 +21,8 @@ def named_family(name: str, prior: Any, layout: Layout) -> Family:
 
     Raises `ValueError` for an unknown name, and for "structured" with a prior without scales of units.
     """
-    start: dict[str, Any] = {"init_loc": "he", "init_range": 0.0, "sound": sound_start(prior, layout)}
+    start: dict[str, Any] = {"init_loc": "he", "init_range": 0.0}
+    start |= {"sound": sound_start(prior, layout), "sound_scales": sound_scales(prior, layout)}
     return _family(name, prior, MeanFieldFamily(**start), MapFamily(**start))
 
 

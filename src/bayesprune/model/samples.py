@@ -38,7 +38,7 @@ def current_sample(family: Any) -> CurrentSample:
     >>> current_sample(MapFamily(init_loc="he")).init_loc
     'he'
     """
-    fields = ("init_range", "init_loc", "unit", "sound")
+    fields = ("init_range", "init_loc", "unit", "sound", "sound_scales")
     return CurrentSample(**{name: getattr(family, name) for name in fields if hasattr(family, name)})
 
 

@@ -11,6 +11,7 @@ SPREAD = 0.1  # scales, in units of the deviation that locs start with
 ALONE = 0.1  # the deviation that stands for that of an array without inputs, in whose layer no kernel is
 
 Sound = tuple[tuple[str, float, float], ...]
+SoundScales = tuple[tuple[str, float], ...]
 
 
 def sound_start(prior: Any, layout: Layout) -> Sound:
@@ -35,6 +36,11 @@ def sound_start(prior: Any, layout: Layout) -> Sound:
         deviation = of_layer.get(spec.path.layer, ALONE) / unit
         starts.append((str(spec.path), _deviation(spec, gain) / unit if spec.inputs else 0.0, SPREAD * deviation))
     return tuple(starts)
+
+
+def sound_scales(prior: Any, layout: Layout) -> SoundScales:
+    """(site, start of its logarithm) of the positive scales that a prior wants to start elsewhere than at 1."""
+    return tuple(prior.scale_starts(layout).items()) if hasattr(prior, "scale_starts") else ()
 
 
 def _deviation(spec: ParamSpec, gain: float) -> float:

@@ -93,6 +93,15 @@ class Horseshoe:
                 weights[str(spec.path)] = gamma * numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
         return weights
 
+    def scale_starts(self, layout: Layout) -> dict[str, float]:
+        """Where logarithms of scales start: at nu = 1, 1/tau0 times the half-Cauchy's median.
+
+        At the median every layer would divide its input by 1/tau0, and a deep network never start to learn. One scale a layer
+        is cheap to have in the prior's tail: log(1/tau0) nats.
+        """
+        layers = [layer for layer, specs in self._layers(layout).items() if self._has_units(specs[0])]
+        return dict(half_cauchy.starts(f"{layer}.nu", self.form, -math.log(self.tau0)) for layer in layers)
+
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``, in which weights may vary with their unit's scale."""
         for layer, specs in self._layers(layout).items():
