@@ -33,7 +33,14 @@ from bayesprune.model.families import MeanFieldFamily
 BESIDE = ("start", "dead")  # of a knob's names those that belong to the posterior, and to BMR
 
 BATCH, ROUNDS, SHARE, SPLIT = 128, 4, 1 / 6, 0
-NUMBERS = ("concrete",)
+NUMBERS = (
+    "boston_housing",
+    "concrete",
+    "naval_propulsion_plant",
+    "power_plant",
+    "wine_quality_red",
+    "yacht",
+)
 NETS = {
     "mlp100x2": bp.nets.MLP((100, 100), 10),
     "lenet5": bp.nets.LeNet5(num_outputs=10),
@@ -72,8 +79,8 @@ class Cell:
 
 TESTED = (  # data, net, steps, and seeds of each road
     ("digits", "mlp100x2", 5_000, dict.fromkeys(ROADS, 5)),
-    ("fashion_mnist", "lenet5", 10_000, {"standard": 1, "old": 1}),
-    ("fashion_mnist", "mlp400x5", 8_000, {"standard": 1, "old": 1}),
+    ("fashion_mnist", "lenet5", 10_000, {"standard": 5, "old": 3}),
+    ("fashion_mnist", "mlp400x5", 8_000, {"standard": 5, "old": 3}),
 )
 
 

@@ -25,6 +25,7 @@ MODULES = (
     "course",
     "course_choices",
     "course_uci",
+    "course_warm_up",
     "equal_cost",
     "no_silent_deaths",
     "reproduce_bmr",

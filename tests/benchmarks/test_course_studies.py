@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import course
 import course_choices
 import course_uci
+import course_warm_up
 import fits_judged
 import nets_at_random
 import no_silent_deaths
@@ -16,7 +17,7 @@ import pytest
 import bayesprune as bp
 from bayesprune import cells
 
-STUDIES = (course.STUDY, course_choices.STUDY, no_silent_deaths.STUDY, course_uci.STUDY)
+STUDIES = (course.STUDY, course_choices.STUDY, no_silent_deaths.STUDY, course_uci.STUDY, course_warm_up.STUDY)
 TRIAL = course.Cell("digits", "mlp100x2", "standard", 0, 5_000, "held_out", "warm_up=0.3;start=he;acts=(1, 2)")
 
 
@@ -31,7 +32,16 @@ def test_no_two_cells_have_one_key_and_empty_tables_say_so(study, tmp_path):
 def test_the_first_seed_comes_first_and_settings_are_chosen_by_held_out_rows_alone():
     assert [cell.seed for cell in course.CELLS] == sorted(cell.seed for cell in course.CELLS)
     assert {(cell.rows, cell.knobs) for cell in course.CELLS} == {("test", "")}
-    assert {(cell.rows, cell.road) for cell in course_choices.CELLS} == {("held_out", "standard")}
+    chosen_by = (*course_choices.CELLS, *course_warm_up.CELLS)
+    assert {(cell.rows, cell.road) for cell in chosen_by} == {("held_out", "standard")}
+
+
+def test_one_knob_is_changed_at_a_time():
+    around = course.read_knobs(course_choices.AROUND)
+    for cell in course_choices.CELLS:
+        knobs = course.read_knobs(cell.knobs)
+        assert around.keys() <= knobs.keys()
+        assert sum(around.get(name) != value for name, value in knobs.items()) == (cell.knobs != course_choices.AROUND)
 
 
 def test_test_rows_are_not_looked_at_where_settings_are_chosen(monkeypatch):

@@ -19,6 +19,7 @@ NAMES = (
     "course",
     "course_choices",
     "course_uci",
+    "course_warm_up",
     "equal_cost",
     "inclusion",
     "mnist",
