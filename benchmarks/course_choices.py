@@ -7,8 +7,8 @@
 
 Cells, nets and figures are those of `course.py`, with a sixth of the training rows kept back to judge by; the test rows are not
 looked at. Two of the cases nothing was tuned on. All else is as in the standard course, but that acts begin with the first
-step, as they did until this study: `first=0.1` is what came of it; and the divergence's weight rises over half of the steps, as it
-did until `course_warm_up.py`. `start` is that of the weights, "uniform" U(-2, 2), "he"
+step, as they did until this study: `first=0.1` is what came of it; and the divergence's weight rises over half of the steps,
+as it did until `course_warm_up.py`. `start` is that of the weights, "uniform" U(-2, 2), "he"
 He's own; `dead` is what BMR takes dead weights to say of their group's rate.
 """
 

@@ -4,8 +4,8 @@
     python benchmarks/course_warm_up.py run --only data=concrete
     python benchmarks/course_warm_up.py table                   # from the results kept here
 
-The standard course with nothing changed but `warm_up`; networks, figures and the rows held out are those of `course.py`. The test
-rows are not looked at.
+The standard course with nothing changed but `warm_up`; networks, figures and the rows held out are those of `course.py`. The
+test rows are not looked at.
 """
 
 from course import Cell, run
