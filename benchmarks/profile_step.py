@@ -17,11 +17,12 @@ from speed import BATCH, NETS, OPTIMIZER, made_up
 
 import bayesprune as bp
 from bayesprune.core.schedules import Constant
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe, compile_loop
-from bayesprune.train.result import KeepAll
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.sites import Example
+from bayesprune.train.state import Recipe
 
 STEPS = 60
 # First heading whose pattern is found in an instruction's operation; the order matters, for a fusion names several.

@@ -30,14 +30,14 @@ from bayesprune import cells
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe
 from bayesprune.train.progress import progress as make_progress
-from bayesprune.train.result import KeepAll
 from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example, find_sites
 from bayesprune.train.start import start_params
+from bayesprune.train.state import Recipe
 
 DENSITIES = (0.5, 0.25, 0.1)
 DRAWS = 50

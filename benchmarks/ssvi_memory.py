@@ -28,12 +28,13 @@ import optax
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe, compile_loop
-from bayesprune.train.result import KeepAll
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.sites import Example
 from bayesprune.train.start import start_mask, start_storage
+from bayesprune.train.state import Recipe
 
 OPTIMIZER = optax.sgd(1e-4, momentum=0.9)
 SPARING = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}

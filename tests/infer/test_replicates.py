@@ -9,8 +9,8 @@ import optax
 import pytest
 
 import bayesprune as bp
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.result import KeepAll
 from bayesprune.train.side_by_side import side_by_side
 from bayesprune.train.sites import Example
 from tests.infer.processes import output_of

@@ -14,8 +14,8 @@ import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import current_sample, values_of
-from bayesprune.train.loop import Carry
 from bayesprune.train.renewal import weigh
+from bayesprune.train.state import Carry
 from tests.infer import programs
 
 SIZES = {"a": (4, 3), "b": (3, 2)}

@@ -10,7 +10,7 @@ import bayesprune as bp
 from bayesprune.train.alike import kernel_key, trace_key
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe
+from bayesprune.train.state import Recipe
 
 WEIGHTS = {"w": jax.ShapeDtypeStruct((3,), jnp.float32)}
 DATA = programs.classes(rows=44)

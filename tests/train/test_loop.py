@@ -15,9 +15,10 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Info, SparseState
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe, compile_loop
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.sites import Example
 from bayesprune.train.start import set_up_guide, start_mask
+from bayesprune.train.state import Recipe
 
 AUTO = {"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3)}
 

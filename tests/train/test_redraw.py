@@ -10,12 +10,12 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.model.samples import current_sample
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernels import sghmc, sgld
-from bayesprune.train.loop import Carry
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.redraw import check_chain, redraw
-from bayesprune.train.result import KeepAll
 from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.state import Carry
 
 LAWS = {
     "Gaussian": (bp.priors.Gaussian(0.3, centred=True), scipy.stats.norm(scale=0.3)),

@@ -10,12 +10,13 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
-from bayesprune.train.loop import Recipe, compile_loop
-from bayesprune.train.result import KeepAll
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.sites import Example
 from bayesprune.train.start import start_mask, start_storage
+from bayesprune.train.state import Recipe
 from bayesprune.train.storage import Active, make_storage
 
 DATA = programs.classes(rows=120)

@@ -12,8 +12,8 @@ from bayesprune import priors as all_priors
 from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
 from bayesprune.courses import Plain, Standard, paper, papers
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
-from bayesprune.train.result import KeepAll
 
 # What a method does that moves a sampler's chain, and a kernel that samples.
 _MOVES = "moves a chain", "SGHMC()"

@@ -15,6 +15,8 @@ import jax
 from bayesprune.core.shown import line, number, share_connected, share_pruned
 
 PyTree = Any
+Params = dict[str, PyTree]  # by name: an array, or a tree of a module's own
+Mask = dict[str, PyTree]  # site -> booleans, True = alive; as a storage keeps them, positions
 
 
 class Dataset(NamedTuple):

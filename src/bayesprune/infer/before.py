@@ -11,8 +11,8 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import MapFamily
 from bayesprune.model.own_family import check_cut
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_prune
-from bayesprune.train.result import KeepAll
 from bayesprune.train.storage import STORAGES
 
 

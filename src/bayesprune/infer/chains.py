@@ -7,12 +7,12 @@ import jax
 import numpy as np
 
 from bayesprune.train.feed import Stream, Whole
-from bayesprune.train.loop import Recipe
 from bayesprune.train.processes import of_mesh
 from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
 from bayesprune.train.snapshots import Snapshots
 from bayesprune.train.start import Given
+from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watch
 

@@ -10,15 +10,16 @@ from numpyro.infer.svi import SVIState
 
 from bayesprune.core.types import Dataset
 from bayesprune.infer.chains import Kept, key_of
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
-from bayesprune.train.loop import Recipe
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
-from bayesprune.train.result import FitResult, KeepAll
+from bayesprune.train.result import FitResult
 from bayesprune.train.share import everywhere
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
+from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods
 
 PARALLEL = "parallel"

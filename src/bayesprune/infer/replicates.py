@@ -24,10 +24,10 @@ from bayesprune.infer.surroundings import check_mesh
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.posteriors.params import cut
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.result import KeepAll
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
 

@@ -24,12 +24,13 @@ from bayesprune.infer.surroundings import as_callbacks, check_surroundings, retu
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
-from bayesprune.train.loop import as_it_is
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.result import FitResult, KeepAll, Moment
+from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.snapshots import stacked
+from bayesprune.train.state import as_it_is
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watch

@@ -23,13 +23,14 @@ from bayesprune.infer.surroundings import as_callbacks, check_surroundings, retu
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
-from bayesprune.train.loop import as_it_is
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.result import FitResult, KeepAll, Moment
+from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.run import run
 from bayesprune.train.start import Given, set_up_guide
+from bayesprune.train.state import as_it_is
 from bayesprune.train.stopping import EarlyStop, NeverStop
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watch

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprune.core.send import send
 from bayesprune.train.feed import Stream, Whole
-from bayesprune.train.loop import Compiled
+from bayesprune.train.state import Compiled
 
 
 @contextlib.contextmanager

@@ -4,13 +4,15 @@ Rows in the device's memory are picked there, by `Batches`; those of a `Block` w
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, PyTree
+
+Count = int | jax.Array  # of rows: a number, or a value of the data
 
 
 class Batches(NamedTuple):
@@ -27,7 +29,7 @@ class Block(NamedTuple):
     """Minibatches in the order in which they are taken: arrays (batches, rows, ...); ``first``: the number of the first one."""
 
     data: Dataset
-    first: Any
+    first: jax.Array | np.int32
 
 
 class Padded(NamedTuple):
@@ -36,9 +38,9 @@ class Padded(NamedTuple):
     How many there are is a value, so that fits of as many places share what is compiled. A minibatch has fewer rows than that.
     """
 
-    x: Any
-    y: Any
-    num_rows: Any
+    x: PyTree
+    y: PyTree
+    num_rows: Count
 
 
 class Streamed(NamedTuple):
@@ -48,21 +50,24 @@ class Streamed(NamedTuple):
     offset: jax.Array
 
 
+Reading = Batches | Streamed
+
+
 def order_key(rng_key: jax.Array) -> jax.Array:
     """The key of the order of rows, of the three that `Loop.init` splits a fit's key into."""
     return jax.random.split(rng_key, 3)[2]
 
 
-def start(rng_key: jax.Array, num_rows: Any, places: int | None = None) -> Batches:
+def start(rng_key: jax.Array, num_rows: Count, places: int | None = None) -> Batches:
     """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone.
 
     ``places``: in which the rows stand; None: as many.
     """
-    zero, places = jnp.zeros((), jnp.int32), num_rows if places is None else places
+    zero, places = jnp.zeros((), jnp.int32), cast(int, num_rows) if places is None else places
     return Batches(rng_key, zero, zero, *(_shuffle(rng_key, zero + ahead, num_rows, places) for ahead in (0, 1)))
 
 
-def after(reading: Any, num_taken: int, num_rows: int) -> Any:
+def after(reading: Reading, num_taken: int, num_rows: int) -> Reading:
     """Where the reading that began at ``reading`` stands once so many rows were taken.
 
     Blocks are still numbered from the first one that is given from here on.
@@ -79,7 +84,7 @@ def start_blocks() -> Streamed:
     return Streamed(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
 
-def take(batches: Batches, batch_size: int, num_rows: Any = None) -> tuple[Batches, jax.Array]:
+def take(batches: Batches, batch_size: int, num_rows: Count | None = None) -> tuple[Batches, jax.Array]:
     """The next ``batch_size`` row numbers; a batch that crosses the end of an epoch goes on with the next permutation.
 
     ``num_rows``: as of `start`; None: as many as places.
@@ -92,7 +97,7 @@ def take(batches: Batches, batch_size: int, num_rows: Any = None) -> tuple[Batch
     return jax.lax.cond(moved.offset >= num_rows, turn, lambda unchanged: unchanged, moved), rows
 
 
-def take_from_block(reading: Streamed, block: Block, batch_size: int, num_rows: int) -> tuple[Streamed, Dataset]:
+def take_from_block(reading: Streamed, block: Block, batch_size: int, num_rows: Count) -> tuple[Streamed, Dataset]:
     """The next minibatch of the block, which must hold it."""
     pick = functools.partial(jax.lax.dynamic_index_in_dim, index=reading.number - block.first, keepdims=False)
     offset = reading.offset + batch_size
@@ -119,12 +124,12 @@ class Rows:
         return np.concatenate([rows, self._order(epoch + 1)[:missing]]) if missing else rows
 
 
-def _turn(batches: Batches, num_rows: Any) -> Batches:
+def _turn(batches: Batches, num_rows: Count) -> Batches:
     following = _shuffle(batches.rng_key, batches.epoch + 2, num_rows, batches.current.shape[0])
     return Batches(batches.rng_key, batches.epoch + 1, batches.offset - num_rows, batches.following, following)
 
 
-def _shuffle(rng_key: jax.Array, epoch: Any, num_rows: Any, places: int) -> jax.Array:
+def _shuffle(rng_key: jax.Array, epoch: jax.Array | int, num_rows: Count, places: int) -> jax.Array:
     order = jax.random.permutation(jax.random.fold_in(rng_key, epoch), places).astype(jnp.int32)
     if isinstance(num_rows, int):
         return order

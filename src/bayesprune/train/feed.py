@@ -13,10 +13,10 @@ from jax.sharding import Mesh
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.batches import Block, Padded, order_key
-from bayesprune.train.loop import CHUNK
 from bayesprune.train.share import everywhere, rows_here, spread
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Read, Source
+from bayesprune.train.state import CHUNK
 
 # Of one block. While one is in use, the next one is read on the host and sent.
 BLOCK_BYTES = 2**25

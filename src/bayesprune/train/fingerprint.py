@@ -10,9 +10,9 @@ from bayesprune.core.same import array_digest, digest, spelled
 from bayesprune.core.types import Dataset
 from bayesprune.model.bnn import BNN
 from bayesprune.train.alike import kernel_digest
-from bayesprune.train.loop import Recipe
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.sources.in_order import InOrder
+from bayesprune.train.state import Recipe
 
 # The storage has a name of its own; a run may go on on other devices.
 _NOT_FROM_RECIPE = ("program", "kernel", "storage", "mesh", "computes")

@@ -14,7 +14,7 @@ from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
 from bayesprune.train.kept import Kept, by_path, kinds
 from bayesprune.train.kernel import Kernel, evaluated
-from bayesprune.train.loop import Carry
+from bayesprune.train.state import Carry
 
 INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are the new optimiser's own
 

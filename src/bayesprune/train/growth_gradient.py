@@ -1,29 +1,32 @@
 """The gradient that a sparsifier is shown: in every weight, those included that are dead."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import Dataset, MeanField, SpikeSlab
+from bayesprune.core.types import Dataset, Mask, MeanField, Params, SpikeSlab
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.needs import needs_of
-from bayesprune.train.batches import Block
+from bayesprune.train.batches import Block, Reading
+from bayesprune.train.objective import Objective
 from bayesprune.train.remat import products_only
+from bayesprune.train.state import Carry
+
+Grads = dict[str, jax.Array]
 
 
 def look(
-    loop: Any,
-    carry: Any,
-    params: dict[str, Any],
-    mask: dict[str, Any],
+    loop: Objective,
+    carry: Carry,
+    params: Params,
+    mask: Mask,
     posterior: dict[str, MeanField | SpikeSlab],
     data: Dataset | Block,
     rng_key: jax.Array,
-) -> dict[str, jax.Array]:
+) -> Grads:
     """The gradient that the sparsifier of ``loop`` needs, site -> array; see `core.types.Gradient` for its kinds.
 
     ``params``, unconstrained, and ``mask`` are whole arrays, whatever the storage of ``carry``.
@@ -33,7 +36,7 @@ def look(
         loop = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, elbo=MeanFieldELBO(noise=noise.none)))
     probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
 
-    def one(reading: Any, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+    def one(reading: Reading, key: jax.Array) -> tuple[Reading, Grads]:
         """At one draw, of one minibatch; and where the reading of the data then stands."""
         reading, batch = loop.draw(carry._replace(batches=reading), data)
         loss = lambda q, p: loop.loss(q, carry, key, batch, mask, p)[0]  # noqa: E731
@@ -47,7 +50,7 @@ def look(
     if wanted.num_draws == 1:
         return one(carry.batches, rng_key)[1]
 
-    def add(state: Any, number: jax.Array) -> tuple[Any, None]:
+    def add(state: tuple[Reading, Grads], number: jax.Array) -> tuple[tuple[Reading, Grads], None]:
         reading, total = state
         reading, found = one(reading, jax.random.fold_in(rng_key, number))
         return (reading, jax.tree.map(lambda t, g: t + jnp.abs(g) / wanted.num_draws, total, found)), None

@@ -1,17 +1,18 @@
 """The bound of the data as a function of the mask: by what acts are verified."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, Mask, Params
 from bayesprune.train.batches import Block
+from bayesprune.train.objective import Objective
+from bayesprune.train.state import Carry
 
 
 def joint_bound(
-    loop: Any, carry: Any, params: dict[str, Any], data: Dataset | Block, rng_key: jax.Array, num_batches: int
-) -> Callable[[dict[str, Any]], jax.Array]:
+    loop: Objective, carry: Carry, params: Params, data: Dataset | Block, rng_key: jax.Array, num_batches: int
+) -> Callable[[Mask], jax.Array]:
     """mask -> the ELBO of the whole data set, nats, as the next ``num_batches`` minibatches and a draw for each estimate it.
 
     It is the training loop's own loss, with the present weight of the divergence and whatever else is in it. ``params``,
@@ -22,7 +23,7 @@ def joint_bound(
         reading, batch = loop.draw(carry._replace(batches=reading), data)
         batches.append(batch)
 
-    def bound(mask: dict[str, Any]) -> jax.Array:
+    def bound(mask: Mask) -> jax.Array:
         losses = [
             loop.loss(params, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
             for number, batch in enumerate(batches)

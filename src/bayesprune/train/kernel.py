@@ -1,11 +1,12 @@
 """The kernel: how parameters move from one step to the next."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 
-Params = dict[str, Any]
+from bayesprune.core.types import Params, PyTree
+
 # kind -> name of a parameter -> array of the parameter's shape, for each kind of array that a state has: "[0].mu", say.
 Moments = Mapping[str, Mapping[str, jax.Array]]
 
@@ -31,21 +32,21 @@ class Kernel(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def init(self, params: Params) -> Any: ...
+    def init(self, params: Params) -> PyTree: ...
 
-    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Any) -> tuple[Params, Any]: ...
+    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: PyTree) -> tuple[Params, PyTree]: ...
 
-    def moments(self, state: Any) -> Moments: ...
+    def moments(self, state: PyTree) -> Moments: ...
 
-    def with_moments(self, state: Any, moments: Moments) -> Any: ...
+    def with_moments(self, state: PyTree, moments: Moments) -> PyTree: ...
 
 
-def asks_value(kernel: Any) -> bool:
+def asks_value(kernel: Kernel) -> bool:
     """Whether a kernel's step takes the loss beside its gradient."""
     return bool(getattr(kernel, "asks_value", False))
 
 
-def evaluated(kernel: Any, params: Params, state: Any) -> Params:
+def evaluated(kernel: Kernel, params: Params, state: PyTree) -> Params:
     """The parameters to evaluate and return, those of most kernels the ones that are trained."""
     chosen = getattr(kernel, "evaluated", None)
     return params if chosen is None else chosen(params, state)

@@ -1,119 +1,47 @@
 """The compiled training loop: many steps in one program, one compilation for warm-up, pruning and regrowth alike."""
 
 import functools
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from numpyro.infer import ELBO
 
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, Evidence, Info, SparseState
-from bayesprune.model.handlers import masked, probed, scaled
-from bayesprune.model.inputs import rows_taken
+from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, SparseState
 from bayesprune.model.program import Program
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
-from bayesprune.train.batches import Block, Padded
-from bayesprune.train.estimators import loss_of
+from bayesprune.train.batches import Block
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.joint_bound import joint_bound
-from bayesprune.train.kernel import Kernel, asks_value, evaluated
+from bayesprune.train.kernel import asks_value, evaluated
 from bayesprune.train.mask_loss import mask_loss
+from bayesprune.train.objective import Objective
 from bayesprune.train.redraw import redraw
 from bayesprune.train.remat import products_only
 from bayesprune.train.renewal import renew, weigh
-from bayesprune.train.share import by_parameters, by_rows
-from bayesprune.train.sites import Example, Sites, sites_of
-from bayesprune.train.storage import MASKED, Storage
+from bayesprune.train.share import by_parameters
+from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.state import CHUNK, Carry, Compiled, Data, Recipe
+from bayesprune.train.storage import MASKED
 
-# The longest run of steps inside one call: the size of the buffer of losses.
-CHUNK = 500
-# Folded into the key of a step for its pruning, its augmentation, its kernel; far from the numbers of particles, which count up
-# from 0.
+# Folded into the key of a step for its pruning and its kernel; far from the numbers of particles, which count up from 0.
 _PRUNING = 2**31
-_AUGMENTING = 2**31 + 1
 _MOVING = 2**31 + 2
-Data = Dataset | Block | Padded
 
 
-def as_it_is(rng_key: jax.Array, x: Any) -> Any:
-    """The augmentation that changes nothing."""
-    return x
+_Run = tuple[Carry, jax.Array, jax.Array, jax.Array]  # carry, losses, steps taken, whether the last loss was finite
 
 
-class Carry(NamedTuple):
-    """All that changes from step to step.
-
-    ``params`` are unconstrained, and as the storage keeps them; ``rng_key`` never changes, steps fold themselves in. ``begun``:
-    steps of the fits that this one goes on from, which never changes: their noise is not drawn again.
-    """
-
-    params: dict[str, Any]
-    opt_state: Any
-    mutable: dict[str, Any]
-    step: jax.Array
-    rng_key: jax.Array
-    batches: Any  # `Batches`, or `Streamed` where blocks are given
-    begun: jax.Array
-
-    @property
-    def step_key(self) -> jax.Array:
-        """The key of the next step."""
-        return jax.random.fold_in(self.rng_key, self.begun + self.step)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a fit is made of, and what does not change in it. Equal fits share compiled functions.
-
-    ``verified``: by how many minibatches acts by evidence are verified before they are taken; 0: they are taken as they are.
-    ``computes``: stands for the fields of functions where recipes are compared; `make_recipe` gives it what they compute. Left
-    out, they equal themselves alone.
-    """
-
-    program: Any
-    elbo: ELBO
-    kernel: Kernel = field(compare=False)
-    sparsifier: Any
-    kl_weight: Callable[[jax.Array], Any] = field(compare=False)
-    batch_size: int
-    keywords: tuple[tuple[str, Any], ...]
-    mesh: jax.sharding.Mesh | None
-    augment: Callable[[jax.Array, jax.Array], jax.Array] = field(default=as_it_is, compare=False)
-    storage: Storage = MASKED
-    remat: bool = False
-    verified: int = 0
-    computes: Hashable = None
-
-    def __post_init__(self) -> None:
-        if self.computes is None:
-            object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
-
-
-@dataclass(frozen=True)
-class Loop:
+class Loop(Objective):
     """The functions of one fit, pure; `compile_loop` jits them. Masks are as the recipe's storage keeps them."""
-
-    recipe: Recipe
-    sites: Sites
-    num_rows: Any  # a number, or a value of the data
-
-    def of(self, data: Data) -> tuple["Loop", Dataset | Block]:
-        """The loop of as many rows as the data say, and the data without that."""
-        if not isinstance(data, Padded):
-            return self, data
-        return replace(self, num_rows=data.num_rows), Dataset(data.x, data.y)
 
     def init(self, rng_key: jax.Array, data: Data) -> Carry:
         """The state before the first step; of a block, its first minibatch is what the program is shown."""
         self, data = self.of(data)
         init_key, run_key, data_key = jax.random.split(rng_key, 3)
-        shown: Any = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
+        shown: Dataset = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
         params, mutable = self.sites.initial(init_key, shown)
         streamed = isinstance(data, Block)
         reading = batching.start_blocks() if streamed else batching.start(data_key, self.num_rows, len(shown.y))
@@ -121,13 +49,13 @@ class Loop:
         params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
         return Carry(params, opt_state, mutable, zero, run_key, reading, zero)
 
-    def keep(self, carry: Carry, mask: dict[str, Any]) -> Carry:
+    def keep(self, carry: Carry, mask: Mask) -> Carry:
         """The state before the first step, of whole arrays, as the storage keeps it."""
         params = self.recipe.storage.keep(carry.params, mask)
         params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
         return carry._replace(params=params, opt_state=opt_state)
 
-    def whole(self, carry: Carry, mask: dict[str, Any], known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def whole(self, carry: Carry, mask: Mask, known: Params) -> tuple[Params, Mask]:
         """Parameters as a fit gives them, and the mask, in whole arrays.
 
         ``known``: the entries that say what the parameters mean, where the program does not say it by itself.
@@ -139,15 +67,14 @@ class Loop:
             known = self.recipe.program.describe(params)
         return cut(params | carry.mutable, whole_mask) | known, whole_mask
 
-    def run(self, carry: Carry, data: Data, mask: dict[str, Any], num_steps: jax.Array) -> tuple[Carry, jax.Array, jax.Array]:
+    def run(self, carry: Carry, data: Data, mask: Mask, num_steps: jax.Array) -> tuple[Carry, jax.Array, jax.Array]:
         """At most ``num_steps`` steps, ending early at a loss that is not finite: (carry, losses, steps taken).
 
         The number of steps is a traced value: any run up to `CHUNK` steps is served by one compilation.
         """
-
         loop, data = self.of(data)
 
-        def body(state: Any) -> Any:
+        def body(state: _Run) -> _Run:
             carry, losses, done, _ = state
             carry, loss = loop.step(carry, data, mask)
             return carry, losses.at[done].set(loss), done + 1, jnp.isfinite(loss)
@@ -156,7 +83,7 @@ class Loop:
         carry, losses, done, _ = jax.lax.while_loop(lambda state: (state[2] < num_steps) & state[3], body, start)
         return carry, losses, done
 
-    def step(self, carry: Carry, data: Dataset | Block, mask: dict[str, Any]) -> tuple[Carry, jax.Array]:
+    def step(self, carry: Carry, data: Dataset | Block, mask: Mask) -> tuple[Carry, jax.Array]:
         """One optimiser step; returns the negative ELBO of the whole data set, nats, as the minibatch estimates it.
 
         The ELBO itself, whatever the divergence's weight in what is minimised: so that two courses can be compared.
@@ -166,7 +93,7 @@ class Loop:
         storage, kernel, rows = self.recipe.storage, self.recipe.kernel, self.num_rows
         share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
-        def loss_of_kept(params: dict[str, Any], weight: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+        def loss_of_kept(params: Params, weight: jax.Array) -> tuple[jax.Array, Params]:
             loss, new = self.loss(storage.whole(params, mask), carry, key, batch, storage.whole_mask(mask), {}, weight)
             return loss * share, new
 
@@ -181,55 +108,8 @@ class Loop:
         moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
         return moved, (loss + (1.0 - weight) * divergence) * (rows / share)
 
-    def weight(self, carry: Carry) -> jax.Array:
-        """The divergence's weight in the next step."""
-        return jnp.asarray(self.recipe.kl_weight(carry.step), float)
-
-    def loss(
-        self,
-        params: dict[str, Any],
-        carry: Carry,
-        rng_key: jax.Array,
-        batch: Dataset,
-        mask: dict[str, Any],
-        probe: dict[str, Any],
-        weight: Any = None,
-    ) -> tuple[jax.Array, dict[str, Any]]:
-        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights.
-
-        ``weight``: of the divergence; None: that of the next step.
-        """
-        weight = self.weight(carry) if weight is None else weight
-        model = scaled(
-            masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight
-        )
-        guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
-        values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
-        keywords = dict(self.recipe.keywords)
-        if "num_rows" in keywords and not isinstance(self.num_rows, int):
-            keywords["num_rows"] = self.num_rows
-        loss, mutable_state = loss_of(self.recipe.elbo, rng_key, values, model, guide, batch.x, batch.y, **keywords)
-        return loss / self.num_rows, mutable_state
-
-    def draw(self, carry: Carry, data: Dataset | Block) -> tuple[Any, Dataset]:
-        """The next minibatch, its rows spread over the devices of the mesh if there is one."""
-        reading, size = carry.batches, self.recipe.batch_size
-        if isinstance(data, Block):
-            reading, batch = batching.take_from_block(reading, data, size, self.num_rows)
-        elif size < len(data.y):
-            reading, rows = batching.take(reading, size, self.num_rows)
-            batch = jax.tree.map(lambda leaf: leaf[rows], data)
-        else:
-            batch = data
-        if self.recipe.augment is not as_it_is:
-            key = jax.random.fold_in(carry.step_key, _AUGMENTING)
-            # A batch's own key: a sparsifier may look at several of one step.
-            x = rows_taken(self.recipe.program, batch.x)  # as the network sees them, not the bytes that they are kept as
-            batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), x))
-        return reading, by_rows(batch, self.recipe.mesh)
-
     def prune(
-        self, carry: Carry, data: Data, state: SparseState, known: dict[str, Any], planned: jax.Array
+        self, carry: Carry, data: Data, state: SparseState, known: Params, planned: jax.Array
     ) -> tuple[SparseState, Info]:
         """One step of the sparsifier; the gradient it may read is that of the next minibatch, the dead weights' included.
 
@@ -252,23 +132,6 @@ class Loop:
             new, info = verify(bound, posterior, mask, new, info, LEAST)
         info = info._replace(gains=None)
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
-
-
-class Compiled(NamedTuple):
-    """The jitted functions of a `Loop`; see its methods."""
-
-    init: Any  # jitted; `FitCheckpoints.of_traces` asks for its trace
-    run: Any
-    keep: Callable[..., Carry]
-    whole: Callable[..., tuple[dict[str, Any], dict[str, Any]]]
-    prune: Callable[..., tuple[SparseState, Info]]
-    renew: Callable[..., Carry]
-    weigh: Callable[..., Carry]
-    redraw: Callable[..., Carry]
-    whole_mask: Callable[[dict[str, Any]], dict[str, Any]]
-    constrain: Callable[[dict[str, Any]], dict[str, Any]]
-    unconstrain: Callable[[dict[str, Any]], dict[str, Any]]
-    storage: Storage
 
 
 @functools.lru_cache(maxsize=16)

@@ -2,17 +2,18 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, Mask, Params
 from bayesprune.train.batches import Block
+from bayesprune.train.objective import Objective
 from bayesprune.train.remat import products_only
+from bayesprune.train.state import Carry
 
 
 def mask_loss(
-    loop: Any, carry: Any, params: dict[str, Any], data: Dataset | Block, rng_key: jax.Array
+    loop: Objective, carry: Carry, params: Params, data: Dataset | Block, rng_key: jax.Array
 ) -> Callable[..., jax.Array]:
     """`core.types.Evidence.loss` of the next minibatch, with what the training loop's own loss has but the divergence.
 
@@ -22,9 +23,9 @@ def mask_loss(
     of_data = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, kl_weight=_nothing))
     _, batch = loop.draw(carry, data)
 
-    def loss(mask: dict[str, Any], shift: dict[str, Any]) -> jax.Array:
+    def loss(mask: Mask, shift: dict[str, jax.Array]) -> jax.Array:
         per_row, _ = of_data.loss(params, carry, rng_key, batch, mask, shift)
-        return per_row * loop.num_rows  # type: ignore[no-any-return]
+        return per_row * loop.num_rows
 
     thrifty = products_only(loss) if loop.recipe.remat else loss
     return lambda mask, shift=None: thrifty(mask, shift or {})

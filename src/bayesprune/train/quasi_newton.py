@@ -7,8 +7,9 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from optax import ScaleByLBFGSState
 
 from bayesprune.core.keys import abstract_key
-from bayesprune.train.loop import Loop, Recipe, as_it_is
+from bayesprune.train.loop import Loop
 from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.state import Recipe, as_it_is
 
 
 def check_quasi_newton(recipe: Recipe, example: Example) -> None:

@@ -11,8 +11,8 @@ from bayesprune.core.keys import abstract_key
 from bayesprune.model.inputs import rows_taken
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
 from bayesprune.train.estimators import check_state, make_elbo
-from bayesprune.train.loop import Recipe, as_it_is
 from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.state import Recipe, as_it_is
 
 
 def make_recipe(

@@ -1,22 +1,22 @@
 """Dead weights drawn anew from their prior, for a sparsifier that is a move of the sampler's chain."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.types import Mask, Sparsifier
 from bayesprune.model.samples import values_of
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors.params import stems
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Example, Sites
+from bayesprune.train.state import Carry, Recipe
 
 # Folded into the key of a step; beside those of `train.loop`, far from the numbers of particles.
 _REDRAWING = 2**31 + 4
 
 
-def redraw(recipe: Any, sites: Sites, example: Example, carry: Any, mask: dict[str, Any]) -> Any:
+def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: Mask) -> Carry:
     """The state with every dead weight drawn from its prior, given the scales as they stand; the living keep their bits.
 
     Nothing depends on a dead weight but its prior, so that this is a draw from its conditional posterior, a step of Gibbs. The
@@ -39,7 +39,7 @@ def redraw(recipe: Any, sites: Sites, example: Example, carry: Any, mask: dict[s
     return carry._replace(params=carry.params | fresh)
 
 
-def check_chain(kernel: Kernel, sparsifier: Any) -> None:
+def check_chain(kernel: Kernel, sparsifier: Sparsifier) -> None:
     """Refuse a kernel that does not sample the posterior itself, of which the sparsifier's moves are moves."""
     told = f"{type(sparsifier).__name__} accepts its moves by the odds of the posterior itself"
     remedy = "sample by bp.fit_sgmcmc(..., kernel=bp.kernels.SGLD()) or SGHMC()."

@@ -2,28 +2,48 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, cast
 
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.types import Mask, Params, PyTree, SparseState, Sparsifier
 from bayesprune.posteriors.params import stems, write
 from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Sites
+from bayesprune.train.state import Carry, Recipe
 
 
-def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[str, Any], known: dict[str, Any]) -> Any:
+class Renewing(Sparsifier, Protocol):
+    """A sparsifier that reactivates weights, and says how those start; see `core.types.Needs`."""
+
+    def renew(self, posterior: PyTree, old_mask: Mask, new_mask: Mask) -> PyTree: ...
+
+
+class Weighing(Sparsifier, Protocol):
+    """A sparsifier that says what precision each weight's prior has."""
+
+    def precision(self, state: SparseState) -> dict[str, jax.Array]: ...
+
+
+class Decaying(Kernel, Protocol):
+    """A kernel with a decay of its own for each weight."""
+
+    def with_decay(self, state: PyTree, precision: Params) -> PyTree: ...
+
+
+def renew(recipe: Recipe, sites: Sites, carry: Carry, old: Mask, new: Mask, known: Params) -> Carry:
     """The state of a fit after its mask changed from ``old`` to ``new``, both as the recipe's storage keeps them.
 
     Weights that only ``new`` has take the parameters that the sparsifier gives them. For them, and for the weights that fell,
     the optimiser's arrays are what they would be at a first step.
     """
-    storage = recipe.storage
+    storage, renewing = recipe.storage, cast(Renewing, recipe.sparsifier)
     before, after = storage.whole_mask(old), storage.whole_mask(new)
     params = storage.whole(carry.params, old)
     supported = sites.constrain(params)
-    fresh = sites.unconstrain(write(supported, recipe.sparsifier.renew(recipe.program.read(supported | known), before, after)))
+    fresh = sites.unconstrain(write(supported, renewing.renew(recipe.program.read(supported | known), before, after)))
     # The others keep their bits: a way through `constrain` and back would round them.
     grown = {name: after[site] & ~before[site] for name, site in stems(params, before).items()}
     params = {n: jnp.where(grown[n], fresh[n], v) if n in grown else v for n, v in params.items()}
@@ -32,7 +52,7 @@ def renew(recipe: Any, sites: Sites, carry: Any, old: dict[str, Any], new: dict[
     return carry._replace(params=params, opt_state=opt_state)
 
 
-def _moved(kernel: Kernel, state: Any, params: dict[str, Any], moves: dict[str, Callable[[Any, Any], Any]]) -> Any:
+def _moved(kernel: Kernel, state: PyTree, params: Params, moves: dict[str, Callable[..., jax.Array]]) -> PyTree:
     """The kernel's state, each array that belongs to a parameter moved as that parameter's entry says.
 
     Exchanged weights take their entries from the state before a first step at ``params``; most optimisers have zeros there.
@@ -45,21 +65,21 @@ def _moved(kernel: Kernel, state: Any, params: dict[str, Any], moves: dict[str, 
     return kernel.with_moments(state, moved)
 
 
-def weigh(recipe: Any, carry: Any, sparse: Any) -> Any:
+def weigh(recipe: Recipe, carry: Carry, sparse: SparseState) -> Carry:
     """The state of a fit whose kernel has taken over each weight's decay from what the sparsifier's state says of it.
 
     While the sparsifier warms up it says nothing, and decays stay as they are.
     """
-    precision = recipe.sparsifier.precision(sparse)
+    precision = cast(Weighing, recipe.sparsifier).precision(sparse)
     by_name = {name: precision[site] for name, site in stems(carry.params, precision).items()}
-    opt_state = recipe.kernel.with_decay(carry.opt_state, by_name)
+    opt_state = cast(Decaying, recipe.kernel).with_decay(carry.opt_state, by_name)
     if warm_up := warm_up_of(recipe.sparsifier):
         speaks = sparse.step > warm_up
         opt_state = jax.tree.map(lambda new, old: jnp.where(speaks, new, old), opt_state, carry.opt_state)
     return carry._replace(opt_state=opt_state)
 
 
-def check_decay(kernel: Kernel, sparsifier: Any) -> None:
+def check_decay(kernel: Kernel, sparsifier: Sparsifier) -> None:
     """Refuse a kernel without decays for single weights where the sparsifier sets them."""
     if not hasattr(kernel, "with_decay"):
         raise ValueError(
@@ -68,7 +88,7 @@ def check_decay(kernel: Kernel, sparsifier: Any) -> None:
         )
 
 
-def check_moments(kernel: Kernel, params: dict[str, Any]) -> None:
+def check_moments(kernel: Kernel, params: Params) -> None:
     """Refuse a kernel with arrays of numbers that belong to no parameter: they cannot follow an exchange of weights."""
     state, moments = jax.eval_shape(lambda p: (state := kernel.init(p), kernel.moments(state)), params)
     known = [array for arrays in moments.values() for name, array in arrays.items() if name in params]
@@ -79,6 +99,6 @@ def check_moments(kernel: Kernel, params: dict[str, Any]) -> None:
         )
 
 
-def _shapes(arrays: list[Any]) -> list[tuple[int, ...]]:
+def _shapes(arrays: list[jax.ShapeDtypeStruct]) -> list[tuple[int, ...]]:
     """Shapes of the arrays of numbers; counters and keys are none."""
     return [array.shape for array in arrays if array.ndim and jnp.issubdtype(array.dtype, jnp.floating)]

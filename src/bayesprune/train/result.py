@@ -2,17 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core import shown
-from bayesprune.core.send import send
-from bayesprune.core.types import Evidence, Info, SparseState
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.saved_fit import SavedFit, write_fit
@@ -105,15 +100,3 @@ class Moment(NamedTuple):
     history: dict[str, list[Any]]
     params: Callable[[], dict[str, Any]]
     mask: Callable[[], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class KeepAll:
-    """The sparsifier that prunes nothing."""
-
-    def init(self, rng_key: jax.Array, posterior: Any) -> SparseState:
-        return SparseState({}, (), send(0, np.int32))
-
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        one, zero = jnp.ones(()), jnp.zeros((), jnp.int32)
-        return state, Info(one, {}, zero, zero, zero, jnp.zeros(()), one)

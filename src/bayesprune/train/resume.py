@@ -13,7 +13,7 @@ from bayesprune.train.checkpoints import Checkpoints, check_same_settings
 from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
 from bayesprune.train.processes import ALONE, Alone, Together
-from bayesprune.train.standing import Standing
+from bayesprune.train.state import Standing
 
 _BY_CODE = (
     "No setting with a name differs: the code of the network or of a function is another one, or a number that it reads from "

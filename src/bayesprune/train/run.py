@@ -14,14 +14,13 @@ from bayesprune.train.feed import Now, Stream, Whole
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import Interruption
-from bayesprune.train.loop import Recipe
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
 from bayesprune.train.sites import sites_of
-from bayesprune.train.standing import Standing
 from bayesprune.train.start import Given, start
+from bayesprune.train.state import Recipe, Standing
 from bayesprune.train.training import Periods, Training
 from bayesprune.train.watch import Watch
 

@@ -15,9 +15,10 @@ from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import evaluated
-from bayesprune.train.loop import CHUNK, Carry, Loop, Recipe
+from bayesprune.train.loop import Loop
 from bayesprune.train.processes import with_numbers
 from bayesprune.train.sites import Example, Sites, sites_of
+from bayesprune.train.state import CHUNK, Carry, Recipe
 
 # All fits stand at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
 # whether to shuffle anew stays one choice (vectorised, every step would shuffle).

@@ -17,16 +17,17 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
 from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Stream, Whole
 from bayesprune.train.going_on import Origin, go_on
-from bayesprune.train.loop import Carry, Compiled, Recipe, compile_loop
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.redraw import check_chain
 from bayesprune.train.renewal import check_decay, check_moments
-from bayesprune.train.result import KeepAll
 from bayesprune.train.sites import Example, Sites
+from bayesprune.train.state import Carry, Compiled, Recipe
 from bayesprune.train.storage import make_storage
 
 

@@ -16,9 +16,9 @@ from bayesprune.core import masks
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Sparsifier
 from bayesprune.posteriors.params import stems
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import remat
-from bayesprune.train.result import KeepAll
 
 STORAGES = ("masked", "active")
 

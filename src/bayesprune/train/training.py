@@ -20,10 +20,9 @@ from bayesprune.core.types import SparseState
 from bayesprune.prune.paths import Paths
 from bayesprune.train.diverged import diverged
 from bayesprune.train.history import LAW, Record
-from bayesprune.train.loop import CHUNK, Carry, Compiled
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
-from bayesprune.train.standing import Standing
+from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
 from bayesprune.train.unsaved import UnsavedError
 from bayesprune.train.watch import Watch
 
