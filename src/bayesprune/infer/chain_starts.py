@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.checks import as_params
+from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.chains import key_of
 from bayesprune.infer.origins import check_origin, law_of
@@ -23,9 +24,6 @@ from bayesprune.train.going_on import Origin, own_names
 from bayesprune.train.kept import Kept, keep
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.start import Given
-
-# Folded into a chain's key for the network that it starts from; far from the steps, which count up from 0.
-_STARTING = 2**31 + 3
 
 
 def chain_starts(
@@ -54,7 +52,7 @@ def chain_starts(
         origins = [origin] * num_chains
     else:
         network = jax.jit(by_one_thread(functools.partial(_network, bnn, num_chains == 1)))
-        keys = [jax.random.fold_in(key_of(rng_key, chain, num_chains), _STARTING) for chain in range(num_chains)]
+        keys = [stream(key_of(rng_key, chain, num_chains), OfAStep.STARTING) for chain in range(num_chains)]
         own = {name: init.params[name] for name in own_names(init.params)}
         origins = [_at(moving, network(key, own, alive) | _others(init.params, sites), init.mask) for key in keys]
     return [Given(None, mask, "masked", start) for start in origins]

@@ -12,6 +12,7 @@ import numpy as np
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
 from bayesprune.core.keys import NoKey
+from bayesprune.core.streams import OfAnAct, stream
 from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.own_family import check_cut
@@ -26,7 +27,6 @@ DRAWS = (
     "the act is verified on data by drawn networks, or the sparsifier draws. Give rng_key=jax.random.key(0), or another key; "
     "an act by evidence that is not verified, without data=, needs none."
 )
-_VERIFYING = 2**31  # folded into the key of the act, for what its verification draws
 
 
 def prune_once(
@@ -129,7 +129,7 @@ def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Call
         new, info = sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
         if program is not None and info.gains is not None:
             # Of the sites that ``prunable`` keeps out nothing is said: they are whole, but for what was dead before.
-            bound = data_bound(program, params, rows, num_rows, jax.random.fold_in(rng_key, _VERIFYING))
+            bound = data_bound(program, params, rows, num_rows, stream(rng_key, OfAnAct.VERIFYING))
             new, info = verify(bound, posterior, state.mask, new, info)
         return new, info
 

@@ -11,6 +11,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
+from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.deploy.program.laws import posterior
@@ -97,7 +98,7 @@ class SparseNetwork(WithKnobs):
             progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
-        params, mask, self.density_ = cutting.cut(jax.random.fold_in(self._key(), 3), self.bnn_, fit.params, sparsifier)
+        params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, fit.params, sparsifier)
         self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
@@ -138,7 +139,7 @@ class SparseNetwork(WithKnobs):
         check_is_fitted(self)
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
-        key = jax.random.fold_in(jax.random.fold_in(self._key(), 4), random_state)
+        key = jax.random.fold_in(stream(self._key(), OfAnEstimator.POSTERIOR), random_state)
         law: Any = posterior(self.bnn_, self.params_, self.mask_, key, n_samples)
         return dict(law.values)
 
@@ -175,7 +176,7 @@ class SparseNetwork(WithKnobs):
     def _log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x) of each row, nats, y as the network was trained on."""
         rows = Dataset(self._filled(x), y[filling(len(x))])
-        key = jax.random.fold_in(self._key(), 1)
+        key = stream(self._key(), OfAnEstimator.PREDICTING)
         nats = log_density(key, self.bnn_, self.params_, rows, self.mask_, self.num_samples)
         if nats is None:
             raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
@@ -186,7 +187,7 @@ class SparseNetwork(WithKnobs):
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
-        key = jax.random.fold_in(self._key(), 1)
+        key = stream(self._key(), OfAnEstimator.PREDICTING)
         blocks = []
         for first in range(0, len(x), LARGEST):
             rows = x[first : first + LARGEST]

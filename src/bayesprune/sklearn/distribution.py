@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.numbers import without_mask
+from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
@@ -31,7 +32,7 @@ class PredictiveDistribution:
         x = self._rows(X)
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
-        key = jax.random.fold_in(jax.random.fold_in(self._key(), 2), random_state)
+        key = jax.random.fold_in(stream(self._key(), OfAnEstimator.DISTRIBUTION), random_state)
         drawn = draws_of_targets(key, self.bnn_, self.params_, self._filled(x), self.mask_, n_samples)["y"]
         return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
 

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, SparseState
 from bayesprune.model.program import Program
@@ -25,11 +26,6 @@ from bayesprune.train.share import by_parameters
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import CHUNK, Carry, Compiled, Data, Recipe
 from bayesprune.train.storage import MASKED
-
-# Folded into the key of a step for its pruning and its kernel; far from the numbers of particles, which count up from 0.
-_PRUNING = 2**31
-_MOVING = 2**31 + 2
-
 
 _Run = tuple[Carry, jax.Array, jax.Array, jax.Array]  # carry, losses, steps taken, whether the last loss was finite
 
@@ -103,7 +99,7 @@ class Loop(Objective):
         (loss, new), (grads, divergence) = jax.value_and_grad(spare(loss_of_kept), (0, 1), has_aux=True)(carry.params, weight)
         mutable = carry.mutable | {name: new[name] for name in carry.mutable if name in new}
         asked = {"value": loss, "value_fn": lambda params: loss_of_kept(params, weight)[0]} if asks_value(kernel) else {}
-        after = kernel.step(jax.random.fold_in(key, _MOVING), grads, carry.params, carry.opt_state, **asked)
+        after = kernel.step(stream(key, OfAStep.MOVING), grads, carry.params, carry.opt_state, **asked)
         params, opt_state = by_parameters(after, self.recipe.mesh)
         moved = carry._replace(params=params, opt_state=opt_state, mutable=mutable, step=carry.step + 1, batches=reading)
         return moved, (loss + (1.0 - weight) * divergence) * (rows / share)
@@ -119,8 +115,7 @@ class Loop(Objective):
         params = self.recipe.storage.whole(carry.params, state.mask)
         mask = self.recipe.storage.whole_mask(state.mask)
         posterior = self.recipe.program.read(self.sites.constrain(params) | known)
-        # Not 0, 1 or 2: those, which splitting into three would give as well, are the noise of the training step that follows.
-        key, step_key = jax.random.split(jax.random.fold_in(carry.step_key, _PRUNING))
+        key, step_key = jax.random.split(stream(carry.step_key, OfAStep.PRUNING))
         gradient = look(self, carry, params, mask, posterior, data, key)
         name = needs_of(self.recipe.sparsifier).groups
         groups = self.recipe.program.groups(name) if name else None

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.types import Dataset, Mask, Params
 from bayesprune.model.handlers import masked, probed, scaled
 from bayesprune.model.inputs import rows_taken
@@ -15,9 +16,6 @@ from bayesprune.train.estimators import loss_of
 from bayesprune.train.share import by_rows
 from bayesprune.train.sites import Sites
 from bayesprune.train.state import Carry, Data, Recipe, as_it_is
-
-# Folded into the key of a step for its augmentation; see `train.loop` for the others.
-_AUGMENTING = 2**31 + 1
 
 Me = TypeVar("Me", bound="Objective")
 
@@ -77,7 +75,7 @@ class Objective:
         else:
             batch = data
         if self.recipe.augment is not as_it_is:
-            key = jax.random.fold_in(carry.step_key, _AUGMENTING)
+            key = stream(carry.step_key, OfAStep.AUGMENTING)
             # A batch's own key: a sparsifier may look at several of one step.
             x = rows_taken(self.recipe.program, batch.x)  # as the network sees them, not the bytes that they are kept as
             batch = batch._replace(x=self.recipe.augment(jax.random.fold_in(key, carry.batches.offset), x))

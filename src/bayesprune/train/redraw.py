@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.types import Mask, Sparsifier
 from bayesprune.model.samples import values_of
 from bayesprune.model.seeding import seeded
@@ -11,9 +12,6 @@ from bayesprune.posteriors.params import stems
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Example, Sites
 from bayesprune.train.state import Carry, Recipe
-
-# Folded into the key of a step; beside those of `train.loop`, far from the numbers of particles.
-_REDRAWING = 2**31 + 4
 
 
 def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: Mask) -> Carry:
@@ -30,7 +28,7 @@ def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: M
     copies = {
         name: dict(value) if isinstance(value, dict) else value for name, value in carry.mutable.items()
     }  # programs update them in place
-    model = substitute(seeded(program.model, jax.random.fold_in(carry.step_key, _REDRAWING)), data=standing | copies)
+    model = substitute(seeded(program.model, stream(carry.step_key, OfAStep.REDRAWING)), data=standing | copies)
     drawn = trace(model).get_trace(rows.x, rows.y)
     fresh = {
         name: jnp.where(mask[site], params[name], drawn[site]["value"].astype(params[name].dtype))

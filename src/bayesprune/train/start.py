@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpyro.handlers import seed
 from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.send import send, send_all
+from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, SparseState
 from bayesprune.posteriors.params import is_meaning
@@ -152,8 +152,7 @@ def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], m
     if not posterior and not isinstance(sparsifier, KeepAll):
         raise nothing_to_prune("sparsifier has", program)
     check_needs(sparsifier, posterior, program)
-    # 0, 1 and 2 are the keys of `Loop.init`: folding in a number gives the same key as splitting does.
-    state = sparsifier.init(jax.random.fold_in(rng_key, send(3, np.uint32)), posterior)
+    state = sparsifier.init(stream(rng_key, OfAFit.SPARSIFIER), posterior)
     if mask is None:
         return state
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
