@@ -18,7 +18,8 @@ from flax import linen
 
 import bayesprune as bp
 from bayesprune.core.schedules import Constant
-from bayesprune.infer import door
+from bayesprune.infer.data import spread
+from bayesprune.infer.settings import automatic
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.report.tables import markdown
 from bayesprune.train.loop import compile_loop
@@ -46,8 +47,8 @@ class Net(linen.Module):
 def account(dtype: Any = jnp.float32, sparsifier: Any = KeepAll(), storage: str = "masked", axes: Any = (), **more: Any) -> Any:
     """MB of state and temporaries on one device."""
     bnn = bp.BNN(Net(dtype), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(INPUTS,))
-    mesh = door.automatic(jax.make_mesh(axes, ("rows", "weights")[: len(axes)])) if axes else None
-    data = door.spread(bp.Dataset(jnp.zeros((BATCH, INPUTS)), jnp.zeros((BATCH,), jnp.int32)), BATCH, mesh)
+    mesh = automatic(jax.make_mesh(axes, ("rows", "weights")[: len(axes)])) if axes else None
+    data = spread(bp.Dataset(jnp.zeros((BATCH, INPUTS)), jnp.zeros((BATCH,), jnp.int32)), BATCH, mesh)
     example = Example.of(data)
     recipe = make_recipe(
         bnn, example, BATCH, optimizer=optax.adabelief(1e-3), sparsifier=sparsifier, kl_weight=Constant(1.0),

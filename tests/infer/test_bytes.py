@@ -7,8 +7,7 @@ import pytest
 from flax import linen
 
 import bayesprune as bp
-from bayesprune.infer import door
-from bayesprune.infer.feeding import feed_of
+from bayesprune.infer.data import check_program_data, feed_of
 from tests.infer import programs
 
 KEY = jax.random.key(0)
@@ -53,7 +52,7 @@ def test_bytes_are_bytes_in_memory_and_in_blocks(tmp_path) -> None:
             feed, _ = feed_of(bnn, RAW._replace(x=x), None, 16, None)
             shown = jax.tree.leaves(feed.first)[0]
             assert shown.dtype == jnp.uint8 and feed.example.leaves[0] == ((60, 4), jnp.uint8)
-    assert door.check_program_data(programs.linear_program(), bp.Dataset(RAW.x, SCALED.y), "data").x.dtype == jnp.int32
+    assert check_program_data(programs.linear_program(), bp.Dataset(RAW.x, SCALED.y), "data").x.dtype == jnp.int32
 
 
 def test_floats_are_refused_wherever_rows_come_in(fit) -> None:
@@ -91,4 +90,4 @@ def test_tokens_that_are_bytes_stay_bytes_on_their_way() -> None:
     weights = {str(s.path): jnp.asarray(np.random.default_rng(0).normal(size=s.shape), jnp.float32) for s in bnn.layout}
     as_bytes, as_ints = (bnn.forward(weights, {}, bnn.inputs.as_rows(RAW.x.astype(t))) for t in (np.uint8, np.int64))
     np.testing.assert_array_equal(as_bytes, as_ints)
-    assert door.check_program_data(bnn, RAW, "data").x.dtype == jnp.uint8
+    assert check_program_data(bnn, RAW, "data").x.dtype == jnp.uint8

@@ -16,7 +16,7 @@ from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.train.sites import Example
 from tests.infer import programs
-from tests.infer.test_feeding import mapped
+from tests.infer.test_data import mapped
 
 KEY, DATA, SITE = jax.random.key(0), programs.classes(), "Dense_0.kernel"
 BNN = programs.small_bnn()

@@ -8,11 +8,11 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.infer import predict as prediction
+from bayesprune.infer.data import held_out
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.feeding import held_out
 from bayesprune.train.stopping import NeverStop
 from tests.infer import programs
-from tests.infer.test_feeding import BNN, DATA, KEY, Pairs, mapped
+from tests.infer.test_data import BNN, DATA, KEY, Pairs, mapped
 
 HELD = programs.classes(rows=300, seed=1)
 

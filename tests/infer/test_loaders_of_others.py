@@ -6,7 +6,7 @@ import pytest
 
 import bayesprune as bp
 from tests.infer import programs
-from tests.infer.test_feeding import BNN, DATA, KEY, same_fit
+from tests.infer.test_data import BNN, DATA, KEY, same_fit
 
 SETTINGS = {"num_steps": 8, "progress": False, "eval_every": 4, "eval_samples": 2}
 

@@ -11,7 +11,7 @@ from numpyro.infer.util import log_density
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.infer.door import standing_mask
+from bayesprune.infer.settings import standing_mask
 
 UNIT = 0.5  # of priors.Gaussian(0.5), whose sites are in units of its scale
 

@@ -14,7 +14,7 @@ from bayesprune.cli import knobs
 from bayesprune.cli.find import choose
 from bayesprune.core.schedules import LinearWarmup
 from bayesprune.courses import Course, Plan, Standard
-from bayesprune.infer.door import as_schedule
+from bayesprune.infer.settings import as_schedule
 from bayesprune.train.optimizers import make_optimizer
 
 COURSE = "course"  # the word for: as the course has it

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
-from bayesprune.infer.door import check_fields, check_same_length
+from bayesprune.infer.data import check_fields, check_same_length
 from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, figures_of_rates, nll_of_bits
 from bayesprune.infer.judge_masked import figures_where_observed
 from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone

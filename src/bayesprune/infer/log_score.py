@@ -14,7 +14,7 @@ from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer.door import takes_nan
+from bayesprune.infer.data import takes_nan
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN

@@ -12,7 +12,7 @@ from numpyro.handlers import trace
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer import door
+from bayesprune.infer.data import check_batch, check_program_data
 from bayesprune.infer.predict import check_bnn, check_sites, draw
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.posteriors.samples import draws_of
@@ -74,8 +74,8 @@ def recalibrate(
             f"params hold no running statistics ({STATE!r}): the network keeps none, so that there is nothing to recalibrate; "
             "predict with these params as they are."
         )
-    data = door.check_program_data(bnn, data, "data")
-    batch_size = door.check_batch(batch_size, len(data.y))
+    data = check_program_data(bnn, data, "data")
+    batch_size = check_batch(batch_size, len(data.y))
     num_batches = len(data.y) // batch_size if num_batches is None else num_batches
     check_integer(num_batches, "num_batches")
     old, updates = params[STATE], _updates(bnn, rng_key, params, mask, data.x, batch_size, num_batches)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key
-from bayesprune.infer import door
+from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn, predict_draws
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal
@@ -72,7 +72,7 @@ def refit_noise(
             f"params of a network of {bnn.likelihood!r} hold no {LOC!r}: only the noise of likelihoods.Normal(), where fit_svi "
             "learns one for all rows, can be refitted. Of samples each network has its own, a given or predicted one stays."
         )
-    data = door.check_program_data(bnn, data, "data")
+    data = check_program_data(bnn, data, "data")
     squared, count = np.zeros(()), np.zeros(())
     for first in range(0, len(data.y), ROWS):
         x, y = jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y))

@@ -15,12 +15,13 @@ from numpyro.infer import ELBO
 
 from bayesprune.core.checks import check_integer, check_key, check_mask
 from bayesprune.core.schedules import Constant
+from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
-from bayesprune.infer import door
+from bayesprune.infer.data import check_batch, check_program_data, numbers_in, takes_nan
 from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.predict import check_bnn, draw_outputs
-from bayesprune.infer.surroundings import check_mesh
+from bayesprune.infer.settings import as_schedule, automatic, check_mesh, check_optimizer, standing_mask
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.posteriors.params import cut
@@ -85,15 +86,15 @@ def fit_replicates(
         ((3, 5), (3, 2, 4))
     """
     keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
-    door.check_optimizer(optimizer)
+    check_optimizer(optimizer)
     warn_of_frozen(bnn, None)
-    if mask is None and (dead := door.standing_mask(bnn, None)):
+    if mask is None and (dead := standing_mask(bnn, None)):
         mask = {site: np.broadcast_to(alive, (data.x.shape[0], *alive.shape)) for site, alive in dead.items()}
     check_training(bnn, mask=mask)
     devices = _devices(mesh, data.x.shape[0])
     example = Example.of(Dataset(data.x[0], data.y[0]))
     recipe = make_recipe(
-        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=door.as_schedule(kl_weight, num_steps),
+        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=as_schedule(kl_weight, num_steps),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
@@ -139,8 +140,8 @@ def predict_replicates(
 def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | None) -> tuple[jax.Array, Dataset, int]:
     check_bnn(bnn)
     check_integer(num_steps, "num_steps")
-    data = door.check_replicated(bnn, data)
-    return jax.random.split(check_key(rng_key), data.x.shape[0]), data, door.check_batch(batch_size, data.x.shape[1])
+    data = _check_replicated(bnn, data)
+    return jax.random.split(check_key(rng_key), data.x.shape[0]), data, check_batch(batch_size, data.x.shape[1])
 
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
@@ -154,7 +155,7 @@ def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.
             "replications and a key of its own."
         )
     check_even(mesh, replications, "replications", f"data of {replications} replications", "replications")
-    return door.automatic(mesh)
+    return automatic(mesh)
 
 
 def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:
@@ -168,3 +169,22 @@ def _predictor(bnn: BNN) -> Callable[..., jax.Array]:
         return draw_outputs(bnn, key, index, params, mask, x[None])[0]
 
     return jax.jit(by_one_thread(jax.vmap(draw, in_axes=(0, 0, 0, 0, None))))
+
+
+def _check_replicated(bnn: BNN, data: Any) -> Dataset:
+    """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
+    bnn.inputs.check_array()
+    if not (hasattr(data, "x") and hasattr(data, "y")):
+        raise TypeError(
+            f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
+            "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
+        )
+    data = send_all(numbers_in(data, "data", bytes_stay=True, takes_nan=takes_nan(bnn)))
+    if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
+        raise ValueError(
+            "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "
+            f"{data.x.shape} and {data.y.shape}: stack the data sets, which must be of one size."
+        )
+    check_program_data(bnn, Dataset(data.x[0], data.y[0]), "data[0]")
+    bnn.likelihood.check(np.asarray(data.y).reshape((-1, *data.y.shape[2:])), bnn.output_shape)
+    return data

@@ -12,15 +12,24 @@ from numpyro.handlers import seed
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned
-from bayesprune.infer import door
 from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
+from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.sampling_plan import check_begun, plan
-from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
+from bayesprune.infer.settings import (
+    as_callbacks,
+    as_schedule,
+    automatic,
+    check_acts,
+    check_parts,
+    check_sampler,
+    check_surroundings,
+    returns_when_interrupted,
+    standing_mask,
+)
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.posteriors.samples import DRAWS
@@ -136,17 +145,17 @@ def fit_sgmcmc(
     for name, value in (("num_steps", num_steps), ("num_samples", num_samples), ("num_chains", num_chains)):
         check_integer(value, name)
     _check_bnn(bnn)
-    door.check_sampler(kernel)
+    check_sampler(kernel)
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
     callbacks, returns = as_callbacks(callbacks), returns_when_interrupted(on_interrupt)
     if chain_method not in METHODS:
         raise unknown_name("chain_method", chain_method, METHODS)
-    mask = door.standing_mask(bnn, mask) if init is None else mask
+    mask = standing_mask(bnn, mask) if init is None else mask
     warn_of_frozen(bnn, init if init is not None else init_params)
     if chain_method != "sequential":
         check_plain(chain_method, sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
-    door.check_parts(bnn, sparsifier, NeverStop())
-    devices, mesh = None, door.automatic(mesh)
+    check_parts(bnn, sparsifier, NeverStop())
+    devices, mesh = None, automatic(mesh)
     if chain_method == PARALLEL:
         devices, mesh = devices_of_chains(mesh, num_chains), None
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
@@ -163,10 +172,10 @@ def fit_sgmcmc(
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
     )._replace(stops=stops)
-    door.check_acts(sparsifier, periods.every, num_steps)
+    check_acts(sparsifier, periods.every, num_steps)
     eval_data = held_out(bnn, eval_data, NeverStop())
     recipe = make_recipe(
-        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=door.as_schedule(1.0, num_steps),
+        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
     if chain_method != "sequential":

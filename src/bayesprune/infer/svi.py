@@ -11,15 +11,24 @@ from numpyro.infer import ELBO
 from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
-from bayesprune.infer import door
-from bayesprune.infer.before import check_before
+from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.feeding import feed_of, held_out
 from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.infer.surroundings import as_callbacks, check_surroundings, returns_when_interrupted
+from bayesprune.infer.settings import (
+    as_callbacks,
+    as_schedule,
+    automatic,
+    check_acts,
+    check_before,
+    check_optimizer,
+    check_parts,
+    check_surroundings,
+    returns_when_interrupted,
+    standing_mask,
+)
 from bayesprune.model.bnn import BNN
 from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
@@ -166,9 +175,9 @@ def fit_svi(
     """
     rng_key = check_key(rng_key)
     check_integer(num_steps, "num_steps")
-    door.check_parts(program, sparsifier, early_stop)
+    check_parts(program, sparsifier, early_stop)
     if optimizer is not None:
-        door.check_optimizer(optimizer)
+        check_optimizer(optimizer)
     check_function(evaluator, "evaluator", "bp.evaluate")
     check_integer(eval_samples, "eval_samples")
     check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
@@ -176,12 +185,12 @@ def fit_svi(
     callbacks = as_callbacks(callbacks)
     returns = returns_when_interrupted(on_interrupt)
     origin = as_origin(init, init_params)
-    mask = door.standing_mask(program, mask) if origin is None else mask
+    mask = standing_mask(program, mask) if origin is None else mask
     given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
     start = origin.params if origin is not None else given.init_params
     check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
     check_before(program, sparsifier, mask, storage, start)
-    mesh, program = door.automatic(mesh), course.begin(program)
+    mesh, program = automatic(mesh), course.begin(program)
     plan = course.plan(num_steps, begun=start is not None)
     if origin is not None and optimizer is None and plan.laid_out:
         given = given._replace(init=origin._replace(anew=True))
@@ -199,7 +208,7 @@ def fit_svi(
     )
     if every is None and periods.every:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
-    door.check_acts(sparsifier, periods.every, num_steps)
+    check_acts(sparsifier, periods.every, num_steps)
     set_up_guide(rng_key, program, feed.shown)
     recipe = make_recipe(
         program,
@@ -207,7 +216,7 @@ def fit_svi(
         batch,
         optimizer=plan.optimizer if optimizer is None else optimizer,
         sparsifier=sparsifier,
-        kl_weight=door.as_schedule(plan.kl_weight if kl_weight is None else kl_weight, num_steps),
+        kl_weight=as_schedule(plan.kl_weight if kl_weight is None else kl_weight, num_steps),
         estimator=plan.estimator if estimator is None else estimator,
         num_particles=num_particles,
         mesh=mesh,

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer.door import check_fields, check_same_length, takes_nan
+from bayesprune.infer.data import check_fields, check_same_length, takes_nan
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import check_inputs, draw_sites, networks

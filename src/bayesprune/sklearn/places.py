@@ -1,17 +1,41 @@
 """Rows in a canonical number of places, so that fits and predictions of nearly as many share what is compiled."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.core.types import Dataset
+from bayesprune.infer.data import check_batch, check_program_data
+from bayesprune.model.program import Trainable
 from bayesprune.sklearn import network
 from bayesprune.train.batches import Padded
+from bayesprune.train.feed import Whole
 
 CHUNK = 125  # predictions are of so many rows, times a power of two
 
 
-def placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset | Padded:
+class Filled(NamedTuple):
+    """Rows in more places than there are: the first ``num_rows`` are the data; see `train.batches.Padded`."""
+
+    x: np.ndarray
+    y: np.ndarray
+    num_rows: int
+
+    def feed(self, program: Trainable, batch_size: int | None, mesh: jax.sharding.Mesh | None) -> tuple[Whole, int]:
+        """What feeds the loop, and the rows of a batch: see `infer.data.OwnFeed`."""
+        places = check_program_data(program, Dataset(self.x, self.y), "data")
+        batch = check_batch(batch_size, self.num_rows)
+        if batch == self.num_rows or self.num_rows > len(places.y) or mesh is not None:
+            raise ValueError(
+                f"{self.num_rows} rows in {len(places.y)} places are drawn by minibatches of fewer rows, on one device: give "
+                "them as bp.Dataset(x, y)."
+            )
+        return Whole(Padded(*places, send(self.num_rows, np.int32))), batch
+
+
+def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: Any) -> Dataset | Filled:
     """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
 
     Fits of 440, 441 and 442 rows, as folds are, then share what is compiled.
@@ -20,7 +44,7 @@ def placed(x: np.ndarray, y: Any, batch_size: int | None, prior: Any) -> Dataset
     if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
         return Dataset(x, y)
     index = _repeated(len(x), places)
-    return Padded(x[index], y[index], len(x))
+    return Filled(x[index], y[index], len(x))
 
 
 def _room(num_rows: int) -> int:

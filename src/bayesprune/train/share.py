@@ -82,3 +82,13 @@ def _made(own: np.ndarray, shape: tuple[int, ...], sharding: NamedSharding, axis
         return own[(*index[:axis], slice(first, first + stop - start), *index[axis + 1 :])]
 
     return jax.make_array_from_callback(shape, sharding, part)
+
+
+def check_spread(batch_size: int, mesh: Mesh | None) -> None:
+    """Refuse a batch that the devices along the mesh's first axis cannot share evenly."""
+    devices = 1 if mesh is None else mesh.shape[mesh.axis_names[0]]
+    if batch_size % devices:
+        raise ValueError(
+            f"batch_size={batch_size} cannot be spread evenly over the {devices} devices of mesh: make it a multiple of "
+            f"{devices}."
+        )

@@ -7,7 +7,7 @@ import pytest
 from numpyro.optim import Adam
 
 import bayesprune as bp
-from bayesprune.infer import door
+from bayesprune.infer.settings import check_acts
 from tests.infer import programs
 
 GOOD = programs.classes()
@@ -170,16 +170,16 @@ def test_a_sparsifier_that_would_never_act_is_told(rng_key, recwarn) -> None:
         )
     recwarn.clear()
     for every, num_steps in ((2, 3), (0, 3), (1, 1)):  # it acts; there is none; one step is a trial
-        door.check_acts(bp.methods.BMR(), every, num_steps)
+        check_acts(bp.methods.BMR(), every, num_steps)
     assert not recwarn.list
 
 
 def test_a_sparsifier_that_warms_up_for_the_whole_fit_is_told(recwarn) -> None:
     """The number of its first rounds that do nothing, beside the rounds that there are: before steps 2, 4, 6 and 8 of 9."""
-    door.check_acts(bp.methods.SGHMCSPL(warm_up=3), 2, 9)
+    check_acts(bp.methods.SGHMCSPL(warm_up=3), 2, 9)
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4x in num_steps=9.* warm_up=4 .* less than 4"):
-        door.check_acts(bp.methods.SGHMCSPL(warm_up=4), 2, 9)
+        check_acts(bp.methods.SGHMCSPL(warm_up=4), 2, 9)
 
 
 def test_a_seed_is_no_key() -> None:

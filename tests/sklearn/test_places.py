@@ -9,8 +9,8 @@ import optax
 import pytest
 
 import bayesprune as bp
+from bayesprune.sklearn.places import Filled
 from bayesprune.train import batches
-from bayesprune.train.batches import Padded
 from bayesprune.train.loop import compile_loop
 
 OPTIMIZER = optax.adam(1e-2)
@@ -19,12 +19,12 @@ BNN = bp.BNN(bp.nets.MLP((3,), 1), prior=bp.priors.Gaussian(), likelihood=bp.lik
 PLACES = 24
 
 
-def padded(num_rows: int, rest: float = 1e6) -> Padded:
+def padded(num_rows: int, rest: float = 1e6) -> Filled:
     """Rows of standard normal numbers, and what must never be read."""
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=shape).astype(np.float32) for shape in ((PLACES, 2), (PLACES,)))
     x[num_rows:], y[num_rows:] = rest, rest
-    return Padded(x, y, num_rows)
+    return Filled(x, y, num_rows)
 
 
 @pytest.mark.parametrize("num_rows", [9, 20, 24])
@@ -50,7 +50,7 @@ def test_orders_are_as_likely_as_one_another() -> None:
 
 def test_a_fit_is_that_of_the_rows_that_count() -> None:
     """All rows the same, so that their order says nothing."""
-    alike = Padded(np.full((PLACES, 2), 0.5, np.float32), np.full(PLACES, 0.3, np.float32), 20)
+    alike = Filled(np.full((PLACES, 2), 0.5, np.float32), np.full(PLACES, 0.3, np.float32), 20)
     alike.x[20:], alike.y[20:] = 1e6, 1e6
     one = bp.fit_svi(jax.random.key(0), BNN, alike, **SETTINGS)
     other = bp.fit_svi(jax.random.key(0), BNN, bp.Dataset(alike.x[:20], alike.y[:20]), **SETTINGS)
