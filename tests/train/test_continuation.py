@@ -15,8 +15,7 @@ import bayesprune as bp
 from bayesprune.posteriors.params import cut
 from bayesprune.train import batches as batching
 from bayesprune.train.alike import same_law, state_law
-from bayesprune.train.going_on import Origin
-from bayesprune.train.kept import by_path, kinds
+from bayesprune.train.continuation import Origin, by_path, kinds
 from bayesprune.train.kernels.optimizer import Optax
 
 BNN, DATA = programs.small_bnn(), programs.classes()

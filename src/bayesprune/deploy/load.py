@@ -7,7 +7,7 @@ from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.files import artefact
 from bayesprune.report import saved_fit
 from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
-from bayesprune.train.kept import Kept
+from bayesprune.train.continuation import Kept
 from bayesprune.train.result import FitResult
 
 

@@ -20,8 +20,7 @@ from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.handlers import masked
 from bayesprune.model.samples import params_at
 from bayesprune.posteriors.samples import count, draws_of
-from bayesprune.train.going_on import Origin, own_names
-from bayesprune.train.kept import Kept, keep
+from bayesprune.train.continuation import Kept, Origin, keep, own_names
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.start import Given
 

@@ -7,9 +7,8 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.types import Pruned
 from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors.samples import draws_of
-from bayesprune.train.going_on import Origin
+from bayesprune.train.continuation import Origin, keep
 from bayesprune.train.history import LAW
-from bayesprune.train.kept import keep
 from bayesprune.train.result import FitResult
 
 

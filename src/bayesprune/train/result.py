@@ -11,7 +11,7 @@ from bayesprune.core import shown
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.saved_fit import SavedFit, write_fit
-from bayesprune.train.kept import keep
+from bayesprune.train.continuation import keep
 
 
 class FitResult(NamedTuple):

@@ -21,8 +21,8 @@ from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
 from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
+from bayesprune.train.continuation import Origin, go_on
 from bayesprune.train.feed import Stream, Whole
-from bayesprune.train.going_on import Origin, go_on
 from bayesprune.train.loop import compile_loop
 from bayesprune.train.redraw import check_chain
 from bayesprune.train.renewal import check_decay, check_moments

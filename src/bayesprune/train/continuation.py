@@ -1,4 +1,7 @@
-"""A fit that goes on from another one: what must fit together, and the state that it takes over."""
+"""A fit that goes on from another one: what is kept of the one, what must fit together, and what the other takes over.
+
+Kept are parameters and the optimiser's arrays by name, with no code in them.
+"""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -7,16 +10,61 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from bayesprune.core.keys import is_key
+from bayesprune.core.keys import is_key, key_numbers
 from bayesprune.posteriors.params import UNIT
 from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
-from bayesprune.train.kept import Kept, by_path, kinds
 from bayesprune.train.kernel import Kernel, evaluated
 from bayesprune.train.state import Carry
 
 INJECTED = ".hyperparams["  # of `optax.inject_hyperparams`: settings, which are the new optimiser's own
+
+
+class Kept(NamedTuple):
+    """``step``: steps so far, with those of the fits before. ``params``: unconstrained and as the storage keeps them, by path.
+
+    ``optimizer``: arrays of the kernel's state by path; ``kinds``: the types of that state's nodes.
+    """
+
+    step: int
+    params: dict[str, Any]
+    optimizer: dict[str, Any]
+    kinds: str
+
+    def __repr__(self) -> str:
+        return f"Kept(step {self.step:,}, {len(self.optimizer)} arrays of the optimizer)"
+
+
+def keep(state: Any) -> Kept | None:
+    """What of a fit's state the next one goes on from; None of what is no state."""
+    if state is None or isinstance(state, Kept):
+        return state
+    step, (params, inner) = state.optim_state
+    return Kept(int(step), by_path(params), by_path(inner), kinds(inner))
+
+
+def by_path(tree: Any) -> dict[str, Any]:
+    """The arrays of a pytree by the way to them; random keys by their numbers.
+
+    >>> list(by_path({"w": (1.0, {})}))
+    ["['w'][0]"]
+    """
+    return {jax.tree_util.keystr(path): key_numbers(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
+
+
+def kinds(tree: Any) -> str:
+    """The names of the types of a pytree's nodes, in order: what paths do not say."""
+    found: list[str] = []
+
+    def note(node: Any) -> bool:
+        if not jax.tree_util.all_leaves([node]):
+            found.append(type(node).__name__)
+        return False
+
+    jax.tree.leaves(tree, is_leaf=note)
+    return " ".join(found)
 
 
 class Origin(NamedTuple):
@@ -140,15 +188,15 @@ def _as_given(given: Any, old: Any, shown: Any, dead: Any) -> Any:
     return jax.tree.map(of_leaf, given, old, shown)
 
 
-def _like(leaf: Any, array: jax.Array) -> Any:
+def _like(leaf: ArrayLike, array: jax.Array) -> jax.Array:
     return jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf)) if is_key(leaf) else array
 
 
-def _close(one: Any, other: Any) -> bool:
+def _close(one: ArrayLike, other: ArrayLike) -> bool:
     return bool(np.allclose(np.asarray(one), np.asarray(other), rtol=1e-4))
 
 
-def _number(value: Any) -> str:
+def _number(value: ArrayLike) -> str:
     return f"{float(np.mean(np.asarray(value))):.4g}"
 
 
