@@ -27,8 +27,11 @@ class Trainable(Protocol):
     model and guide are called with in training. ``groups(name)``: which weights belong together.
     """
 
-    model: Callable[..., Any]
-    guide: Callable[..., Any]
+    @property
+    def model(self) -> Callable[..., Any]: ...
+
+    @property
+    def guide(self) -> Callable[..., Any]: ...
 
     def __hash__(self) -> int: ...
 

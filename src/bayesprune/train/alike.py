@@ -11,10 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from bayesprune.core import same
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.traced import OpaqueError, fingerprint, of_jaxpr, without_idle
+from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Kernel, asks_value
 from bayesprune.train.kernels.lookahead import Lookahead, takes_pairs
 from bayesprune.train.kernels.optimizer import Optax
@@ -27,7 +29,7 @@ def as_kernel(optimizer: Any) -> Kernel:
     return Lookahead(optimizer) if takes_pairs(optimizer) else Optax(optimizer)
 
 
-def trace_key(fn: Any, *args: Any) -> Hashable:
+def trace_key(fn: Callable[..., PyTree], *args: PyTree) -> Hashable:
     """Equal for functions that compute the same of ``args``, abstract arrays; of one that calls back to Python, itself."""
     try:
         return fingerprint(fn, *args)
@@ -73,7 +75,7 @@ def _step(kernel: Kernel) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _law(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
+def _law(kernel: Kernel, structure: PyTreeDef, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     after = jax.make_jaxpr(lambda *args: _step(kernel)(*args)[1])(rng_key, params, params, state)
@@ -90,7 +92,7 @@ def same_law(one: str, other: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)  # one that is used again is not traced again
-def _digest(kernel: Kernel, structure: Any, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str | None:
+def _digest(kernel: Kernel, structure: PyTreeDef, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str | None:
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     try:

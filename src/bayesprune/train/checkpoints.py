@@ -175,7 +175,7 @@ def check_same_settings(saved: dict[str, Any], current: dict[str, Any], folder: 
         )
 
 
-def _flat_json(tree: Any, prefix: str = "") -> dict[str, str]:
+def _flat_json(tree: object, prefix: str = "") -> dict[str, str]:
     # Text, not values: NaN has to equal NaN, and 1 must not equal True.
     if isinstance(tree, dict) and tree:
         parts = (_flat_json(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in tree.items())

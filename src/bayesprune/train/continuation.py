@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from numpyro.infer.svi import SVIState
 
 from bayesprune.core.keys import is_key, key_numbers
+from bayesprune.core.types import PyTree
 from bayesprune.posteriors.params import UNIT
 from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
@@ -37,7 +39,7 @@ class Kept(NamedTuple):
         return f"Kept(step {self.step:,}, {len(self.optimizer)} arrays of the optimizer)"
 
 
-def keep(state: Any) -> Kept | None:
+def keep(state: SVIState | Kept | None) -> Kept | None:
     """What of a fit's state the next one goes on from; None of what is no state."""
     if state is None or isinstance(state, Kept):
         return state
@@ -45,7 +47,7 @@ def keep(state: Any) -> Kept | None:
     return Kept(int(step), by_path(params), by_path(inner), kinds(inner))
 
 
-def by_path(tree: Any) -> dict[str, Any]:
+def by_path(tree: PyTree) -> dict[str, Any]:
     """The arrays of a pytree by the way to them; random keys by their numbers.
 
     >>> list(by_path({"w": (1.0, {})}))
@@ -54,11 +56,11 @@ def by_path(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): key_numbers(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
-def kinds(tree: Any) -> str:
+def kinds(tree: PyTree) -> str:
     """The names of the types of a pytree's nodes, in order: what paths do not say."""
     found: list[str] = []
 
-    def note(node: Any) -> bool:
+    def note(node: PyTree) -> bool:
         if not jax.tree_util.all_leaves([node]):
             found.append(type(node).__name__)
         return False
@@ -164,7 +166,7 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str
     return carry._replace(params=as_given(evaluated(kernel, params, inner)), opt_state=inner)
 
 
-def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
+def _put(target: PyTree, arrays: Mapping[str, Any]) -> Any:
     """The arrays in the target's structure; None where paths, shapes or types differ."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(target)
     wanted = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
@@ -175,13 +177,13 @@ def _put(target: Any, arrays: Mapping[str, Any]) -> Any:
     return jax.tree.unflatten(structure, filled)
 
 
-def _as_given(given: Any, old: Any, shown: Any, dead: Any) -> Any:
+def _as_given(given: PyTree, old: PyTree, shown: PyTree, dead: ArrayLike) -> Any:
     """The parameter as it is given, for it may have been changed since; with the bits of the old one where it was not.
 
     ``shown``: what the old one was returned as.
     """
 
-    def of_leaf(given: Any, old: Any, shown: Any) -> Any:
+    def of_leaf(given: jax.Array, old: jax.Array, shown: jax.Array) -> Any:
         same = jnp.isclose(given, shown, rtol=1e-4, atol=1e-5)
         return jnp.where(same | dead if jnp.shape(dead) in ((), jnp.shape(same)) else same, old, given)
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jax.typing import ArrayLike
+
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
 from bayesprune.core.schedules import Constant, CyclicalCosine
 
@@ -38,7 +40,7 @@ class Paced:
         check_integer(self.num_cycles, "num_cycles", minimum=0)
         check_integer(self.num_steps, "num_steps", minimum=0)
 
-    def pace(self, step: Any) -> Any:
+    def pace(self, step: ArrayLike) -> Any:
         """The step size of a step: a function's own; a number, constant without cycles, else as `CyclicalCosine` has it."""
         step_size: StepSize = self.step_size  # type: ignore[attr-defined]
         if callable(step_size):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.batches import Block, Padded, order_key
@@ -198,5 +199,5 @@ class Flow:
 
 
 @jax.jit
-def _pick(data: Dataset, index: Any) -> Dataset:
+def _pick(data: Dataset, index: ArrayLike) -> Dataset:
     return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False), data)

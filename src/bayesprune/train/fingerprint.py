@@ -4,11 +4,14 @@ import dataclasses
 from typing import Any
 
 import jax
+from jax.extend.core import ClosedJaxpr
+from jax.stages import Traced
 
 from bayesprune.core import traced
 from bayesprune.core.same import array_digest, digest, spelled
 from bayesprune.core.types import Dataset
 from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Trainable
 from bayesprune.train.alike import kernel_digest
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.sources.in_order import InOrder
@@ -31,12 +34,12 @@ def fingerprint(recipe: Recipe, example: Example, rng_key: jax.Array, settings: 
     return {name: _word(value) for name, value in named.items()} | {"rng_key": jax.random.key_data(rng_key).tolist()}
 
 
-def of_traces(start: Any, step: Any) -> dict[str, Any]:
+def of_traces(start: Traced, step: Traced) -> dict[str, Any]:
     """What no name says: a network's code, or numbers that a function reads from elsewhere; by the traces of start and step."""
     return {"start": _trace(start.jaxpr), "training step": _trace(step.jaxpr)}
 
 
-def _program(program: Any) -> dict[str, Any]:
+def _program(program: Trainable) -> dict[str, Any]:
     if not isinstance(program, BNN):
         return {}
     scaling = {} if program.inputs.scaling is None else {"scaling": program.inputs.scaling}
@@ -69,7 +72,7 @@ def _word(value: Any) -> Any:
     return spelled(value)
 
 
-def _trace(trace: Any) -> str:
+def _trace(trace: ClosedJaxpr) -> str:
     try:
         return traced.of_jaxpr(trace)[:16]
     except traced.OpaqueError:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsFloat
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +12,7 @@ from bayesprune.core.types import Info
 LAW = "optimizer/law"  # the text of `alike.state_law`, as bytes
 
 
-def _number(value: Any) -> float:
+def _number(value: SupportsFloat | None) -> float:
     return math.nan if value is None else float(value)
 
 
@@ -43,7 +43,7 @@ class Record:
     def empty(cls, num_steps: int) -> "Record":
         return cls(np.full((num_steps,), np.nan, jnp.result_type(float)))
 
-    def add_losses(self, first: int, losses: Any) -> None:
+    def add_losses(self, first: int, losses: np.ndarray) -> None:
         values = np.asarray(losses)
         self.losses[first : first + len(values)] = values
 

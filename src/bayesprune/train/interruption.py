@@ -87,7 +87,7 @@ class Terminated(KeyboardInterrupt):
 def sigterm_like_ctrl_c() -> Iterator[None]:
     """Within it, SIGTERM raises `Terminated`; then it does again what it did before."""
 
-    def end(signum: int, frame: Any) -> None:
+    def end(signum: int, frame: FrameType | None) -> None:
         raise Terminated("terminated.")
 
     if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main one alone

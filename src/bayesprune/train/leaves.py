@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.formats import pack_tensors
 from bayesprune.core.keys import is_key, key_numbers
@@ -18,7 +19,7 @@ from bayesprune.core.types import PyTree
 _PYTHON_SCALARS = (bool, int, float, str)
 
 
-def describe(path: str, leaf: Any) -> tuple[str, tuple[int, ...]]:
+def describe(path: str, leaf: PyTree) -> tuple[str, tuple[int, ...]]:
     """The dtype and the shape of a leaf, as the manifest spells them."""
     if type(leaf) in _PYTHON_SCALARS:
         return f"Python {type(leaf).__name__}", ()
@@ -58,7 +59,7 @@ def described(entry: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
     return str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
 
 
-def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any:
+def decode(entry: dict[str, Any], stored: np.ndarray | None, target: PyTree) -> Any:
     """One leaf, from its manifest entry and its stored tensor, in the target's kind."""
     if is_key(target):
         data = _pinned(stored, jax.random.key_data(target)) if target.committed else jnp.array(stored)
@@ -79,7 +80,7 @@ def decode(entry: dict[str, Any], stored: np.ndarray | None, target: Any) -> Any
     return _pinned(value, target) if getattr(target, "committed", False) else jnp.array(value)
 
 
-def _pinned(value: Any, target: jax.Array) -> jax.Array:
+def _pinned(value: ArrayLike | None, target: jax.Array) -> jax.Array:
     """The value on the target's devices, of which other processes of the fit may have some, and put the same there."""
     if target.sharding.is_fully_addressable:
         return jax.device_put(value, target.sharding)

@@ -7,6 +7,7 @@ import jax
 import optax
 
 from bayesprune.core.checks import check_not_negative, check_positive, unknown_name
+from bayesprune.core.types import PyTree
 from bayesprune.train.kernels.sghmc_spl import SGHMCSPL
 
 MOMENTUM = 0.9
@@ -91,7 +92,7 @@ def sghmc_spl(rng_key: jax.Array, **knobs: Any) -> optax.GradientTransformation:
     """
     kernel = SGHMCSPL(**knobs)
 
-    def update(gradient: Any, state: SPLMoves, params: Any = None) -> tuple[Any, SPLMoves]:
+    def update(gradient: PyTree, state: SPLMoves, params: PyTree = None) -> tuple[Any, SPLMoves]:
         if params is None:
             raise ValueError("sghmc_spl needs the parameters: call update(gradient, state, params).")
         key = jax.random.fold_in(state.rng_key, state.inner.step)
@@ -103,6 +104,6 @@ def sghmc_spl(rng_key: jax.Array, **knobs: Any) -> optax.GradientTransformation:
     return optax.GradientTransformation(lambda params: SPLMoves(rng_key, kernel.init(_by_number(params))), update)
 
 
-def _by_number(tree: Any) -> dict[str, Any]:
+def _by_number(tree: PyTree) -> dict[str, Any]:
     """The leaves as the flat dict that kernels take."""
     return {f"{number:06d}": leaf for number, leaf in enumerate(jax.tree.leaves(tree))}

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
+from jax.typing import ArrayLike
 
 from bayesprune.core.keys import is_key
 from bayesprune.core.same import array_digest, digest
+from bayesprune.core.types import PyTree
 
 _SHORTEST = 256  # bytes of a message; longer ones are filled up to a power of two, for each length is compiled once
 
@@ -23,7 +25,7 @@ class Alone:
     index: int = 0
     count: int = 1
 
-    def told(self, value: Any) -> list[Any]:
+    def told(self, value: PyTree) -> list[Any]:
         """What each process says, by its number; what JSON holds."""
         return [value]
 
@@ -31,7 +33,7 @@ class Alone:
         """What ``act`` gives in the first process, in all of them; JSON. Its error there is an error in all."""
         return act()
 
-    def own(self, tree: Any) -> Any:
+    def own(self, tree: PyTree) -> Any:
         """The arrays, whole, as this process's own: what is done with them then is done by it alone."""
         return tree
 
@@ -43,7 +45,7 @@ class Together:
     index: int
     count: int
 
-    def told(self, value: Any) -> list[Any]:
+    def told(self, value: PyTree) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = multihost_utils.process_allgather(np.asarray(len(text), np.int32))
         room = np.zeros(max(_SHORTEST, 1 << int(max(sizes) - 1).bit_length()), np.uint8)
@@ -65,11 +67,11 @@ class Together:
             raise RuntimeError(f"the first process of this fit failed, and the others end with it: {failed}")
         return answer
 
-    def own(self, tree: Any) -> Any:
+    def own(self, tree: PyTree) -> Any:
         return jax.tree.map(_own, tree)
 
 
-def _own(leaf: Any) -> Any:
+def _own(leaf: ArrayLike) -> Any:
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
         return leaf
     return with_numbers(_gathered, leaf)
@@ -127,7 +129,7 @@ def check_same(processes: Alone | Together, words: dict[str, Any]) -> None:
             )
 
 
-def check_shares(processes: Alone | Together, first: Any, rows_here: int) -> None:
+def check_shares(processes: Alone | Together, first: PyTree, rows_here: int) -> None:
     """Refuse batches of which each process was not given a share of its own. ``first``: its first minibatch."""
     shapes = [(str(leaf.dtype), *leaf.shape) for leaf in jax.tree.leaves(first)]
     said = processes.told([shapes, digest(tuple(map(array_digest, jax.tree.leaves(first))))])
@@ -146,5 +148,5 @@ def check_shares(processes: Alone | Together, first: Any, rows_here: int) -> Non
         )
 
 
-def _short(word: Any) -> str:
+def _short(word: object) -> str:
     return str(word) if len(str(word)) <= 100 else f"{str(word)[:97]}..."

@@ -5,23 +5,27 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 from numpyro.infer import ELBO
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import Sparsifier
 from bayesprune.model.inputs import rows_taken
+from bayesprune.model.program import Trainable
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
 from bayesprune.train.estimators import check_state, make_elbo
+from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Recipe, as_it_is
 
 
 def make_recipe(
-    program: Any,
+    program: Trainable,
     example: Example,
     batch_size: int,
     *,
-    optimizer: Any,
-    sparsifier: Any,
+    optimizer: optax.GradientTransformation | Kernel,
+    sparsifier: Sparsifier,
     kl_weight: Callable[[jax.Array], Any],
     estimator: str | ELBO | Any,
     num_particles: int,

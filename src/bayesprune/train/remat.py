@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
+from jax.extend.core import Primitive
 
 # Matrix products and convolutions: dear to make again.
 _product = jax.checkpoint_policies.dots_saveable
@@ -22,7 +23,7 @@ def without(loss: Callable[..., Any], shapes: Collection[tuple[int, ...]]) -> Ca
     """
     barred = set(shapes) | {(math.prod(shape),) for shape in shapes}
 
-    def kept(primitive: Any, *operands: Any, **settings: Any) -> bool:
+    def kept(primitive: Primitive, *operands: object, **settings: object) -> bool:
         # A fill has no operand of its shape, which is among its settings.
         touched = {getattr(operand, "shape", None) for operand in operands} | {settings.get("shape")}
         return _product(primitive, *operands, **settings) or not touched & barred

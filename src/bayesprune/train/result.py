@@ -8,6 +8,7 @@ import numpy as np
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core import shown
+from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.saved_fit import SavedFit, write_fit
@@ -74,7 +75,7 @@ class FitResult(NamedTuple):
         state = None if several else keep(self.state)
         write_fit(path, SavedFit(self.params, self.losses, self.mask, self.history, state and state._asdict()))
 
-    def net_params(self, bnn: Any) -> Any:
+    def net_params(self, bnn: BNN) -> Any:
         """The network's own parameters at their posterior means, dead weights zero, for ``net.apply``.
 
         ``bnn``: the `BNN` of the fit; see `BNN.net_params`, whose errors it raises.

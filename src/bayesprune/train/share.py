@@ -7,9 +7,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bayesprune.core.keys import is_key
+from bayesprune.core.types import PyTree
 
 
-def everywhere(tree: Any, mesh: Mesh) -> Any:
+def everywhere(tree: PyTree, mesh: Mesh) -> Any:
     """Arrays that this process has whole, and the others too, on every device."""
     sharding = NamedSharding(mesh, PartitionSpec())
     if sharding.is_fully_addressable:
@@ -32,7 +33,7 @@ def rows_here(mesh: Mesh | Any, batch_size: int) -> np.ndarray:
     return np.asarray(sorted(rows[jax.process_index()]))
 
 
-def spread(tree: Any, mesh: Mesh, batch_size: int, here: np.ndarray) -> Any:
+def spread(tree: PyTree, mesh: Mesh, batch_size: int, here: np.ndarray) -> Any:
     """Minibatches (batches, rows, ...) of which each process has the rows `rows_here`, over the devices of the mesh.
 
     The processes do not speak with each other: this may be done in a thread.
@@ -42,7 +43,7 @@ def spread(tree: Any, mesh: Mesh, batch_size: int, here: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: _made(leaf, (len(leaf), batch_size, *leaf.shape[2:]), sharding, 1, place), tree)
 
 
-def by_rows(batch: Any, mesh: Mesh | None) -> Any:
+def by_rows(batch: PyTree, mesh: Mesh | None) -> Any:
     """Within a compiled function: a minibatch whose rows are spread over the first axis of the mesh, if there is one."""
     if mesh is None:
         return batch
@@ -50,7 +51,7 @@ def by_rows(batch: Any, mesh: Mesh | None) -> Any:
     return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, rows), batch)
 
 
-def by_parameters(tree: Any, mesh: Mesh | None) -> Any:
+def by_parameters(tree: PyTree, mesh: Mesh | None) -> Any:
     """Within a compiled function: parameters and moments, cut along the second axis of the mesh, if it has one.
 
     An array is cut along the longest of its axes that this divides, if any; all else is on every device.
@@ -59,7 +60,7 @@ def by_parameters(tree: Any, mesh: Mesh | None) -> Any:
         return tree
     parts = mesh.shape[mesh.axis_names[1]]
 
-    def cut(leaf: Any) -> Any:
+    def cut(leaf: jax.Array) -> Any:
         if is_key(leaf):
             return leaf
         whole = [(size, axis) for axis, size in enumerate(leaf.shape) if size % parts == 0 and size]

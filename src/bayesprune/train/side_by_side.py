@@ -10,13 +10,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, PyTree
 from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import evaluated
 from bayesprune.train.loop import Loop
 from bayesprune.train.processes import with_numbers
+from bayesprune.train.progress import Progress
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.state import CHUNK, Carry, Recipe
 
@@ -54,7 +55,7 @@ def side_by_side(recipe: Recipe, example: Example, shared: bool, mesh: Mesh | No
 
         return jax.lax.fori_loop(0, num_steps, body, (carry, jnp.zeros((CHUNK, carry.rng_key.shape[0]))))
 
-    def shown(params: dict[str, Any], opt_state: Any) -> dict[str, Any]:
+    def shown(params: dict[str, Any], opt_state: PyTree) -> dict[str, Any]:
         return loop.sites.constrain(evaluated(recipe.kernel, params, opt_state))
 
     init = _spread(jax.vmap(loop.init, in_axes=(0, rows), out_axes=_CARRY), mesh, (0, rows), _CARRY)
@@ -73,7 +74,7 @@ def _sound(sites: Sites, params: dict[str, Any]) -> jax.Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
 
-def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, of_results: Any) -> Callable[..., Any]:
+def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: PyTree, of_results: PyTree) -> Callable[..., Any]:
     """The function on every device's own fits; where their axis is in arguments and results is said as `jax.vmap` has it."""
     if mesh is None:
         return function
@@ -82,7 +83,7 @@ def _spread(function: Callable[..., Any], mesh: Mesh | None, of_arguments: Any, 
     return jax.shard_map(function, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
 
 
-def _specs(axes: Any, mesh: Mesh) -> Any:
+def _specs(axes: PyTree, mesh: Mesh) -> Any:
     (name,) = mesh.axis_names
     spec = lambda axis: PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, name)  # noqa: E731
     return jax.tree.map(spec, axes, is_leaf=lambda axis: axis is None)
@@ -102,18 +103,18 @@ def check_even(mesh: Mesh, number: int, what: str, asked: str, axis: str) -> Non
         )
 
 
-def over_devices(tree: Any, mesh: Mesh | None) -> Any:
+def over_devices(tree: PyTree, mesh: Mesh | None) -> Any:
     """Arrays whose first axis is that of the fits, each fit's on its own device."""
     return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, _specs(0, mesh)))
 
 
-def at_home(tree: Any, mesh: Mesh | None) -> Any:
+def at_home(tree: PyTree, mesh: Mesh | None) -> Any:
     """Arrays of fits on several devices, whole, on the default one, and free to go to others."""
     return tree if mesh is None else jax.tree.map(lambda leaf: with_numbers(np.asarray, leaf), tree)
 
 
 def advance(
-    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int, kind: str, bar: Any
+    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int, kind: str, bar: Progress
 ) -> tuple[Carry, np.ndarray]:
     """From step ``first`` to ``last``, moving the ``bar``: the state, and losses (fits, steps).
 

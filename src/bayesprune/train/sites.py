@@ -13,6 +13,7 @@ from numpyro.handlers import substitute, trace
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
+from bayesprune.model.program import Trainable
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors.params import PRIORS
 
@@ -63,12 +64,12 @@ class Sites(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def sites_of(program: Any, example: Example) -> Sites:
+def sites_of(program: Trainable, example: Example) -> Sites:
     """`find_sites`, once for equal programs and data of the same shapes."""
     return find_sites(program, example.abstract())
 
 
-def find_sites(program: Any, data: Dataset) -> Sites:
+def find_sites(program: Trainable, data: Dataset) -> Sites:
     """Trace guide and model once, abstractly, for their parameters; values come from a function that can be jitted.
 
     ``data`` may be abstract. Nothing is trained here: a network is run as in prediction, so batch statistics stay initial.

@@ -15,7 +15,8 @@ from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.send import send, send_all
 from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, SparseState
+from bayesprune.core.types import Dataset, Mask, SparseState, Sparsifier
+from bayesprune.model.program import Trainable
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
@@ -31,7 +32,7 @@ from bayesprune.train.state import Carry, Compiled, Recipe
 from bayesprune.train.storage import make_storage
 
 
-def set_up_guide(rng_key: jax.Array, program: Any, data: Dataset) -> None:
+def set_up_guide(rng_key: jax.Array, program: Trainable, data: Dataset) -> None:
     """Let a NumPyro autoguide look at its model once, outside of any compiled function: it remembers what it saw."""
     if isinstance(program.guide, AutoGuide) and program.guide.prototype_trace is None:
         by_one_thread(seed(program.guide, rng_key))(data.x, data.y)
@@ -147,7 +148,9 @@ def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
     return pruned
 
 
-def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], mask: Any, program: Any = None) -> SparseState:
+def start_mask(
+    rng_key: jax.Array, sparsifier: Sparsifier, posterior: dict[str, Any], mask: Mask | None, program: Trainable | None = None
+) -> SparseState:
     """The sparsifier's first state, under the mask that was given."""
     if not posterior and not isinstance(sparsifier, KeepAll):
         raise nothing_to_prune("sparsifier has", program)
@@ -161,7 +164,7 @@ def start_mask(rng_key: jax.Array, sparsifier: Any, posterior: dict[str, Any], m
     return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
 
 
-def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Any) -> dict[str, Any]:
+def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Sparsifier) -> dict[str, Any]:
     """The given masks in the place of the sparsifier's first ones, whose numbers of alive weights they must have."""
     new = own | given
     counts = lambda mask: {site: int(alive.sum()) for site, alive in mask.items()}  # noqa: E731

@@ -73,7 +73,7 @@ class EarlyStop:
         return len(merits) - 1 - int(numbers[np.argmax(merits[numbers])])
 
 
-def asks_to_stop(answer: Any) -> bool:
+def asks_to_stop(answer: object) -> bool:
     """Whether a callback's answer is True; any other answer, such as the None of most callbacks, asks for nothing.
 
     >>> asks_to_stop(np.float32(1) > 0), asks_to_stop(None), asks_to_stop("done"), asks_to_stop(1)

@@ -125,7 +125,7 @@ def _carry_over(old: jax.Array, new: jax.Array) -> Callable[[Any, Any], Any]:
     place = jnp.minimum(jnp.searchsorted(old, new), old.shape[0] - 1)
     found = old[place] == new
 
-    def move(leaf: Any, fresh: Any) -> Any:
+    def move(leaf: jax.Array, fresh: jax.Array) -> Any:
         return jnp.where(found, leaf[place], fresh) if jnp.shape(leaf) == old.shape else leaf
 
     return move

@@ -16,10 +16,11 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core.checks import check_integer
 from bayesprune.core.finite import broken
 from bayesprune.core.send import send
-from bayesprune.core.types import SparseState
+from bayesprune.core.types import Info, SparseState
 from bayesprune.prune.paths import Paths
 from bayesprune.train.diverged import diverged
 from bayesprune.train.history import LAW, Record
+from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
@@ -132,7 +133,7 @@ class Training:
                     record.interrupted = step < self.periods.num_steps
         return self._result(step, standing, record)
 
-    def _agreed(self, pace: int, interruption: Any) -> tuple[int, bool]:
+    def _agreed(self, pace: int, interruption: Interruption) -> tuple[int, bool]:
         """The steps of the next chunk, and whether to end: what the processes saw of clocks and signals differs."""
         said = self.processes.told((pace, int(interruption.signum)))
         interruption.hear(max(signum for _, signum in said))
@@ -177,7 +178,7 @@ class Training:
         carry = self.loop.weigh(self.loop.renew(carry, old, sparse.mask, self.known), sparse)
         return standing._replace(carry=carry, sparse=sparse)
 
-    def _settle(self, step: int, old: SparseState, new: SparseState, info: Any) -> tuple[SparseState, Any]:
+    def _settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Any]:
         """The act as it stands by the network's paths; masks as the storage keeps them."""
         before, after = (s._replace(mask=self.processes.own(self.loop.whole_mask(s.mask))) for s in (old, new))
         settled, info = self.paths.settle(step, before, after, info)

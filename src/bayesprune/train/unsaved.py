@@ -1,6 +1,6 @@
 """The end of a fit whose checkpoint could not be written: what was trained is not lost with it."""
 
-from typing import Any
+from bayesprune.train.result import FitResult
 
 
 class UnsavedError(OSError):
@@ -10,7 +10,7 @@ class UnsavedError(OSError):
     [Errno 28] cannot write runs/a: No space left on device. Remedy: free some disk space. What was trained is in this ...
     """
 
-    def __init__(self, errno: int | None, why: str, fit: Any) -> None:
+    def __init__(self, errno: int | None, why: str, fit: FitResult) -> None:
         super().__init__(
             errno or 0,
             f"{why} What was trained is in this error's `fit`: error.fit.save(PATH) keeps it on another disk, and "

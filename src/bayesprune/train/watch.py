@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, Mask
+from bayesprune.model.program import Trainable
 from bayesprune.train.history import Record
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import Moment
@@ -25,7 +26,9 @@ class Watch(NamedTuple):
     keepers: tuple[Callable[[Moment], None], ...] = ()
     processes: Alone | Together = ALONE
 
-    def see(self, rng_key: jax.Array, program: Any, params: dict[str, Any], mask: Any, step: int, record: Record) -> bool:
+    def see(
+        self, rng_key: jax.Array, program: Trainable, params: dict[str, Any], mask: Mask, step: int, record: Record
+    ) -> bool:
         """Evaluate, and record the figures and whether to stop; returns whether this state is the one to keep."""
         figures = self.evaluate(rng_key, program, params, self.data, mask=mask, num_samples=self.num_samples)
         if self.processes.count > 1:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_function, got
+from bayesprune.core.types import PyTree
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 
@@ -91,7 +92,7 @@ def _once(here: Params, gradient: Params) -> Callable[[Any, Any], Params]:
     """The estimator that a step is handed: the gradient, once, and only at ``here``. In `jax.jit` it is asked by the trace."""
     asked: list[Any] = []
 
-    def estimate(position: Any, minibatch: Any) -> Params:
+    def estimate(position: Params, minibatch: object) -> Params:
         there, own = jax.tree.leaves(position), jax.tree.leaves(here)
         moved = len(there) != len(own) or any(one is not other for one, other in zip(there, own, strict=True))
         if moved or asked:
@@ -106,7 +107,7 @@ def _once(here: Params, gradient: Params) -> Callable[[Any, Any], Params]:
     return estimate
 
 
-def _arguments(kernel: Callable[..., Any], *values: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(kernel: Callable[..., Any], *values: PyTree) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a step, in their order; the last by its name where the kernel has that."""
     try:
         named = "temperature" in inspect.signature(kernel).parameters
@@ -115,7 +116,7 @@ def _arguments(kernel: Callable[..., Any], *values: Any) -> tuple[tuple[Any, ...
     return (values[:-1], {CALLED[-1]: values[-1]}) if named else (values, {})
 
 
-def _check_kernel(kernel: Any) -> None:
+def _check_kernel(kernel: Callable[..., Any]) -> None:
     """Refuse what is no function of a step's arguments."""
     if hasattr(kernel, "build_kernel"):
         raise TypeError(f"kernel must be a function, got {got(kernel)}, which makes them: give {EXAMPLE}.")

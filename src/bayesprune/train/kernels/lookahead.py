@@ -11,6 +11,7 @@ import optax
 from optax import LookaheadParams, LookaheadState
 
 from bayesprune.core.others import as_written
+from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Params
 from bayesprune.train.kernels.optimizer import Optax
 
@@ -49,7 +50,7 @@ class Lookahead(Optax):
         gradient: Params,
         params: Params,
         state: Slow,
-        value: Any = None,
+        value: jax.Array | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Slow]:
         pair = LookaheadParams(params, state.slow)
@@ -59,7 +60,7 @@ class Lookahead(Optax):
             after = optax.apply_updates(pair, updates)
         return after.fast, Slow(inner, after.slow)
 
-    def evaluated(self, params: Params, state: Any) -> Params:
+    def evaluated(self, params: Params, state: PyTree) -> Params:
         """The slow parameters; those that are trained where there is no state with them."""
         return state.slow if isinstance(state, Slow) else params
 

@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 import jax
 import optax
+from jax.typing import ArrayLike
 from optax.contrib import ScheduleFreeState
 
 from bayesprune.core.others import as_written
+from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Moments, Params
 
 
@@ -41,8 +43,8 @@ class Optax:
         rng_key: jax.Array,
         gradient: Params,
         params: Params,
-        state: Any,
-        value: Any = None,
+        state: PyTree,
+        value: jax.Array | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Any]:
         update = optax.with_extra_args_support(self.optimizer).update
@@ -50,7 +52,7 @@ class Optax:
             updates, state = update(gradient, state, params, value=value, grad=gradient, value_fn=value_fn)
             return optax.apply_updates(params, updates), state
 
-    def evaluated(self, params: Params, state: Any) -> Params:
+    def evaluated(self, params: Params, state: PyTree) -> Params:
         """The parameters to evaluate by: of a schedule-free state x = (y - (1 - b1) z) / b1, else those that are trained."""
         is_average = lambda node: isinstance(node, ScheduleFreeState)  # noqa: E731
         for node in jax.tree.leaves(state, is_leaf=is_average):
@@ -59,7 +61,7 @@ class Optax:
                 params = {n: _average(leaf, node.z[n], node.b1) if _has(node.z, n) else leaf for n, leaf in params.items()}
         return params
 
-    def moments(self, state: Any) -> Moments:
+    def moments(self, state: PyTree) -> Moments:
         kinds: dict[str, dict[str, jax.Array]] = {}
         for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]:
             kind, name = _place(path)
@@ -67,19 +69,19 @@ class Optax:
                 kinds.setdefault(kind, {})[name] = leaf
         return kinds
 
-    def with_moments(self, state: Any, moments: Moments) -> Any:
-        def put(path: tuple[Any, ...], leaf: Any) -> Any:
+    def with_moments(self, state: PyTree, moments: Moments) -> Any:
+        def put(path: tuple[Any, ...], leaf: PyTree) -> Any:
             kind, name = _place(path)
             return leaf if name is None else moments[kind][name]
 
         return jax.tree_util.tree_map_with_path(put, state)
 
 
-def _has(tree: Any, name: str) -> bool:
+def _has(tree: PyTree, name: str) -> bool:
     return name in tree and bool(jax.tree.leaves(tree[name]))
 
 
-def _average(trained: Any, z: Any, b1: Any) -> Any:
+def _average(trained: jax.Array, z: jax.Array, b1: ArrayLike) -> Any:
     """x of y = b1 x + (1 - b1) z."""
     return jax.tree.map(lambda y, z: ((y - (1.0 - b1) * z) / b1).astype(y.dtype), trained, z)
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.types import PyTree
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
 from bayesprune.train.noise import normal_like
@@ -60,10 +61,10 @@ class SGLD(Paced):
         moved = jax.tree.map(lambda w, g, e: w - eps * g + kick * e, params, gradient, noise)
         return moved, Count(state.step + 1)
 
-    def moments(self, state: Any) -> Moments:
+    def moments(self, state: PyTree) -> Moments:
         """None."""
         return {}
 
-    def with_moments(self, state: Any, moments: Moments) -> Any:
+    def with_moments(self, state: PyTree, moments: Moments) -> Any:
         """The state, which has none."""
         return state

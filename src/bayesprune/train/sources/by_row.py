@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.same import array_digest, digest
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, PyTree
 from bayesprune.train.batches import Rows
 from bayesprune.train.sites import Example
 from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
@@ -26,7 +26,7 @@ _LOOKED_AT = 64
 class Mapped:
     """Arrays, at least one of them in mapped memory; ``rows`` gives those of some numbers."""
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: PyTree, y: PyTree) -> None:
         self._arrays = Dataset(*jax.tree.map(lambda array: np.asarray(without_mask(array, "data")), (x, y)))
         self._files = mapped_files(self._arrays)
 
@@ -86,7 +86,7 @@ class ByRow:
         first = check(*table.rows(here))
         return cls(table, batch_size, here, check, first, example_of(first, len(table)))
 
-    def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(self, rng_key: jax.Array, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
         rows = Rows(rng_key, len(self.table), self.batch_size)
         for each in itertools.count(begun + number):
             yield Read(like(self.check(*self.table.rows(rows(each)[self.here])), self.first), None)
@@ -97,7 +97,7 @@ class ByRow:
         return f"{self.example.leaves}, some rows [{digest(digests)[:16]}]"
 
 
-def mapped_files(data: Any) -> list[mmap.mmap]:
+def mapped_files(data: PyTree) -> list[mmap.mmap]:
     """The mapped files of a tree's arrays; see `shared_mapping`."""
     return [file for file in map(shared_mapping, jax.tree.leaves(data)) if file is not None]
 
@@ -114,7 +114,7 @@ def shared_mapping(array: Any) -> mmap.mmap | None:
     return array if mode in ("r", "r+", "w+") else None
 
 
-def _written_out(node: Any) -> bool:
+def _written_out(node: object) -> bool:
     """Whether it is an array as a list, or a tuple, of its numbers: one row, not a tree of several."""
     return isinstance(node, list) or (isinstance(node, tuple) and all(np.isscalar(part) for part in node))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import Dataset
@@ -42,7 +43,7 @@ class InOrder:
             )
         return found.x
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
 
 

@@ -35,7 +35,7 @@ class Source(Protocol):
     @property
     def first(self) -> Dataset: ...
 
-    def read(self, rng_key: Any, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(self, rng_key: jax.Array, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
         """From minibatch ``number`` on, where ``state`` was the reading's; states are told where they are to be kept.
 
         ``begun``: minibatches of the fits that this one goes on from, where that says which rows follow.
@@ -45,7 +45,7 @@ class Source(Protocol):
         """What identifies the data, as far as it can be told without reading all of them."""
 
 
-def as_pair(item: Any, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
+def as_pair(item: object, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
     """Inputs and targets of one row or batch: of fields or keys ``names``, or of a pair."""
     x, y = names
     if hasattr(item, x) and hasattr(item, y):
