@@ -88,11 +88,6 @@ def test_full_like_has_one_array_per_node() -> None:
     assert masks.density(full) == 1 and full["a"].dtype == bool
 
 
-def test_the_dead_do_not_come_back() -> None:
-    got = masks.restrict({"a": np.asarray([True, True, False])}, {"a": np.asarray([False, True, True])})
-    np.testing.assert_array_equal(got["a"], [0, 1, 0])
-
-
 def test_apply_puts_the_dead_at_exactly_zero_even_nan_and_keeps_the_rest() -> None:
     mask, bad = jnp.asarray([True, False]), jnp.asarray([2.0, jnp.nan])
     tree = {"a": MeanField(bad, bad, unit=2.0), "b": bad, "c": SpikeSlab(bad, bad, jnp.asarray([1.0, -3.0]))}

@@ -46,15 +46,6 @@ def density(mask: PyTree) -> Float[Array, ""]:
     return count(mask).astype(number) / send(total, number) if total else send(1.0, number)
 
 
-def restrict(mask: PyTree, within: PyTree) -> PyTree:
-    """The mask without the weights that are dead in ``within``: what is gone does not come back.
-
-    >>> print(restrict(jnp.array([True, True]), jnp.array([True, False])))
-    [ True False]
-    """
-    return jax.tree.map(jnp.logical_and, mask, within)
-
-
 def apply(mask: PyTree, tree: PyTree) -> PyTree:
     """The tree with its dead weights at exactly zero: arrays, and ``loc`` and ``scale`` of posterior nodes.
 

@@ -11,8 +11,6 @@ from jax.scipy.special import entr
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.formulas import odds
-
 
 def inclusion_log_odds(
     loc: Real[ArrayLike, "..."],
@@ -35,25 +33,6 @@ def inclusion_log_odds(
     """
     slab, spike = _energies(loc, scale, spike_scale, slab_scale, slab_probability)
     return spike - slab
-
-
-def inclusion_probability(
-    loc: Real[ArrayLike, "..."],
-    scale: Real[ArrayLike, "..."],
-    spike_scale: Real[ArrayLike, "..."],
-    slab_scale: Real[ArrayLike, "..."],
-    slab_probability: Real[ArrayLike, "..."] = 0.5,
-) -> Float[Array, "..."]:
-    """The best probability p* = sigmoid(B - A) that a weight belongs to the slab, (6.1).
-
-    Arguments as for `inclusion_log_odds`. Returns numbers in [pi spike/(pi spike + (1 - pi) slab), 1].
-
-    >>> print(inclusion_probability(0.0, 0.0, 0.25, 0.75))
-    0.25
-
-    Source: Saha et al. 2024, Algorithm 1.
-    """
-    return odds.probability(inclusion_log_odds(loc, scale, spike_scale, slab_scale, slab_probability))
 
 
 def penalty(
@@ -95,7 +74,7 @@ def collapsed_penalty(
 
     Arguments as for `inclusion_log_odds`, with ``scale`` > 0. Returns nats.
 
-    >>> best = inclusion_probability(0.3, 0.1, 0.01, 1.0)
+    >>> best = 1 / (1 + jnp.exp(-inclusion_log_odds(0.3, 0.1, 0.01, 1.0)))
     >>> bool(jnp.allclose(collapsed_penalty(0.3, 0.1, 0.01, 1.0), penalty(0.3, 0.1, best, 0.01, 1.0)))
     True
 

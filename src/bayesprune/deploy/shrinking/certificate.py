@@ -7,7 +7,7 @@ with probability of about degree / prime at each output; so equality in several 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,6 @@ class Certificate:
                 f"random rows and weights, {self}. Does it divide by what its dead weights have made zero?"
             )
         return f"the smaller network is not the same function as the network: {self}. Report it."
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "holds": self.holds}
 
 
 def certify(plan: Plan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
