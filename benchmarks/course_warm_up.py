@@ -36,7 +36,7 @@ CELLS = tuple(
 def by_share(found: cells.Found) -> str:
     """For each case and share: held-out NLL, accuracy or RMSE, the loss of the last steps, and what is connected."""
     rows = []
-    for data, net, steps, seeds in CASES:
+    for data, net, steps, _ in CASES:
         for share in SHARES:
             mine = [cell for cell in CELLS if (cell.data, cell.net, cell.knobs) == (data, net, f"warm_up={share}")]
             have = [found[cell] for cell in mine if cell in found]
