@@ -8,6 +8,8 @@ import numpyro.distributions as dist
 import pytest
 import scipy.stats
 from numpyro.handlers import seed, substitute, trace
+from numpyro.infer import Predictive
+from numpyro.infer.autoguide import AutoNormal
 from numpyro.infer.util import log_density
 
 import bayesprune as bp
@@ -124,3 +126,25 @@ def test_scales_multiply_and_keep_data_and_latent_apart(rng_key) -> None:
     assert float(density) == pytest.approx(5.0 * data + 0.1 * prior, rel=1e-5)
     twice = log_density(scaled(scaled(model, observed=5.0), observed=2.0, latent=3.0), (1.0,), {}, values)[0]
     assert float(twice) == pytest.approx(10.0 * data + 3.0 * prior, rel=1e-5)
+
+
+def test_numpyros_own_guide_takes_pruned_parameters(rng_key) -> None:
+    """Its dead weights have scale zero, which NumPyro's own distributions refuse."""
+    guide = AutoNormal(model)
+    seed(guide, rng_key)(1.0)  # as a fit does: NumPyro looks at the model once, before it draws
+    params = {
+        "w_auto_loc": jnp.array([0.4, 0.0, 2.0]), "w_auto_scale": jnp.array([0.5, 0.0, 0.1]),
+        "b_auto_loc": jnp.float32(0.3), "b_auto_scale": jnp.float32(0.2),
+    }  # fmt: skip
+    pruned = bp.masked(guide, MASK)
+    drawn = Predictive(pruned, params=params, num_samples=2000)(rng_key)
+    assert not np.any(drawn["w"][:, 1])
+    # Standard errors are .5 / sqrt(2000) = .011 and less, of standard deviations .008: five of them.
+    np.testing.assert_allclose(drawn["w"].mean(0), params["w_auto_loc"], atol=0.056)
+    np.testing.assert_allclose(drawn["w"].std(0), params["w_auto_scale"], atol=0.04)
+    rows = Predictive(model, guide=pruned, params=params, num_samples=7)(rng_key)
+    assert rows["obs"].shape == (7,) and np.isfinite(rows["obs"]).all()
+    values = {"w": jnp.asarray(VALUE, jnp.float32), "b": jnp.float32(0.3)}
+    density, _ = log_density(substitute(seed(pruned, rng_key), data=values), (), {}, params)
+    alive = scipy.stats.norm.logpdf(VALUE, [0.4, 0.0, 2.0], [0.5, 1.0, 0.1])[[0, 2]].sum()
+    assert float(density) == pytest.approx(alive + scipy.stats.norm.logpdf(0.3, 0.3, 0.2), rel=1e-5)

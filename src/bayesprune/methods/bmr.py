@@ -153,8 +153,8 @@ def bmr_prune(
     Returns:
         ``Pruned(params, mask, info)``: dead weights at loc = scale = 0, site -> booleans (True = alive), and an `Info`, whose
         ``evidence_gained`` is in nats and whose ``readiness`` is NaN: one posterior alone does not show whether it still moves.
-        NumPyro's autoguides refuse a scale of zero: call `numpyro.infer.Predictive` on pruned parameters of one of them within
-        ``numpyro.validation_enabled(False)``.
+        NumPyro's autoguides refuse a scale of zero: for `numpyro.infer.Predictive` hand pruned parameters of one of them to
+        ``guide=bp.masked(guide, pruned.mask)``.
 
     Raises:
         ValueError: no mean-field posterior in ``params``, a prior that is not known or not Gaussian, or a setting out of range;

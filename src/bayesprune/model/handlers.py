@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution, Independent, MaskedDistribution
 from numpyro.primitives import Messenger
 
+from bayesprune.posteriors.mean_field import FAMILY as MEAN_FIELD
+
 
 class _Pruned(MaskedDistribution):
     """A masked distribution whose draws, too, are zero where the mask is False."""
@@ -34,7 +36,8 @@ class masked(Messenger):
     """Prune a program: at each named site the dead elements are exactly zero and leave the log density.
 
     ``mask`` maps site names to boolean arrays, True = alive; it may be traced, so a changing mask never compiles again.
-    Values are multiplied by the mask; the log density is masked elementwise. Works on models and on guides.
+    Values are multiplied by the mask; the log density is masked elementwise. Works on models and on guides: NumPyro's own
+    `AutoNormal` refuses pruned parameters, whose dead weights have scale zero, and takes them as ``masked(guide, mask)``.
 
     Raises:
         ValueError: at a site whose elements share a joint density (a multivariate normal; ``to_event`` alone is looked
@@ -52,6 +55,7 @@ class masked(Messenger):
 
     def __init__(self, fn: Callable[..., Any] | None = None, mask: dict[str, Any] | None = None) -> None:
         self.mask = {} if mask is None else mask
+        self._scales = {MEAN_FIELD.name(site, "scale"): alive for site, alive in self.mask.items()}
         super().__init__(fn)
 
     def process_message(self, msg: dict[str, Any]) -> None:
@@ -60,6 +64,9 @@ class masked(Messenger):
         msg["fn"] = _prune(msg["name"], msg["fn"], self.mask[msg["name"]])
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "param" and msg["name"] in self._scales and not isinstance(msg["value"], jax.core.Tracer):
+            # Of the dead, whose draws are zero whatever it is. NumPyro looks at scales outside of compiled code alone.
+            msg["value"] = jnp.where(self._scales[msg["name"]], msg["value"], jnp.ones_like(msg["value"]))
         if msg["type"] == "sample" and msg["name"] in self.mask and not msg["is_observed"]:
             # A product, not a `where`: array values that stand for distributions (local reparameterisation) carry it through.
             msg["value"] = msg["value"] * self.mask[msg["name"]].astype(jnp.result_type(msg["value"]))
