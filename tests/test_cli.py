@@ -23,8 +23,8 @@ from bayesprune.cli.find import choose, flag_name
 from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
 from bayesprune.core.schedules import Cubic
-from bayesprune.core.types import MeanField
 from bayesprune.methods.magnitude import Magnitude
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.report import runs
 from bayesprune.report.export import load_posterior, save_posterior
 from bayesprune.report.record import kl_in_words

@@ -18,7 +18,7 @@ from bayesprune.cli.flags import parse
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
 from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors.structured import StructuredFamily
 from tests.test_cli import content, refused, small_run
 
 TINY = ["--preset", "ssvi-cifar", "--dataset", "digits", "--resnet18.stage-sizes", "1", "--resnet18.features", "3"]

@@ -16,9 +16,10 @@ import pytest
 import bayesprune as bp
 from bayesprune.cli import results, settings
 from bayesprune.core.formats import write_arrays, write_record
-from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.data import checksum, cifar, idx, uci
 from bayesprune.deploy import reader
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.report.export import load_posterior, save_posterior
 from bayesprune.report.saved_fit import SavedFit, read_fit, write_fit
 from bayesprune.train.checkpoints import Checkpoints

@@ -8,8 +8,9 @@ from tests.test_house import nodes, project_sources
 TRACING = {
     "bayesprune.core.keys",
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.infer.sgmcmc", "bayesprune.model.adapters.net",
-    "bayesprune.model.likelihoods.alone", "bayesprune.model.network", "bayesprune.model.samples", "bayesprune.model.structured",
-    "bayesprune.model.correlated", "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
+    "bayesprune.model.likelihoods.alone", "bayesprune.model.network", "bayesprune.model.samples",
+    "bayesprune.posteriors.structured", "bayesprune.posteriors.correlated",
+    "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
 }  # fmt: skip
 NOTHING_IS_DRAWN = {
     "bayesprune.deploy.compact",  # of networks that were drawn before

@@ -21,7 +21,7 @@ from tests import house
 from tests.house import FACE, PACKAGE, ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
-NUMPYRO_ROOMS = {"priors", "model", "train", "infer"}
+NUMPYRO_ROOMS = {"posteriors", "priors", "model", "train", "infer"}
 ONE_IDEA_EACH = {"methods", "priors"}  # rooms whose files do not know one another
 NAMELESS = {"utils", "util", "helpers", "helper", "misc", "common", "stuff"}
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".lock", ".ipynb", ".sh", ".yml", ".yaml", ".txt", ".cfg"}

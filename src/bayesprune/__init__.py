@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
-from bayesprune.core.types import Dataset, Evidence, Info, MeanField, Pruned, SparseState, SpikeSlab
+from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
 from bayesprune.deploy import Compact, compact, export_onnx, load
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.from_trained import from_trained
@@ -31,6 +31,8 @@ from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
 from bayesprune.model.program import Program
 from bayesprune.model.samples import stored_samples
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import scores
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayesprune.core import masks
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 
 TIED = np.asarray([2.0, 1.0, 1.0, 3.0, 1.0, -np.inf, np.nan, 1.0, np.inf], np.float32)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayesprune.core import trees
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 
 TREE = {
     "Dense_0": {"kernel": MeanField(jnp.zeros((2, 3)), jnp.ones((2, 3))), "bias": jnp.zeros(3)},

@@ -11,7 +11,7 @@ from flax import linen
 
 import bayesprune as bp
 from bayesprune.deploy.program.weights import Gaussian
-from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors.structured import StructuredFamily
 from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 from tests.infer.programs import small_bnn

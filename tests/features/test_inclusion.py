@@ -8,8 +8,9 @@ import pytest
 from flax import linen
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.features import importance, inclusion_probabilities, selected
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 
 
 def node(logits):

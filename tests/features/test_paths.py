@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.features import importance
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 
 
 def random_layers(seed, widths):

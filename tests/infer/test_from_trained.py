@@ -10,7 +10,7 @@ import pytest
 from flax import linen, nnx
 
 import bayesprune as bp
-from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors.structured import StructuredFamily
 from tests.infer import programs
 from tests.model.test_net_params import NETS, ROWS, build, in_its_own_hands
 

@@ -12,8 +12,8 @@ from numpyro.handlers import seed, trace
 from scipy import special, stats
 
 import bayesprune as bp
-from bayesprune.core.types import Scaled
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.mean_field import Scaled
 from tests.infer import programs
 
 KERNEL, BIAS = "Dense_0.kernel", "Dense_0.bias"

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import Evidence, Groups, Info, MeanField, Needs, Scaled, SparseState, SpikeSlab
+from bayesprune.core.types import Evidence, Groups, Info, Needs, SparseState
 from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 from bayesprune.prune.needs import needs_of
 

@@ -8,7 +8,8 @@ import scipy.special
 import scipy.stats
 
 import bayesprune as bp
-from bayesprune.core.types import Evidence, MeanField
+from bayesprune.core.types import Evidence
+from bayesprune.posteriors.mean_field import MeanField
 
 SITES = {"a.kernel": (6, 5), "a.bias": (5,), "b.kernel": (5, 4), "c": (7,)}
 RNG = np.random.default_rng(3)

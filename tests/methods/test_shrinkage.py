@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import Evidence, MeanField, Scaled
+from bayesprune.core.types import Evidence
 from bayesprune.methods.shrinkage import Shrinkage
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
 from tests.infer import programs
 
 

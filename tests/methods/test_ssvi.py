@@ -7,8 +7,9 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.core import masks
-from bayesprune.core.types import Evidence, MeanField
+from bayesprune.core.types import Evidence
 from bayesprune.methods.ssvi import ADDITIONS, REMOVALS
+from bayesprune.posteriors.mean_field import MeanField
 from tests.methods import laws
 
 SSVI = bp.methods.SSVI

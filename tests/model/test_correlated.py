@@ -12,10 +12,9 @@ from scipy import stats
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import varies_together
-from bayesprune.model.correlated import CorrelatedFamily, CorrelatedNormal
-from bayesprune.model.divergence import divergence, read_elementwise
 from bayesprune.model.handlers import masked
+from bayesprune.posteriors.correlated import CorrelatedFamily, CorrelatedNormal
+from bayesprune.posteriors.divergence import divergence, read_elementwise
 from bayesprune.report.bits import bits_per_weight
 from bayesprune.report.export import load_posterior, save_fit
 
@@ -171,7 +170,7 @@ def test_chosen_arrays_alone_vary_together() -> None:
     bnn = programs.small_bnn(posterior=CorrelatedFamily(sites=("Dense_0.bias",)))
     fit = bp.fit_svi(jax.random.key(0), bnn, programs.classes(rows=20), num_steps=2, progress=False)
     assert {"Dense_0.bias_auto_factor", "Dense_0.kernel_auto_scale"} <= fit.params.keys()
-    assert [site for site, node in bnn.read(fit.params).items() if varies_together(node)] == ["Dense_0.bias"]
+    assert [site for site, node in bnn.read(fit.params).items() if node.together] == ["Dense_0.bias"]
     pruned = bp.bmr_prune(fit.params)
     left = bnn.read(pruned.params)
     assert {str(spec.path) for spec in bnn.layout if spec.prunable} == pruned.mask.keys()

@@ -15,9 +15,9 @@ from numpyro.distributions import constraints
 
 import bayesprune as bp
 from bayesprune.formulas import log_normal
-from bayesprune.model.divergence import read_gaussian
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
+from bayesprune.posteriors.divergence import read_gaussian
 
 ROWS, FEATURES, NOISE, PRIOR = 20, 3, 0.5, 2.0
 RNG = np.random.default_rng(0)

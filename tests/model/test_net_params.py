@@ -12,8 +12,8 @@ from tests.model.test_adapters import LinenNormed, NnxNormed
 
 import bayesprune as bp
 from bayesprune.model.bnn import STATE
-from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors.params import PRIORS
+from bayesprune.posteriors.structured import StructuredFamily
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 MLP = bp.nets.MLP((2,), 2)

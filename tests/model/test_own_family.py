@@ -11,8 +11,8 @@ from numpyro.distributions import constraints
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField
 from bayesprune.model.families import MeanFieldFamily
+from bayesprune.posteriors.mean_field import MeanField
 
 
 @dataclass(frozen=True)

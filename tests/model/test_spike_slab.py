@@ -10,10 +10,10 @@ from scipy import integrate, stats
 from scipy.special import expit
 
 import bayesprune as bp
-from bayesprune.model.divergence import closed_form
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked
-from bayesprune.model.spike_slab import GATES, GatedNormal, TwoNormals
+from bayesprune.posteriors.divergence import closed_form
+from bayesprune.posteriors.spike_slab import GATES, GatedNormal, TwoNormals
 
 LOC, SCALE, LOGIT = 0.4, 0.3, 0.8
 

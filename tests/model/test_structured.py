@@ -14,8 +14,8 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.families import MeanFieldFamily
-from bayesprune.model.structured import StructuredFamily
 from bayesprune.posteriors import params as posterior_params
+from bayesprune.posteriors.structured import StructuredFamily
 
 PRIOR = bp.priors.Horseshoe(tau0=0.5)
 SITE = "Dense_0.kernel"

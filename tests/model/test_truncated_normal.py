@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from bayesprune.formulas import truncated_log_normal
-from bayesprune.model.divergence import closed_form, divergence, read_elementwise
 from bayesprune.model.truncated_normal import TruncatedNormal
+from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
 
 
 @pytest.mark.parametrize("law", [(-3.0, 2.0), (4.0, 1.0), (-26.0, 1.5)])

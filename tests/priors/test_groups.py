@@ -9,13 +9,13 @@ from numpyro.handlers import seed, substitute, trace
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField, Scaled
 from bayesprune.formulas import log_normal, log_uniform
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import ParamPath, ParamSpec
 from bayesprune.model.prior import Moments
 from bayesprune.model.unit_axes import of_compression
 from bayesprune.posteriors.gaussian_scale import GaussianScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
 
 DENSE = ParamSpec(ParamPath("a.kernel"), (3, 4), jnp.float32, True, True, (0,), (1,), 3, 4)
 BIAS = ParamSpec(ParamPath("a.bias"), (4,), jnp.float32, True, False, (), (0,), 1, 4)

@@ -10,11 +10,11 @@ import scipy.stats
 from numpyro.handlers import seed, substitute, trace
 
 import bayesprune as bp
-from bayesprune.core.types import Scaled
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.model.layout import ParamPath, ParamSpec
 from bayesprune.model.prior import Moments
-from bayesprune.model.structured import StructuredFamily
+from bayesprune.posteriors.mean_field import Scaled
+from bayesprune.posteriors.structured import StructuredFamily
 
 KERNEL = ParamSpec(ParamPath("a.kernel"), (3, 4), jnp.float32, True, True, (0,), (1,), 3, 4)
 BIAS = ParamSpec(ParamPath("a.bias"), (4,), jnp.float32, True, True, (), (0,), 1, 4)

@@ -12,7 +12,7 @@ from numpyro.infer import MCMC, NUTS
 from scipy import stats
 
 import bayesprune as bp
-from bayesprune.core.types import SpikeSlab
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune.choose import keep_density
 from bayesprune.prune.cutting import expected_density
 

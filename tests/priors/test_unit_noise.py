@@ -8,12 +8,12 @@ from numpyro.handlers import seed, substitute, trace
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import Scaled
 from bayesprune.formulas import truncated_log_normal
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import ParamPath, ParamSpec
-from bayesprune.model.noisy_points import NoisyPoints
 from bayesprune.model.prior import Moments
+from bayesprune.posteriors.mean_field import Scaled
+from bayesprune.posteriors.points import NoisyPoints
 
 CONV = ParamSpec(ParamPath("c.kernel"), (3, 3, 2, 5), jnp.float32, True, True, (2,), (3,), 18, 5)
 BIAS = ParamSpec(ParamPath("c.bias"), (5,), jnp.float32, True, False, (), (0,), 1, 5)

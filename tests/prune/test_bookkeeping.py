@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.prune.bookkeeping import fill_unknown, first_state, make_info
 
 POSTERIOR = {"w": MeanField(np.ones((2, 3)), np.ones((2, 3))), "v": MeanField(np.ones(2), np.ones(2))}

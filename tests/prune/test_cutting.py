@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import Evidence, Groups, MeanField, SpikeSlab
+from bayesprune.core.types import Evidence, Groups
 from bayesprune.posteriors.correlated import Correlated, marginal
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune.cutting import ALL_SCOPES
 from bayesprune.prune.scores import BY_NAME
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.types import Info, MeanField, SparseState
+from bayesprune.core.types import Info, SparseState
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.prune.bookkeeping import make_info
 
 LOC = np.array([[0.0, 3.0], [-2.0, 0.1]], np.float32)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.types import MeanField
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.prune.readiness import readiness
 
 RNG = np.random.default_rng(0)

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune.renew import check_new_scale, renew
 
 LOC, SCALE = np.array([1.0, -2.0, 3.0, np.nan]), np.array([0.1, 0.4, 2.0, np.nan])

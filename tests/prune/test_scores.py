@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import scores
 
 RNG = np.random.default_rng(1)

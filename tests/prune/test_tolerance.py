@@ -4,9 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField, Pruned
+from bayesprune.core.types import Pruned
 from bayesprune.methods.sbnn import SBNN
 from bayesprune.methods.snr import SNR
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.prune.tolerance import prune_to_tolerance
 

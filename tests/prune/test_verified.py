@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.types import Info, MeanField, SparseState
+from bayesprune.core.types import Info, SparseState
 from bayesprune.posteriors.correlated import Correlated
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.prune import verified
 from bayesprune.prune.bookkeeping import make_info
 from bayesprune.prune.verified import SHARES, verify

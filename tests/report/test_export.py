@@ -16,7 +16,8 @@ from safetensors.numpy import load_file, save_file
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.report.export import load_posterior, save_fit, save_posterior
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reading_a_posterior.md"

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField
+from bayesprune.posteriors.mean_field import MeanField
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesprune.core.types import MeanField
+from bayesprune.posteriors.mean_field import MeanField
 
 pytest.importorskip("matplotlib")
 from bayesprune.report.plots_of_a_fit import figures

@@ -8,7 +8,8 @@ import pytest
 from tests.structure.nets import NETS, case
 
 import bayesprune as bp
-from bayesprune.core.types import Evidence, MeanField
+from bayesprune.core.types import Evidence
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.structure import units
 
 NONE = -1

@@ -17,7 +17,8 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.core.lock import alone_in
-from bayesprune.core.types import MeanField, SparseState
+from bayesprune.core.types import SparseState
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.train.checkpoints import Checkpoints, check_same_settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.core.types import MeanField
+from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.train.start import dead_so_far, start_mask
 
 DATA = programs.classes(rows=40)

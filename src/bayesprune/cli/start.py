@@ -5,8 +5,7 @@ from typing import Any
 
 from bayesprune.cli.settings import Settings, own_knobs
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import Family
-from bayesprune.model.named_family import authors_family
+from bayesprune.model.families import Family, authors_family
 
 
 def unit(settings: Settings) -> float:

@@ -3,8 +3,6 @@
 Counts are traced values, so that a schedule may change them without a new compilation.
 """
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Real
 
 from bayesprune.core import trees
 from bayesprune.core.send import send
-from bayesprune.core.types import MeanField, PyTree, SpikeSlab, varies_together
+from bayesprune.core.types import PyTree
 
 
 def full_like(tree: PyTree) -> PyTree:
@@ -54,15 +52,9 @@ def apply(mask: PyTree, tree: PyTree) -> PyTree:
     >>> print(apply({"kernel": jnp.array([True, False])}, {"kernel": jnp.array([2.0, jnp.nan])})["kernel"])
     [2. 0.]
     """
-    return trees.map_nodes(lambda node, alive: _apply(alive, node), tree, mask)
-
-
-def _apply(alive: ArrayLike, node: MeanField | SpikeSlab | ArrayLike) -> MeanField | SpikeSlab | Array:
-    if varies_together(node):
-        return node.given_zero(alive)  # type: ignore[union-attr]
-    if isinstance(node, MeanField | SpikeSlab):
-        return replace(node, loc=jnp.where(alive, node.loc, 0), scale=jnp.where(alive, node.scale, 0))
-    return jnp.where(alive, node, 0)
+    return trees.map_nodes(
+        lambda node, alive: node.given_zero(alive) if trees.is_node(node) else jnp.where(alive, node, 0), tree, mask
+    )
 
 
 def top_k(

@@ -1,6 +1,6 @@
 """Trees of posteriors: what a node is, what it is called, and how to take a tree apart and put it together again.
 
-A *node* is a `MeanField`, a `SpikeSlab` or, outside of any of these, an array. Its path is made of the keys that lead to it,
+A *node* is a `core.types.Node` or, outside of any, an array. Its path is made of the keys that lead to it,
 joined by dots: ``"Dense_0.kernel"``.
 """
 
@@ -11,21 +11,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import MeanField, PyTree, SpikeSlab
+from bayesprune.core.types import Node, PyTree
 
 
 def is_node(value: Any) -> bool:
     """Whether a value is a whole posterior node, not a branch.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> is_node(MeanField(0.0, 1.0)), is_node({"kernel": MeanField(0.0, 1.0)})
     (True, False)
     """
-    return isinstance(value, MeanField | SpikeSlab)
+    return isinstance(value, Node)
 
 
 def map_nodes(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTree:
     """`jax.tree.map` over nodes: ``function`` sees a whole `MeanField`, and its companions in trees of the same outline.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> map_nodes(lambda q: q.prior_scale, {"kernel": MeanField(0.0, 1.0)})
     {'kernel': 1.0}
     """
@@ -35,6 +37,7 @@ def map_nodes(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTr
 def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> PyTree:
     """`map_nodes` whose ``function`` gets the node's path first.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> map_with_path(lambda path, q: path, {"Dense_0": {"kernel": MeanField(0.0, 1.0)}})
     {'Dense_0': {'kernel': 'Dense_0.kernel'}}
     """
@@ -46,6 +49,7 @@ def map_with_path(function: Callable[..., Any], tree: PyTree, *rest: PyTree) -> 
 def flatten(tree: PyTree) -> dict[str, Any]:
     """The nodes by path, in tree order. A `ValueError` if two nodes would share one name.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> list(flatten({"Dense_0": {"bias": 1.0, "kernel": MeanField(0.0, 1.0)}}))
     ['Dense_0.bias', 'Dense_0.kernel']
     """
@@ -61,6 +65,7 @@ def flatten(tree: PyTree) -> dict[str, Any]:
 def paths(tree: PyTree) -> list[str]:
     """The names of the nodes, in tree order.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> paths({"Dense_0": {"kernel": MeanField(0.0, 1.0)}})
     ['Dense_0.kernel']
     """
@@ -70,6 +75,7 @@ def paths(tree: PyTree) -> list[str]:
 def shape(node: Any) -> tuple[int, ...]:
     """The shape of the weights that a node describes.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> shape(MeanField(jnp.zeros((2, 3)), jnp.ones((2, 3))))
     (2, 3)
     """
@@ -79,6 +85,7 @@ def shape(node: Any) -> tuple[int, ...]:
 def size(tree: PyTree) -> int:
     """How many weights a tree describes: a node counts once, however many arrays it has.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> size({"kernel": MeanField(jnp.zeros((2, 3)), jnp.ones((2, 3))), "bias": jnp.zeros(3)})
     9
     """
@@ -122,6 +129,7 @@ def broadcast(value: PyTree, like: PyTree) -> PyTree:
 
     A `ValueError` if ``value`` is a tree of another structure.
 
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> broadcast(1.0, {"kernel": MeanField(0.0, 1.0)})
     {'kernel': 1.0}
     """

@@ -1,16 +1,18 @@
 """The grammar: the few types that every floor above speaks.
 
-A *posterior* is a tree whose nodes are `MeanField` or `SpikeSlab`. A *mask* is a whole tree of booleans of the same outer
+A *posterior* is a tree of `Node`, one for each array of weights. A *mask* is a whole tree of booleans of the same outer
 structure, True = alive; what is not prunable is not in the tree. A *sparsifier* turns evidence about a posterior into a
 new mask, purely.
 """
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 
 from bayesprune.core.shown import line, number, share_connected, share_pruned
 
@@ -32,47 +34,76 @@ class Dataset(NamedTuple):
     y: Any
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class MeanField:
-    """Independent Gaussians, q(w_hat) = N(loc, scale²) for every element, and what they mean in the network.
+class Node(ABC):
+    """One array of weights under a posterior: a registered frozen dataclass of arrays, which answers for itself.
 
-    ``prior_scale``: standard deviation of the Gaussian prior N(0, prior_scale²) in the coordinates of ``loc``; None where the
-    prior is no Gaussian, and then there is no evidence. ``unit``: the network's weight is w = unit w_hat, and ``loc * unit`` is
-    the mean of the weight itself. Both are numbers, or arrays that broadcast to ``loc``. The defaults say: a weight in its
-    own units under N(0, 1).
+    A family of posteriors is one file of `bayesprune.posteriors`, and its node is a class derived from this one. Fields that
+    every node has: ``loc``, ``scale``, mean and standard deviation of each weight w_hat by itself (of a spike and slab, those
+    of its slab), of the array's shape; ``unit``, the network's weight is w = unit w_hat, a number or an array that broadcasts.
+
+    ``prior_scale``: standard deviation of the Gaussian prior N(0, prior_scale²) of w_hat; None where the prior is no Gaussian,
+    and then there is no evidence. ``law``: what is known of a random scale that weights share, None without one.
+    ``together``: the weights are correlated, so that a cut moves the others, see `posteriors.joint.Joint`. ``gated``: each
+    weight has a probability of inclusion. ``whole``: only whole rows and columns can be cut. ``no_gain``: why removal has no
+    evidence, "" where it may have.
     """
 
     loc: Any
     scale: Any
-    prior_scale: Any = 1.0
-    unit: Any = 1.0
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Scaled(MeanField):
-    """A mean field whose weights share random scales: w = s w_hat, one s for all weights of a unit; ``unit`` is E s.
-
-    ``law``: what the posterior says of the scales, one of the records of `bayesprune.posteriors` with arrays that broadcast to
-    ``loc``: `LogNormalScale`, `GaussianScale`, `TruncatedLogNormalScale`. Each has the ``mean`` and the ``variance`` of s.
-    """
-
+    unit: Any
+    prior_scale: Any = None
     law: Any = None
+    together: ClassVar[bool] = False
+    gated: ClassVar[bool] = False
+    no_gain: ClassVar[str] = ""
 
+    @abstractmethod
+    def draw(self, rng_key: Any) -> Any:
+        """One draw of the network's weights."""
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class SpikeSlab:
-    """Spike and slab, q(w_hat) = p N(loc, scale²) + (1 - p) spike, with inclusion probability p = sigmoid(logit).
+    @abstractmethod
+    def moments(self) -> tuple[Any, Any]:
+        """Mean and variance of each of the network's weights."""
 
-    ``unit``: the network's weight is w = unit w_hat, as of `MeanField`.
-    """
+    @abstractmethod
+    def gain(self) -> Any:
+        """Evidence gained by the removal of each weight alone, nats; an error that says why where there is none."""
 
-    loc: Any
-    scale: Any
-    logit: Any
-    unit: Any = 1.0
+    @abstractmethod
+    def divergence(self, prior: Any) -> Any:
+        """Kullback-Leibler divergence of w_hat from ``prior``, a NumPyro distribution, weight by weight, nats."""
+
+    def cut(self, alive: Any) -> Any:
+        """The node without its dead weights, loc = scale = 0: replaced, not multiplied, so that a dead NaN is gone."""
+        return replace(self, loc=jnp.where(alive, self.loc, 0), scale=jnp.where(alive, self.scale, 0))  # type: ignore[type-var]
+
+    def given_zero(self, alive: Any) -> Any:
+        """The posterior of the others given that the dead weights are zero: independent ones do not move."""
+        return self.cut(alive)
+
+    @property
+    def whole(self) -> bool:
+        return False
+
+    def check_cut(self, alive: Any) -> None:
+        """Refuse a mask, known or traced, by which this node cannot be cut."""
+        return
+
+    def log_odds(self) -> Any:
+        """Log-odds of each weight's inclusion; `TypeError` where there are none."""
+        raise TypeError(
+            f"a {type(self).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab "
+            "and read the fit by bnn.read(params), or prune by another method."
+        )
+
+    def under(self, prior_scale: Any) -> Any:
+        """The node under the prior N(0, prior_scale²); None: under one that is no Gaussian."""
+        return replace(self, prior_scale=prior_scale)  # type: ignore[type-var]
+
+    def renewed(self, grown: Any, scale: Any, mean: Callable[[Any], Any]) -> Any:
+        """The node whose weights ``grown`` start afresh, at loc 0 and ``scale``; ``mean``: of an array, over those beside."""
+        fresh = {"loc": jnp.zeros(()), "scale": scale}
+        return replace(self, **{name: jnp.where(grown, value, getattr(self, name)) for name, value in fresh.items()})  # type: ignore[type-var]
 
 
 @runtime_checkable
@@ -104,15 +135,6 @@ class Gradient(NamedTuple):
     divergence: bool = False
 
 
-def varies_together(node: Any) -> bool:
-    """Whether the weights of a node are correlated: then a cut moves the others, by its ``given_zero(alive)``.
-
-    >>> varies_together(MeanField(0.0, 1.0))
-    False
-    """
-    return hasattr(node, "given_zero")
-
-
 class Needs(NamedTuple):
     """What a sparsifier needs, and what it promises; `prune.needs.check_needs` compares it with what there is.
 
@@ -129,7 +151,7 @@ class Needs(NamedTuple):
     refused elsewhere; before it acts, dead weights are drawn anew from their prior, so that it may bring them to life.
     """
 
-    node: type = MeanField | SpikeSlab  # type: ignore[assignment]
+    node: type = Node
     evidence: bool = False
     spread: bool = False
     gradient: Gradient = Gradient()

@@ -8,7 +8,7 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.core.schedules import Constant
 from bayesprune.courses.course import Plan
-from bayesprune.model.named_family import authors_family
+from bayesprune.model.families import authors_family
 
 
 @dataclass(frozen=True)

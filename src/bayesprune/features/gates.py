@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprune.core.types import MeanField, PyTree, SpikeSlab
+from bayesprune.core import trees
+from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
 
 
@@ -96,18 +97,20 @@ def _named(tree: PyTree, name: str) -> dict[str, Any]:
 
 
 def _is_kernel(site: str, node: Any) -> bool:
-    shape = jnp.shape(node.loc if isinstance(node, MeanField | SpikeSlab) else node)
+    shape = trees.shape(node)
     if len(shape) > 2:
         raise ValueError(f"{site} has the shape {shape}, and only dense layers (inputs, outputs) are read: leave it out.")
     return len(shape) == 2
 
 
 def _gates(site: str, node: Any, mask: Any, turn: Turn) -> Gates:
-    if isinstance(node, SpikeSlab):
-        alive, dead = jax.nn.log_sigmoid(node.logit), jax.nn.log_sigmoid(-node.logit)
-    elif isinstance(node, MeanField):
+    if trees.is_node(node) and node.gated:
+        alive, dead = jax.nn.log_sigmoid(node.log_odds()), jax.nn.log_sigmoid(-node.log_odds())
+    elif trees.is_node(node):
         if mask is True:
-            raise TypeError(f"{site} is a MeanField, which has no inclusion probabilities: pass mask, such as a fit's mask.")
+            raise TypeError(
+                f"{site} is a {type(node).__name__}, which has no inclusion probabilities: pass mask, such as a fit's mask."
+            )
         alive, dead = jnp.zeros(node.loc.shape), jnp.full(node.loc.shape, -jnp.inf)
     else:
         probability = _probabilities(site, node)

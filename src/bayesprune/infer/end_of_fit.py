@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from bayesprune.core.send import send
-from bayesprune.model.families import MapFamily
 from bayesprune.train.result import FitResult
 from bayesprune.train.state import Recipe
 
@@ -93,7 +92,8 @@ def warn_at_end(fit: FitResult, recipe: Recipe, data: Any) -> None:
     if fit.interrupted or "halted/step" in fit.history:
         return
     y, likelihood = getattr(data, "y", None), getattr(recipe.program, "likelihood", None)
-    is_bound = likelihood is not None and not isinstance(getattr(recipe.program, "family", None), MapFamily)
+    family = getattr(recipe.program, "family", None)
+    is_bound = likelihood is not None and getattr(family, "spread", True)
     with jax.transfer_guard("allow"):  # one number, by a function that may be anybody's
         full = math.isclose(float(recipe.kl_weight(send(len(fit.losses), np.int32))), 1.0)
     known = is_bound and full and isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)

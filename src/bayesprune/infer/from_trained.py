@@ -1,6 +1,7 @@
 """Parameters to start a fit from: a network that someone trained, with a spread around it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,10 +13,7 @@ from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
-from bayesprune.model.correlated import CorrelatedFamily
-from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.model.structured import StructuredFamily
-from bayesprune.posteriors.params import PRIORS, families, is_meaning
+from bayesprune.posteriors.params import PRIORS, is_meaning
 
 Scale = float | Callable[[str, np.ndarray], Any]
 
@@ -52,32 +50,23 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
         True
     """
     check_bnn(bnn)
-    plain = isinstance(bnn.family, MapFamily | MeanFieldFamily) and not isinstance(
-        bnn.family, StructuredFamily | CorrelatedFamily
-    )
-    if not plain or not hasattr(bnn.prior, "node"):
+    if not bnn.family.centred or not hasattr(bnn.prior, "node"):
         raise ValueError(
             "from_trained needs posterior='mean_field' or 'map' and a prior that says its unit, got "
             f"{type(bnn.family).__name__} and {type(bnn.prior).__name__}: build the BNN with those."
         )
     weights, state = bnn.take(trained)
     params = _neutral(bnn)
-    nodes = bnn.posterior(params)
+    nodes, specs = bnn.posterior(params), {str(spec.path): spec for spec in bnn.layout}
     for site, node in nodes.items():
         unit = np.broadcast_to(np.asarray(node.unit, jnp.result_type(float)), weights[site].shape)
         if not np.all(np.isfinite(unit) & (unit > 0)):
             raise ValueError(f"{type(bnn.prior).__name__} gives {site!r} no unit, so that w / unit has no value: take another.")
-        params[_name(params, site, "loc")] = send(np.asarray(weights[site]) / unit)
-        if not isinstance(bnn.family, MapFamily):
-            params[_name(params, site, "scale")] = send(_spread(scale, site, weights[site]) / unit)
+        near = {"loc": send(np.asarray(weights[site]) / unit)}
+        near |= {"scale": send(_spread(scale, site, weights[site]) / unit)} if bnn.family.spread else {}
+        params |= bnn.family.write(replace(bnn.family.read(params, specs[site]), **near), specs[site])
     params |= {name: value for name, value in weights.items() if name not in nodes} | state
     return params | bnn.describe(params)
-
-
-def _name(params: dict[str, Any], site: str, field: str) -> str:
-    """The parameter that holds a field of a site, whichever family and however hidden."""
-    names = (family.name(site, field, hidden) for family in families() for hidden in (False, True))
-    return next(name for name in names if name in params)
 
 
 def _neutral(bnn: BNN) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
-from bayesprune.posteriors.correlated import check_conditioned
+from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.train.sources.in_order import InOrder
 
 # A chunk of rows goes through the network at once; a block of chunks, so many or so many bytes, is on the device.

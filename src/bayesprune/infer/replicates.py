@@ -23,7 +23,7 @@ from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.infer.settings import as_schedule, automatic, check_mesh, check_optimizer, standing_mask
 from bayesprune.model.bnn import BNN
-from bayesprune.model.correlated import check_training
+from bayesprune.posteriors.joint import check_training
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel

@@ -13,13 +13,13 @@ from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import MeanField, Scaled, varies_together
 from bayesprune.formulas import gaussian
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import ParamSpec
 from bayesprune.model.prior import Moments
+from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.prune.scores import check_evidence
 
 REFERENCE = "markovic2024bayesian"
@@ -88,7 +88,7 @@ def reduce_scales(
     nodes = bnn.read(params)
     check_evidence(nodes)
     for site, node in nodes.items():
-        if varies_together(node):
+        if node.together:
             raise ValueError(
                 f"site {site!r} has weights that vary together, and a second level asks for independent ones: fit with "
                 "posterior='mean_field', or remove its weights by bp.bmr_prune."
@@ -153,7 +153,7 @@ def _standard(node: MeanField) -> tuple[Any, Any]:
 def _reduced(node: MeanField, prior: Any, spec: ParamSpec, moments: Moments) -> Scaled:
     """The node under the new prior at its expected scale; coordinates and unit are the fit's."""
     scaled = prior.node(replace(node, prior_scale=1.0), spec, moments)
-    if not isinstance(scaled, Scaled):
+    if scaled.law is None:
         raise _no_scales(prior, spec.path)
     wide = jnp.broadcast_to(node.prior_scale, jnp.shape(node.loc))
     narrow = wide * scaled.unit

@@ -18,8 +18,7 @@ from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import MapFamily
-from bayesprune.model.own_family import check_cut
+from bayesprune.model.families import check_cut
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_prune, warm_up_of
 from bayesprune.train.kernel import Kernel
@@ -215,7 +214,7 @@ def check_before(program: Any, sparsifier: Any, mask: Any, storage: str, start: 
         return
     masked = mask is not None and (not isinstance(mask, dict) or bool(mask))
     if masked or acts:
-        check_cut(program)
+        check_cut(program, training=True)
     if masked:
         check_mask(mask, {str(spec.path): spec.shape for spec in program.layout if spec.prunable})
     if acts:
@@ -226,7 +225,7 @@ def _check_sparsifier(bnn: BNN, sparsifier: Any) -> None:
     if not any(spec.prunable for spec in bnn.layout):
         raise nothing_to_prune("sparsifier has", bnn)
     needs = needs_of(sparsifier)
-    if needs.spread and isinstance(bnn.family, MapFamily):
+    if needs.spread and not bnn.family.spread:
         raise no_spread(sparsifier)
     if needs.groups:
         bnn.groups(needs.groups)

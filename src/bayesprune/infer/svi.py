@@ -30,8 +30,8 @@ from bayesprune.infer.settings import (
     standing_mask,
 )
 from bayesprune.model.bnn import BNN
-from bayesprune.model.correlated import check_training
 from bayesprune.model.program import Program
+from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.quasi_newton import check_quasi_newton

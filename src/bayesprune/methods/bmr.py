@@ -44,7 +44,8 @@ class BMR:
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from bayesprune.core.types import Evidence, MeanField
+        >>> from bayesprune.core.types import Evidence
+        >>> from bayesprune.posteriors.mean_field import MeanField
         >>> posterior = {"w": MeanField(jnp.array([0.0, 0.0, 0.0, 3.0]), jnp.array([0.5, 0.5, 0.5, 0.1]))}
         >>> method = BMR()
         >>> state = method.init(jax.random.key(0), posterior)

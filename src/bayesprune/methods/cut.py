@@ -45,7 +45,7 @@ class Cut:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from bayesprune.core.types import MeanField
+        >>> from bayesprune.posteriors.mean_field import MeanField
         >>> from bayesprune.prune.one_shot import prune_once
         >>> posterior = {"w": MeanField(jnp.array([3.0, 0.1]), jnp.array([0.1, 0.9]))}
         >>> print(prune_once(posterior, Cut(score="evidence", threshold=0.0)).mask["w"])

@@ -32,7 +32,7 @@ class SVBNN:
     Example:
         >>> import jax
         >>> import jax.numpy as jnp
-        >>> from bayesprune.core.types import SpikeSlab
+        >>> from bayesprune.posteriors.spike_slab import SpikeSlab
         >>> posterior = {"w": SpikeSlab(jnp.zeros(3), jnp.ones(3), jnp.array([-2.0, 0.1, 5.0]))}
         >>> state = SVBNN().init(jax.random.key(0), posterior)
         >>> print(SVBNN().step(jax.random.key(0), Evidence(posterior, None), state)[0].mask["w"])

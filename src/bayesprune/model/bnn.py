@@ -14,27 +14,22 @@ from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
 from bayesprune.core.checks import check_object
-from bayesprune.core.types import Groups, MeanField, SpikeSlab
+from bayesprune.core.types import Groups, Node
 from bayesprune.model import select
-from bayesprune.model.correlated import check_correlates
-from bayesprune.model.families import Family
+from bayesprune.model.families import Family, family_of, why_not_cut, writes_itself
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_where_bayesian
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.learned import guide_of
-from bayesprune.model.named_family import named_family
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
-from bayesprune.model.own_family import why_not_cut
 from bayesprune.model.prior import Moments, meaning
-from bayesprune.model.samples import READER
 from bayesprune.model.shapes import check_heads, is_shape
-from bayesprune.model.structured import check_couples
 from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.trained import take
 from bayesprune.posteriors import params as posterior_params
-from bayesprune.posteriors.samples import draws_of
+from bayesprune.posteriors.samples import READER, draws_of
 from bayesprune.structure import Graph, Units, units
 
 STATE = "net$state"
@@ -124,14 +119,13 @@ class BNN:
         layout = make_layout(self.graph, self._net.params, bayesian, pruned, still)
         left_open = prunable is None and pruned is select.not_last
         self.layout: Layout = prunable_where_bayesian(layout) if left_open else layout
-        self.family = _family(posterior, prior, self.layout)
+        self.family = family_of(posterior, prior, self.layout)
         if not any(spec.bayesian for spec in self.layout):
             raise ValueError(
                 "no parameter is Bayesian: let bayesian= return True for some (path, shape) that are not frozen, or train the "
                 "net as it is."
             )
-        check_couples(prior, self.layout, self.family)
-        check_correlates(prior, self.layout, self.family)
+        self.family.check(prior, self.layout, self.posterior)
         parts = (net, prior, likelihood, dict(apply_kwargs), output)
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
@@ -218,18 +212,27 @@ class BNN:
         ``state``: what else the net carries, such as batch statistics; empty for most."""
         return self._net.forward(weights, state, x)
 
-    def posterior(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
-        """Read the posterior of every Bayesian weight, site -> `MeanField` or `SpikeSlab`, from NumPyro parameters."""
+    def posterior(self, params: dict[str, Any]) -> dict[str, Node]:
+        """Read the posterior of every Bayesian weight, site -> `Node`, from NumPyro parameters."""
         family = READER if draws_of(params) else self.family
         nodes = family.posterior(params, self.layout)
         moment = Moments(family, params)
         specs = {str(spec.path): spec for spec in self.layout}
         return {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
 
-    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+    def read(self, params: dict[str, Any]) -> dict[str, Node]:
         """The part of `posterior` that may be pruned: what a sparsifier is shown."""
         nodes = self.posterior(params)
         return {str(spec.path): nodes[str(spec.path)] for spec in self.layout if spec.prunable}
+
+    def cut(self, params: dict[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters with dead weights at loc = scale = 0, and those that vary with them given that these are zero."""
+        if not writes_itself(self.family) or draws_of(params):
+            return posterior_params.cut(params, mask)
+        specs = [spec for spec in self.layout if str(spec.path) in mask]
+        nodes = [self.family.read(params, spec).given_zero(mask[str(spec.path)]) for spec in specs]
+        written = [self.family.write(node, spec) for node, spec in zip(nodes, specs, strict=True)]
+        return params | {name: value for entries in written for name, value in entries.items()}
 
     def keywords(self, num_rows: int) -> dict[str, Any]:
         """What model and guide are called with in training, beside the rows of a minibatch; ``num_rows``: of all data."""
@@ -283,11 +286,3 @@ def _check_predicates(bayesian: Any, frozen: Any, prunable: Any) -> None:
     ):  # fmt: skip
         if not (wanted is None and name == "prunable"):
             select.check_choice(wanted, name, example)
-
-
-def _family(posterior: Any, prior: Any, layout: Layout) -> Family:
-    """The family of a name, with a sound start; or the family given, with its own."""
-    if not isinstance(posterior, str):
-        check_object(posterior, "posterior", ("weight", "posterior"), "'mean_field', 'full', 'map', or MeanFieldFamily()")
-        return posterior  # type: ignore[no-any-return]
-    return named_family(posterior, prior, layout)

@@ -22,10 +22,10 @@ from numpyro.primitives import Messenger
 from bayesprune.core.keys import chain
 from bayesprune.core.others import as_written
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.model.divergence import closed_form, divergence, read_elementwise
 from bayesprune.model.seeding import seeded
-from bayesprune.model.spike_slab import GatedNormal
 from bayesprune.model.transforms import noise as noises
+from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
+from bayesprune.posteriors.spike_slab import GatedNormal
 
 
 class MeanFieldELBO(ELBO):

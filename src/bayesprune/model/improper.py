@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
+from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.formulas import log_uniform
 
@@ -39,3 +40,8 @@ class FlatLine(Improper):
 
 class DrawnNormal(dist.Normal):
     """N(loc, scale²) of a scale that weights share: a kind of its own, so that no estimator takes it for a weight."""
+
+
+@kl_divergence.register(DrawnNormal, LogUniform)
+def _log_uniform(posterior: DrawnNormal, prior: LogUniform) -> jax.Array:
+    return log_uniform.kl_divergence(posterior.loc, posterior.scale)

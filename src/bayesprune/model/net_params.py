@@ -8,10 +8,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_mask, check_params
 from bayesprune.core.send import send
-from bayesprune.core.types import SpikeSlab
-from bayesprune.model.structured import StructuredFamily
-from bayesprune.posteriors import spike_slab
-from bayesprune.posteriors.correlated import check_conditioned
+from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.posteriors.samples import draws_of
 
 
@@ -32,8 +29,7 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     check_conditioned(raw, given)
     means = {}
     for site, node in raw.items():
-        # What the guide has, not what the prior makes of it: a probability that is read off a Gaussian gates nothing.
-        mean = spike_slab.FAMILY.moments(node)[0] if isinstance(node, SpikeSlab) else node.loc
+        mean = node.moments()[0]  # of what the guide has: a probability that the prior reads off a Gaussian gates nothing
         means[site] = _alive(send(given.get(site, True)), mean, send(nodes[site].unit))
     return {str(spec.path): (means | fixed)[str(spec.path)] for spec in bnn.layout}
 
@@ -55,10 +51,4 @@ def why_no_mean(bnn: Any, params: Mapping[str, Any]) -> str:
             f"{type(bnn.prior).__name__} does not say what its weights are in the network: give it a method node, which says "
             "their unit."
         )
-    if isinstance(bnn.family, StructuredFamily):
-        return (
-            "weights of the StructuredFamily vary with the scales of their units, and the mean of the product is no product "
-            "of means: fit with posterior='mean_field', predict by draws, bp.predict(...), or keep drawn networks, "
-            "bp.compact(..., keep='posterior', rng_key=..., num_draws=...)."
-        )
-    return ""
+    return bnn.family.no_mean  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
 """What a prior is: the weights it samples, its guide, and what the guide's weights are in the network."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.core.types import Node
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 
@@ -63,11 +63,11 @@ class Prior(Protocol):
 
     def guide(self, layout: Layout, family: Family) -> None: ...
 
-    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> MeanField | SpikeSlab: ...
+    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> Node: ...
 
 
-def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> MeanField | SpikeSlab:
+def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         return prior.node(node, spec, moment)
-    return node if isinstance(node, SpikeSlab) else replace(node, prior_scale=None)
+    return node.under(None)

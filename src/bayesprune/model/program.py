@@ -12,9 +12,9 @@ from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core import trees
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Groups, MeanField, SpikeSlab
+from bayesprune.core.types import Groups, Node
 from bayesprune.model import select
-from bayesprune.model.divergence import read_gaussian
+from bayesprune.posteriors.divergence import read_gaussian
 from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
 
 
@@ -35,7 +35,7 @@ class Trainable(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]: ...
+    def read(self, params: dict[str, Any]) -> dict[str, Node]: ...
 
     def meanings(self, data: Any) -> dict[str, Any]: ...
 
@@ -59,7 +59,7 @@ class Program:
     guide: Callable[..., Any]
     prunable: Callable[[str, tuple[int, ...]], bool] = select.everything
 
-    def read(self, params: dict[str, Any]) -> dict[str, MeanField | SpikeSlab]:
+    def read(self, params: dict[str, Any]) -> dict[str, Node]:
         """The weights that may be pruned, site -> node; what they mean is in the entries that `describe` gives."""
         return {site: node for site, node in read(params).items() if self.prunable(site, jnp.shape(node.loc))}
 

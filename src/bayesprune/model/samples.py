@@ -10,11 +10,9 @@ import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import MeanField
 from bayesprune.model.families import MapFamily
-from bayesprune.model.layout import Layout
 from bayesprune.model.shapes import filled
-from bayesprune.posteriors import points, samples
+from bayesprune.posteriors import points
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.posteriors.samples import AXES, DRAWS
 
@@ -26,6 +24,8 @@ class CurrentSample(MapFamily):
     Positive variables move as their logarithms, whose density has |dc/d log c| = c beside that of c. A maximum (`MapFamily`)
     goes without: it is one of the density of c.
     """
+
+    factorised = False
 
     def log_volume(self, log_loc: Any) -> Any:
         """-log c: the guide's term, so that log c is added to the log density."""
@@ -40,28 +40,6 @@ def current_sample(family: Any) -> CurrentSample:
     """
     fields = ("init_range", "init_loc", "unit", "sound", "sound_scales")
     return CurrentSample(**{name: getattr(family, name) for name in fields if hasattr(family, name)})
-
-
-@dataclass(frozen=True)
-class StoredSamples:
-    """What `model.families.Family` asks of whoever reads parameters, for stored draws."""
-
-    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
-        """Nodes of the draws' moments. Raises `KeyError` for a weight without draws."""
-        names = {str(spec.path): f"{spec.path}{DRAWS}" for spec in layout if spec.bayesian}
-        return {site: samples.FAMILY.make({"draws": params[name]}) for site, name in names.items()}
-
-    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
-        """The mean of c^power over the draws."""
-        return jnp.mean(params[name + DRAWS] ** power, AXES)
-
-    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
-        """Mean and standard deviation of log c over the draws."""
-        logs = jnp.log(params[name + DRAWS])
-        return jnp.mean(logs, AXES), jnp.std(logs, AXES)
-
-
-READER = StoredSamples()
 
 
 @by_one_thread

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
+from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.formulas import truncated_log_normal as formulas
 from bayesprune.formulas.truncated_quantile import quantile
@@ -47,3 +48,11 @@ class TruncatedNormal(dist.Distribution):
 
     def _bounds(self) -> tuple[jax.Array, jax.Array]:
         return formulas.standard(self.loc, self.scale, self.low, self.high)
+
+
+@kl_divergence.register(TruncatedNormal, dist.Uniform)
+def _uniform(posterior: TruncatedNormal, prior: dist.Uniform) -> jax.Array:
+    nats = formulas.kl_uniform(posterior.loc, posterior.scale, posterior.low, posterior.high)
+    # Where the prior is wider than the posterior's support; a narrower one is refused by nobody, and its divergence infinite.
+    wider = jnp.log((prior.high - prior.low) / (posterior.high - posterior.low))
+    return jnp.where((posterior.low >= prior.low) & (posterior.high <= prior.high), nats + wider, jnp.inf)

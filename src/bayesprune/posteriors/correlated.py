@@ -1,22 +1,35 @@
-"""What correlated Gaussian posteriors share: the node, how it is cut and drawn from, and which masks go with it."""
+"""Correlated Gaussians: the weights of an array vary together, by a full or a Kronecker covariance."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax.scipy.linalg import solve_triangular
+from numpyro.distributions import constraints
+from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.types import MeanField, varies_together
-from bayesprune.formulas.removal import given_zero
+from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.layout import Layout, ParamSpec
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.formulas import gaussian
+from bayesprune.posteriors.divergence import divergence
 from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.joint import Joint, all_alive
+from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
+from bayesprune.posteriors.rows_and_columns import RowRemoval, as_matrix, check_whole, conditioned, marginal
+from bayesprune.posteriors.start import start_of_loc
+
+COVARIANCES = ("full", "matrix_normal")
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Correlated(MeanField):
+class Correlated(Joint, MeanField):
     """Gaussian weights of one array that vary together, q(W) = MN(loc, U, V) with U = rows rows', V = columns columns'.
 
     Seen as a matrix whose last axis is the array's own. ``rows`` and ``columns``: lower triangular, the Cholesky factors of
@@ -33,111 +46,246 @@ class Correlated(MeanField):
         """Rows and columns of the array as its covariance sees it."""
         return jnp.shape(self.rows)[0], jnp.shape(self.columns)[0]
 
+    @property
+    def whole(self) -> bool:
+        """Whether it stays a matrix normal only where whole rows or columns are cut."""
+        return self.matrix[1] > 1
+
+    def check_cut(self, alive: Any) -> None:
+        """Refuse a mask of single weights of a matrix normal."""
+        check_whole(np.reshape(alive, self.matrix))
+
+    def draw(self, rng_key: jax.Array) -> jax.Array:
+        """One draw of the network's weights."""
+        z = jax.random.normal(rng_key, self.matrix, jnp.result_type(self.loc))
+        return (self.loc + (self.rows @ z @ self.columns.T).reshape(jnp.shape(self.loc))) * self.unit  # type: ignore[no-any-return]
+
+    def divergence(self, prior: Any) -> jax.Array:
+        """KL, weight by weight in the order of the array, nats: a share of each, whose sum is that of the array (20.5)."""
+        return divergence(CorrelatedNormal(self.loc, self.rows, self.columns), prior)
+
+    def removal(self, alive: Any) -> RowRemoval:
+        """Its removal, row after row or column after column, from those that are ``alive`` on."""
+        return RowRemoval.start(self, alive)
+
     def given_zero(self, alive: Any) -> "Correlated":
         """The posterior of the others given that the dead weights are zero, (20.3).
 
         Raises `ValueError` for dead weights that are no whole rows and columns: their posterior is no matrix normal.
         """
         alive = jnp.broadcast_to(alive, jnp.shape(self.loc))
-        if _all_alive(alive):
+        if all_alive(alive):
             return self
-        row_alive, column_alive = _check_whole(alive.reshape(self.matrix))
-        loc, scale, rows, columns = _given_zero(jnp.asarray(self.loc), self.rows, self.columns, row_alive, column_alive)
+        row_alive, column_alive = check_whole(alive.reshape(self.matrix))
+        loc, scale, rows, columns = conditioned(jnp.asarray(self.loc), self.rows, self.columns, row_alive, column_alive)
         return replace(self, loc=loc, scale=scale, rows=rows, columns=columns)
 
 
-# In one program: each of its steps would be compiled for by itself.
-@jax.jit
-def _given_zero(
-    loc: jax.Array, rows: jax.Array, columns: jax.Array, row_alive: jax.Array, column_alive: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """loc, scale and the two factors given that dead rows and columns are zero."""
-    matrix, rows = given_zero(loc.reshape(len(rows), len(columns)), rows, row_alive)
-    turned = matrix.T
-    if len(columns) > 1:
-        turned, columns = given_zero(turned, columns, column_alive)
-    return turned.T.reshape(loc.shape), marginal(rows, columns, loc.shape), rows, columns
-
-
-def marginal(rows: jax.Array, columns: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Standard deviations of single weights: sqrt(U_ii V_jj).
-
-    >>> print(marginal(jnp.array([[1.0, 0.0], [0.6, 0.8]]), jnp.array([[2.0]]), (2,)))
-    [2. 2.]
-    """
-    norms = [jnp.linalg.norm(factor, axis=1) for factor in (rows, columns)]
-    return jnp.outer(*norms).reshape(shape)
-
-
 @dataclass(frozen=True)
-class CorrelatedNames(Named):
-    """Parameters of a `Correlated` by name: the files of its two kinds say which."""
+class FullNames(Named):
+    """``"<site>_auto_loc"`` and ``"<site>_auto_factor"``, the Cholesky factor of the covariance, (weights, weights).
+
+    >>> FULL.name("w", "factor")
+    'w_auto_factor'
+    """
 
     stem: str = "auto"
     hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc",)
+    fields: tuple[str, ...] = ("loc", "factor")
+    joint: tuple[str, ...] = ("factor",)
+    node: ClassVar[type] = Correlated
 
-    def draw(self, rng_key: jax.Array, node: Correlated) -> jax.Array:
-        """One draw of the network's weights."""
-        z = jax.random.normal(rng_key, node.matrix, jnp.result_type(node.loc))
-        return (node.loc + (node.rows @ z @ node.columns.T).reshape(jnp.shape(node.loc))) * node.unit
+    def make(self, values: dict[str, Any]) -> Correlated:
+        """The node; the parameters alone know of no prior."""
+        loc, rows = values["loc"], values["factor"]
+        columns = jnp.ones((1, 1), jnp.result_type(rows))
+        return Correlated(loc, marginal(rows, columns, jnp.shape(loc)), None, rows=rows, columns=columns)
 
-    def moments(self, node: Correlated) -> tuple[jax.Array, jax.Array]:
-        """Mean and marginal variance of the network's weights."""
-        return node.loc * node.unit, jnp.square(node.scale * node.unit)
+    def values_of(self, node: Correlated) -> dict[str, Any]:
+        """The parameters of a node by field."""
+        return {"loc": node.loc, "factor": node.rows}
 
 
-def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of an array for the matrix normal: the last axis, a unit's weights in a column, is the columns.
+@dataclass(frozen=True)
+class MatrixNormalNames(Named):
+    """``"<site>_auto_loc"``, and the factors ``"<site>_auto_rows"`` and ``"<site>_auto_columns"`` of the two covariances.
 
-    >>> as_matrix((5, 5, 3, 8)), as_matrix((8,))
-    ((75, 8), (1, 8))
+    >>> MATRIX_NORMAL.name("w", "rows")
+    'w_auto_rows'
     """
-    return math.prod(shape[:-1]), shape[-1]
+
+    stem: str = "auto"
+    hidden: str = "dense"
+    fields: tuple[str, ...] = ("loc", "rows", "columns")
+    joint: tuple[str, ...] = ("rows", "columns")
+    node: ClassVar[type] = Correlated
+
+    def make(self, values: dict[str, Any]) -> Correlated:
+        """The node; the parameters alone know of no prior."""
+        scale = marginal(values["rows"], values["columns"], jnp.shape(values["loc"]))
+        return Correlated(values["loc"], scale, None, rows=values["rows"], columns=values["columns"])
 
 
-def _all_alive(alive: jax.Array) -> bool:
-    """Whether it is known that nothing is to be cut: then nothing is computed."""
-    return not isinstance(alive, jax.core.Tracer) and bool(np.all(alive))
+FULL, MATRIX_NORMAL = FullNames(), MatrixNormalNames()
 
 
-def check_given(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
-    """Refuse a mask, site -> booleans, that a matrix normal cannot be cut by, or that is traced, so that nobody can say."""
-    for site, alive in mask.items():
-        if not varies_together(nodes[site]) or nodes[site].matrix[1] == 1:
-            continue
-        if isinstance(alive, jax.core.Tracer):
-            raise ValueError(
-                f"mask of {site!r} has to be known where a matrix normal is cut, for it has to be of whole rows and columns, "
-                "and within jax.jit it is not: close over it, or leave it out, for weights at loc = scale = 0 are dead anyway."
+class CorrelatedNormal(dist.Distribution):
+    """One array of weights W ~ MN(loc, U, V), said weight by weight: its log density is that of each given those before it.
+
+    So masks, weights of the divergence and ``to_event`` mean what they mean for independent weights: a sum over weights.
+    ``rows``, ``columns``: the Cholesky factors of U and V, over the array as a matrix of their sizes.
+    """
+
+    support = constraints.real
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, loc: Any, rows: Any, columns: Any) -> None:
+        self.loc, self.rows, self.columns = loc, rows, columns
+        self.scale = marginal(rows, columns, jnp.shape(loc))
+        # Of each weight given those before it; that of a dead one is 0, and stands for nothing.
+        spread = jnp.outer(jnp.diagonal(rows), jnp.diagonal(columns)).reshape(jnp.shape(loc))
+        self.conditional = jnp.where(spread == 0, 1.0, spread)
+        super().__init__(batch_shape=jnp.shape(loc), validate_args=False)
+
+    def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        z = jax.random.normal(key, (*sample_shape, len(self.rows), len(self.columns)), jnp.result_type(self.loc))
+        return self.loc + (self.rows @ z @ self.columns.T).reshape((*sample_shape, *self.batch_shape))
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+        matrix = (value - self.loc).reshape((-1, len(self.rows), len(self.columns)))
+        z = jax.vmap(lambda m: _solved(self.columns, _solved(self.rows, m).T).T)(matrix).reshape(jnp.shape(value))
+        return dist.Normal(0.0, 1.0, validate_args=False).log_prob(z) - jnp.log(self.conditional)
+
+
+@kl_divergence.register(CorrelatedNormal, dist.Normal)
+def _divergence(posterior: CorrelatedNormal, prior: dist.Normal) -> jax.Array:
+    # By weights: the entropy is that of each given those before it, and the rest of the divergence knows marginals alone.
+    nats = gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
+    return nats + jnp.log(posterior.scale) - jnp.log(posterior.conditional)
+
+
+def _solved(factor: jax.Array, matrix: jax.Array) -> jax.Array:
+    return solve_triangular(factor, matrix, lower=True)
+
+
+@dataclass(frozen=True)
+class CorrelatedFamily(MeanFieldFamily):
+    """The mean field, but the weights of an array are jointly Gaussian, for small layers (20.5).
+
+      "full":           q(w) = N(loc, L L'),  L of (weights, weights)
+      "matrix_normal":  q(W) = MN(loc, A A', B B'),  A of (rows, rows), B of (columns, columns), the last axis the columns
+
+    Arrays of one row or one column are "full" in both. A fit starts at the mean field of ``init_scale``, spread
+    by ``init_spread``; of a matrix normal rows and columns have such starts, and a weight the root of its two. `bp.bmr_prune`
+    removes one weight after the other by its exact evidence, of a matrix normal whole rows and columns, and leaves the others
+    at their posterior given that those are zero. Weights of different arrays stay independent. Training is of whole arrays:
+    nothing is cut on the way.
+
+    Args:
+        covariance: "full" or "matrix_normal".
+        sites: the arrays that have it, by their paths; the others are independent weights. () means all.
+        largest: weights, or rows or columns, that an array may have: one factor has as many numbers squared.
+
+    Example:
+        >>> import bayesprune as bp
+        >>> bnn = bp.BNN(bp.nets.MLP(hidden=(), num_outputs=1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(),
+        ...              input_shape=(4,), posterior="full")
+
+    Source: Louizos & Welling 2016 for the matrix normal; Hassibi & Stork 1993 for the removal.
+    """
+
+    covariance: str = "full"
+    sites: tuple[str, ...] = ()
+    largest: int = 2048
+
+    factorised: ClassVar[bool] = False
+    centred: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer(self.largest, "largest")
+        if self.covariance not in COVARIANCES:
+            raise unknown_name("covariance", self.covariance, COVARIANCES)
+
+    def guide(self, spec: ParamSpec) -> Any:
+        if not self.joint(spec):
+            return super().guide(spec)
+        kind, (rows, columns) = self._kind(spec)
+        self._check_size(spec, max(rows, columns))
+        loc = self._param(kind, spec, "loc", start_of_loc(self, spec))
+        factors = [
+            self._param(
+                kind, spec, field, self._start_of_factor(size, len(kind.joint)), constraint=constraints.softplus_lower_cholesky
             )
-        _check_whole(np.reshape(alive, nodes[site].matrix))
+            for field, size in zip(kind.joint, (rows, columns), strict=False)
+        ]
+        return numpyro.sample(str(spec.path), CorrelatedNormal(loc, *factors, *[jnp.ones((1, 1))] * (2 - len(factors))))
 
+    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+        raise _not_by_themselves(self.covariance)
 
-def check_conditioned(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
-    """Refuse a mask, site -> booleans, that cuts weights whose absence the others' posterior does not know of."""
-    for site, alive in mask.items():
-        node = nodes[site]
-        if varies_together(node) and bool(jnp.any(~jnp.asarray(alive) & (node.scale != 0))):
-            cut = any(bool(jnp.any(one.scale == 0)) for one in nodes.values() if varies_together(one))
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
+        raise _not_by_themselves(self.covariance)
+
+    def read(self, params: dict[str, Any], spec: ParamSpec) -> Any:
+        return self._kind(spec)[0].read(params, spec) if self.joint(spec) else super().read(params, spec)
+
+    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+        found: dict[str, Any] = self._kind(spec)[0].write(node, spec) if self.joint(spec) else super().write(node, spec)
+        return found
+
+    def joint(self, spec: ParamSpec) -> bool:
+        """Whether the weights of an array vary together."""
+        return not self.sites or str(spec.path) in self.sites
+
+    @by_one_thread
+    def check(self, prior: Any, layout: Layout, read: Any) -> None:
+        """Refuse sites that do not exist, large arrays, and priors that would make other nodes of correlated ones."""
+        paths = [str(spec.path) for spec in layout if spec.bayesian]
+        for site in self.sites:
+            if site not in paths:
+                raise unknown_name("site of CorrelatedFamily", site, paths)
+
+        def nodes() -> Any:
+            with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
+                prior.guide(layout, self)
+            params = {name: site["value"] for name, site in sites.items() if site["type"] == "param"}
+            sites.clear()
+            return read(params)
+
+        found = jax.eval_shape(nodes)
+        if not all(type(found[str(spec.path)]) is Correlated for spec in layout if spec.bayesian and self.joint(spec)):
+            raise _not_by_themselves(self.covariance)
+
+    def _kind(self, spec: ParamSpec) -> tuple[Any, tuple[int, int]]:
+        """The names of an array's parameters, and the sizes of its factors."""
+        matrix = as_matrix(spec.shape)
+        if self.covariance == "full" or 1 in matrix:
+            return FULL, (math.prod(spec.shape), 1)
+        return MATRIX_NORMAL, matrix
+
+    def _start_of_factor(self, size: int, factors: int) -> Any:
+        """The mean field's start; each of two factors has its root, so that both together have it."""
+        start = self._start_of_scale((size,))
+        root = lambda scale: jnp.diag(scale if factors == 1 else jnp.sqrt(scale))  # noqa: E731
+        return (lambda rng_key: root(start(rng_key))) if callable(start) else root(start)
+
+    def _check_size(self, spec: ParamSpec, size: int) -> None:
+        if size > self.largest:
+            other = "posterior='matrix_normal', " if self.covariance == "full" else ""
             raise ValueError(
-                f"mask cuts weights of {site!r} that params keep, and the others' posterior is another without them: "
-                + ("params are those of another mask, which cuts fewer; " if cut else "")
-                + "give the parameters and the mask of one pruning, pruned.params and pruned.mask of bp.bmr_prune"
-                + (", not bp.connected's: what it cuts beyond changes no output." if cut else ".")
+                f"{spec.path} of shape {spec.shape} asks for a covariance of {size:,} x {size:,} numbers, and "
+                f"largest={self.largest:,}: take {other}a smaller net, or, in Python, CorrelatedFamily("
+                f"covariance={self.covariance!r}, sites=(...)) of bayesprune.model.families with the names of small arrays, "
+                "which leaves the others independent."
             )
 
+    def _param(self, kind: Any, spec: ParamSpec, field: str, value: Any, **constraint: Any) -> Any:
+        return numpyro.param(kind.name(str(spec.path), field, not spec.prunable), value, **constraint)
 
-def _check_whole(kept: Any) -> tuple[Any, Any]:
-    """Which rows and which columns of a matrix of booleans are alive. Refuses what is no matrix of whole ones."""
-    rows, columns = kept.any(axis=1), kept.any(axis=0)
-    if kept.shape[1] == 1 or isinstance(kept, jax.core.Tracer):  # what is traced was checked where its values were known
-        return rows, columns
-    known = np.asarray(kept)  # by NumPy: within `jax.jit` JAX would trace what is known
-    if (known != (known.any(axis=1, keepdims=True) & known.any(axis=0))).any():
-        raise ValueError(
-            "a matrix-normal posterior stays one only where whole rows or columns are cut, and this mask cuts single weights: "
-            "give one of whole rows and columns (the last axis is the columns), such as bp.bmr_prune(params) finds without a "
-            "mask, or fit with posterior='full'."
-        )
-    return rows, columns
+
+def _not_by_themselves(covariance: str) -> ValueError:
+    return ValueError(
+        f"posterior={covariance!r} is of weights that are Gaussian by themselves, and this prior couples or gates them: take "
+        "priors.Gaussian(), Flat() or MOPED, or posterior='mean_field'."
+    )

@@ -1,30 +1,109 @@
-"""What a family of posteriors is: nodes, and the parameters that hold them by name."""
+"""What a family of posteriors is: a guide of one array of weights, and how its node is read from parameters and written."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
 
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.core.layout import Layout, ParamSpec
+from bayesprune.core.types import Node
+from bayesprune.posteriors.start import SoundScales, start_of_scale
 
-Node = MeanField | SpikeSlab
 
+class Family(ABC):
+    """One kind of posterior: a frozen dataclass of knobs with three methods, in one file with its `core.types.Node`.
 
-@runtime_checkable
-class Family(Protocol):
-    """One kind of posterior: how its parameters are called, and how they are read, written, drawn from and summed up."""
+      ``guide(spec)``          one NumPyro site of the array's path, of independent elements (no event shape); returns its draw
+      ``read(params, spec)``   the array's node from the parameters that the guide has; `KeyError` for one that is missing
+      ``write(node, spec)``    the inverse: those parameters by name, of a node that was cut, say
 
-    @property
-    def fields(self) -> tuple[str, ...]: ...
+    Everything else has an answer here, for independent log-normal scales; a family that knows better overrides it. ``spec``:
+    a `core.layout.ParamSpec`, ``str(spec.path)`` the site. A prior asks for ``weight``, ``coupled`` or ``gated`` of each array
+    and ``positive`` or ``scale_of_units`` of its own scales, and so writes its guide once, for any family.
 
-    def name(self, site: str, field: str, hidden: bool = False) -> str: ...
+    ``spread``: weights have one; points have not. ``factorised``: weights are independent Gaussians of the node's loc and
+    scale; who overrides a method that draws or reads has to say so anew. ``centred``: a node of any loc and scale is written
+    as it is, so that a fit can start around given weights. ``no_mean``: why the mean of the weights is none of the network's.
+    """
 
-    def make(self, values: dict[str, Any]) -> Node: ...
+    init_range: float = 2.0
+    init_scale: float = 0.1
+    sound_scales: SoundScales = ()
+    spread: ClassVar[bool] = True
+    factorised: ClassVar[bool] = False
+    centred: ClassVar[bool] = False
+    no_mean: ClassVar[str] = ""
 
-    def draw(self, rng_key: jax.Array, node: Any) -> jax.Array: ...
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        drawn = {"guide", "weight", "coupled", "gated", "read", "posterior", "positive"}
+        if drawn & vars(cls).keys() and "factorised" not in vars(cls):
+            cls.factorised = False
 
-    def moments(self, node: Any) -> tuple[jax.Array, jax.Array]: ...
+    @abstractmethod
+    def guide(self, spec: ParamSpec) -> Any: ...
+
+    @abstractmethod
+    def read(self, params: dict[str, Any], spec: ParamSpec) -> Any: ...
+
+    @abstractmethod
+    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]: ...
+
+    def weight(self, spec: ParamSpec) -> Any:
+        """What a prior asks for an array of weights."""
+        return self.guide(spec)
+
+    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+        """A weight beside its unit's scale, of which `scale_of_units` gave ``standard``: here they are independent."""
+        return self.weight(spec)
+
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
+        """A weight behind a gate whose probability starts at ``inclusion``: here there is none."""
+        raise ValueError(
+            f"{type(self).__name__} has no method gated, so that its weights have no gates: use posterior='mean_field' with "
+            "priors.DiracSlab, or another prior."
+        )
+
+    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        """A positive site, q(c) = LogNormal(loc, scale²)."""
+        return self._positive(name, shape)[0]
+
+    def scale_of_units(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """A positive site, and the standard normal numbers z behind its draw: log c = loc + scale z."""
+        value, loc, scale = self._positive(name, shape)
+        # z does not move with loc and scale, though it is computed from them.
+        return value, jax.lax.stop_gradient((jnp.log(value) - loc) / scale)
+
+    def _positive(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        loc = numpyro.param(f"{name}_log_loc", start_of_scale(self, name, shape))
+        scale = numpyro.param(f"{name}_log_scale", jnp.full(shape, self.init_scale), constraint=constraints.softplus_positive)
+        return numpyro.sample(name, dist.LogNormal(loc, scale)), loc, scale
+
+    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, Any]:
+        """The nodes of every Bayesian weight. Raises `KeyError` for a parameter that is missing."""
+        return {str(spec.path): self.read(params, spec) for spec in layout if spec.bayesian}
+
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
+        """E[c^power] of a positive scale c ~ LogNormal(m, s²): exp(power m + power² s²/2)."""
+        loc, scale = params[f"{name}_log_loc"], params[f"{name}_log_scale"]
+        return jnp.exp(power * loc + 0.5 * jnp.square(power * scale))
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """Mean and standard deviation of log c."""
+        return params[f"{name}_log_loc"], params[f"{name}_log_scale"]
+
+    def joint(self, spec: ParamSpec) -> bool:
+        """Whether the weights of an array vary together, so that a cut moves the others."""
+        return False
+
+    def check(self, prior: Any, layout: Layout, read: Any) -> None:
+        """Refuse a prior or a layout that this family is not for; ``read``: parameters -> nodes as the prior means them."""
+        return
 
 
 @dataclass(frozen=True)
@@ -32,14 +111,14 @@ class Named:
     """Parameters called ``"<site>_<stem>_<field>"``, of the site's shape, but for those of ``joint``.
 
     ``hidden``: the stem in the names of weights that are never pruned, so that whoever reads parameters does not find them.
-    Fields of ``joint`` are of all weights at once. A family that has some has a method ``values_of``, and its nodes have one,
-    ``given_zero``: see `posteriors.correlated`.
+    Fields of ``joint`` are of all weights at once. ``node``: the class of what they make.
     """
 
     stem: str
     hidden: str
     fields: tuple[str, ...]
     joint: tuple[str, ...] = ()
+    node: ClassVar[type] = Node
 
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of one parameter.
@@ -58,3 +137,19 @@ class Named:
     def values(self, params: dict[str, Any], site: str, hidden: bool = False) -> dict[str, Any]:
         """The parameters of a site by field. Raises `KeyError` for one that is missing."""
         return {field: params[self.name(site, field, hidden)] for field in self.fields}
+
+    def make(self, values: dict[str, Any]) -> Any:
+        """The node of these values; the parameters alone know of no prior."""
+        raise NotImplementedError
+
+    def values_of(self, node: Any) -> dict[str, Any]:
+        """The parameters of a node by field: those that it holds."""
+        return {field: getattr(node, field) for field in self.fields if hasattr(node, field)}
+
+    def read(self, params: dict[str, Any], spec: ParamSpec) -> Any:
+        """The node of an array of a layout."""
+        return self.make(self.values(params, str(spec.path), not spec.prunable))
+
+    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+        """The parameters of a node, by name."""
+        return {self.name(str(spec.path), f, not spec.prunable): value for f, value in self.values_of(node).items()}

@@ -22,6 +22,8 @@ class GaussianScale:
     loc: Any
     scale: Any
 
+    priors: ClassVar[str] = "priors.GroupNormalJeffreys"  # whose fits have this law
+
     # Of `redundancy`: there the noise is as large as the signal, and no group above has a say.
     ceiling: ClassVar[float] = 0.0
 

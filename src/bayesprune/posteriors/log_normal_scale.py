@@ -33,6 +33,8 @@ class LogNormalScale:
         """Standard deviation of log s."""
         return jnp.hypot(self.scale, self.layer_scale)
 
+    priors: ClassVar[str] = "priors.Horseshoe or priors.GroupHorseshoe"  # whose fits have this law
+
     # Of `redundancy`, which has no zero of its own: a scale is large or small beside the others.
     ceiling: ClassVar[float] = math.inf
 

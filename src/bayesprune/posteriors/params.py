@@ -1,11 +1,12 @@
 """NumPyro parameters and posterior nodes: read the one out of the other, write it back, cut it, follow its arrays.
 
-Every file of this folder that has a ``FAMILY`` is found; where two families know a site, the one with more fields has it.
+Every record of names (`family.Named`) that a file of this folder makes is found; where two of them know a site, the one with
+more fields has it.
 """
 
 import functools
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -14,7 +15,8 @@ import numpy as np
 
 from bayesprune.core.folder import files
 from bayesprune.core.send import send
-from bayesprune.posteriors.family import Node
+from bayesprune.core.types import Node
+from bayesprune.posteriors.family import Named
 
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
 # the prior is Gaussian.
@@ -34,8 +36,28 @@ class Known:
 @functools.cache
 def families() -> tuple[Any, ...]:
     """The families there are, those with the most fields first."""
-    found = [file.FAMILY for file in files("bayesprune.posteriors") if hasattr(file, "FAMILY")]
+    made = {file.__name__: vars(file).values() for file in files("bayesprune.posteriors")}
+    found = [
+        value
+        for file, values in made.items()
+        for value in values
+        if isinstance(value, Named) and type(value).__module__ == file
+    ]
     return tuple(sorted(found, key=lambda family: -len(family.fields)))
+
+
+@functools.cache
+def kinds() -> dict[Any, tuple[str, ...]]:
+    """The kinds of nodes that files hold, and the arrays of each besides what they mean, those with the most first.
+
+    >>> [kind.__name__ for kind in kinds()]
+    ['Correlated', 'SpikeSlab', 'MeanField']
+    """
+    meaning = ("unit", "prior_scale")
+    found = {
+        kind: tuple(field.name for field in fields(kind) if field.name not in meaning) for kind in {f.node for f in families()}
+    }
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def read(params: Mapping[str, Any]) -> dict[str, Node]:
@@ -62,7 +84,7 @@ def read(params: Mapping[str, Any]) -> dict[str, Node]:
 def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
     """The node with the unit and the prior that the entries of its site say."""
     prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
-    return replace(node, unit=params[site + UNIT], **prior)
+    return replace(node, unit=params[site + UNIT], **prior)  # type: ignore[type-var]
 
 
 def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
@@ -78,7 +100,7 @@ def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray
     for site in (name.removesuffix(UNIT) for name in params if name.endswith(UNIT)):
         family, hidden = _named(params, site)
         node = _mean(family.make(family.values(params, site, hidden)), site, params)
-        mean, variance = (np.asarray(part, np.float64) for part in family.moments(node))
+        mean, variance = (np.asarray(part, np.float64) for part in node.moments())
         prior = getattr(node, "prior_scale", None)
         first = None if prior is None else np.asarray(np.asarray(prior, np.float64) * np.asarray(node.unit, np.float64))
         found[site] = (mean, np.sqrt(variance), first)
@@ -118,7 +140,7 @@ def kept_whole(params: Mapping[str, Any]) -> list[str]:
 def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:
     """The entries by which parameters say what their nodes mean; a prior that is no Gaussian has no scale.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> list(describe({"w": MeanField(jnp.zeros(3), jnp.ones(3), prior_scale=None)}))
     ['w$unit']
     """

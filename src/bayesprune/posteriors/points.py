@@ -1,13 +1,17 @@
-"""Points: a maximum of the posterior density, a mean field without spread."""
+"""Points: a maximum of the posterior density, a mean field without spread; alone, or beside random scales of units."""
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
 
-from bayesprune.core.types import MeanField
-from bayesprune.posteriors.family import Named
+from bayesprune.core.layout import ParamSpec
+from bayesprune.posteriors.family import Family, Named
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
 
 
 @dataclass(frozen=True)
@@ -21,18 +25,107 @@ class PointNames(Named):
     stem: str = "map"
     hidden: str = "dense_map"
     fields: tuple[str, ...] = ("loc",)
+    node: ClassVar[type] = MeanField
 
     def make(self, values: dict[str, Any]) -> MeanField:
         """The node, of scale 0; the parameters alone know of no prior."""
         return MeanField(**values, scale=jnp.zeros_like(values["loc"]), prior_scale=None)
 
-    def draw(self, rng_key: jax.Array, node: MeanField) -> jax.Array:
-        """The network's weights: there is nothing to draw."""
-        return node.loc * node.unit
-
-    def moments(self, node: MeanField) -> tuple[jax.Array, jax.Array]:
-        """The network's weights, and no variance."""
-        return node.loc * node.unit, jnp.zeros_like(node.loc)
-
 
 FAMILY = PointNames()
+
+
+@dataclass(frozen=True)
+class MapFamily(Family):
+    """A point for every latent variable: the maximum of the posterior density (in the prior's non-centred coordinates).
+
+    Args: ``init_range``, ``init_loc``, ``unit``, ``sound`` and ``sound_scales`` as of `MeanFieldFamily`.
+    """
+
+    init_range: float = 2.0
+    init_loc: str = "uniform"
+    unit: float = 1.0
+    sound: Sound = ()
+    sound_scales: SoundScales = ()
+
+    spread: ClassVar[bool] = False
+    factorised: ClassVar[bool] = True
+    centred: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_start(self.init_loc)
+
+    def guide(self, spec: ParamSpec) -> Any:
+        loc = numpyro.param(FAMILY.name(str(spec.path), "loc", not spec.prunable), start_of_loc(self, spec))
+        return numpyro.sample(str(spec.path), dist.Delta(loc))
+
+    def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
+        raise ValueError(
+            "a point mass at zero has no maximum of its posterior density: use posterior='mean_field' with priors.DiracSlab."
+        )
+
+    def positive(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        log_loc = numpyro.param(f"{name}_log_loc", start_of_scale(self, name, shape))
+        return numpyro.sample(name, dist.Delta(jnp.exp(log_loc), log_density=self.log_volume(log_loc)))
+
+    def log_volume(self, log_loc: Any) -> Any:
+        """What the log density of a positive variable loses on the way to its logarithm: nothing, for a maximum is of c."""
+        return 0.0
+
+    def scale_of_units(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """A positive site, and zeros: a point has no spread."""
+        return self.positive(name, shape), jnp.zeros(shape)
+
+    def read(self, params: dict[str, Any], spec: ParamSpec) -> MeanField:
+        return FAMILY.read(params, spec)  # type: ignore[no-any-return]
+
+    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+        return FAMILY.write(node, spec)
+
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
+        """c^power at the point c."""
+        return jnp.exp(power * params[f"{name}_log_loc"])
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """log c, and no spread."""
+        loc = params[f"{name}_log_loc"]
+        return loc, jnp.zeros_like(loc)
+
+
+def refuse_points(family: Any, reason: str, prior: str) -> None:
+    """Refuse a family of points for a prior that has none that is best; ``reason`` says why."""
+    if not family.spread:
+        raise ValueError(f"priors.{prior} has no maximum of its posterior density, for {reason}: use posterior='mean_field'.")
+
+
+@dataclass(frozen=True)
+class NoisyPoints(MapFamily):
+    """Weights as points, with all that is random in the noise of their units: for `priors.UnitNoise`.
+
+    Its parameters have the names of `MapFamily`'s, so that a fit can start from a trained one's.
+
+    Args:
+        init_range, init_loc, unit: as of `MeanFieldFamily`.
+        init_scale: the standard deviation of log theta at the start.
+        init_spread: has to be 0.
+    """
+
+    init_loc: str = "he"
+    init_scale: float = math.exp(-5.0)
+    init_spread: float = 0.0
+
+    factorised: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.init_spread:
+            raise ValueError(f"init_spread must be 0 where weights are points, got {self.init_spread}: leave it out.")
+
+
+def check_noisy_points(family: Any, prior: str) -> None:
+    """Refuse another family for a prior whose weights are points."""
+    if not isinstance(family, NoisyPoints):
+        raise ValueError(
+            f"priors.{prior} has points for weights and a posterior of the units' noise, and {type(family).__name__} has not: "
+            "leave posterior= at 'mean_field', or give model.families.NoisyPoints()."
+        )

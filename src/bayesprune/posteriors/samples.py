@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import MeanField
-from bayesprune.posteriors import mean_field
+from bayesprune.core.layout import Layout
 from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.mean_field import MeanField
 
 DRAWS = "$draws"
 # Chains, and the draws of each: the axes before a site's own.
@@ -31,6 +31,7 @@ class Samples(Named):
     stem: str = ""
     hidden: str = ""
     fields: tuple[str, ...] = ("draws",)
+    node: ClassVar[type] = MeanField
 
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of the parameter, of a weight that may be pruned or not."""
@@ -44,14 +45,6 @@ class Samples(Named):
         """The node: mean and standard deviation over all draws; the parameters alone know of no prior."""
         draws = values["draws"]
         return MeanField(jnp.mean(draws, AXES), jnp.std(draws, AXES), prior_scale=None)
-
-    def draw(self, rng_key: jax.Array, node: MeanField) -> jax.Array:
-        """The network's weights under the mean field of the draws' moments."""
-        return mean_field.FAMILY.draw(rng_key, node)
-
-    def moments(self, node: MeanField) -> tuple[jax.Array, jax.Array]:
-        """Mean and variance of the network's weights."""
-        return mean_field.FAMILY.moments(node)
 
 
 FAMILY = Samples()
@@ -82,3 +75,25 @@ def spread_out(params: Mapping[str, Any], num_samples: int) -> dict[str, Any]:
 
 def _flat(leaf: Any) -> Any:
     return jnp.reshape(leaf, (-1, *jnp.shape(leaf)[2:]))
+
+
+@dataclass(frozen=True)
+class StoredSamples:
+    """What a `Family` asks of whoever reads parameters, for stored draws."""
+
+    def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
+        """Nodes of the draws' moments. Raises `KeyError` for a weight without draws."""
+        names = {str(spec.path): f"{spec.path}{DRAWS}" for spec in layout if spec.bayesian}
+        return {site: FAMILY.make({"draws": params[name]}) for site, name in names.items()}
+
+    def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
+        """The mean of c^power over the draws."""
+        return jnp.mean(params[name + DRAWS] ** power, AXES)
+
+    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """Mean and standard deviation of log c over the draws."""
+        logs = jnp.log(params[name + DRAWS])
+        return jnp.mean(logs, AXES), jnp.std(logs, AXES)
+
+
+READER = StoredSamples()

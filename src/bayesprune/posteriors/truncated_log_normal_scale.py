@@ -1,7 +1,7 @@
 """The law of a unit's multiplicative noise, theta = e^y with y ~ N(loc, scale²) within bounds."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ class TruncatedLogNormalScale:
     scale: Any
     low: Any = -20.0
     high: Any = 0.0
+
+    priors: ClassVar[str] = "priors.UnitNoise"  # whose fits have this law
 
     def mean(self) -> Any:
         """E theta, (18.2)."""

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
-from bayesprune.core.types import SpikeSlab
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.each_weight import sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
-from bayesprune.model.spike_slab import GATES, GatedNormal
+from bayesprune.posteriors.spike_slab import GATES, GatedNormal, SpikeSlab
 
 REFERENCE = "bai2020efficient"
 

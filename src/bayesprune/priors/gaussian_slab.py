@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesprune.core.checks import check_positive
-from bayesprune.core.types import MeanField, SpikeSlab
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
 from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
-from bayesprune.model.spike_slab import TwoNormals
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.spike_slab import SpikeSlab, TwoNormals
 
 REFERENCE = "saha2024bayesian"
 

@@ -9,13 +9,14 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
-from bayesprune.core.types import MeanField, Scaled
 from bayesprune.model import select
-from bayesprune.model.families import Family, MeanFieldFamily, refuse_points
+from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
 from bayesprune.model.unit_axes import of_compression
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.points import refuse_points
 
 REFERENCE = "louizos2017bayesian"
 START, SCALE = 0.1, math.exp(-4.5)

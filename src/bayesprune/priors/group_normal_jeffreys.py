@@ -10,14 +10,15 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayesprune.core.types import MeanField, Scaled
 from bayesprune.model import select
-from bayesprune.model.families import Family, MeanFieldFamily, refuse_points
+from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import DrawnNormal, LogUniform
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
 from bayesprune.model.unit_axes import of_compression
 from bayesprune.posteriors.gaussian_scale import GaussianScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.points import refuse_points
 
 REFERENCE = "louizos2017bayesian"
 START, SPREAD, SCALE = 1.0, 0.01, math.exp(-4.5)

@@ -9,7 +9,6 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive, unknown_name
-from bayesprune.core.types import MeanField, Scaled
 from bayesprune.formulas import regularised
 from bayesprune.model import half_cauchy
 from bayesprune.model.families import Family
@@ -17,6 +16,7 @@ from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
 from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.mean_field import MeanField, Scaled
 
 REFERENCE = "piironen2017sparsity"
 LAST = SLABS = ("layer", "unit")

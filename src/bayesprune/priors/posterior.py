@@ -11,12 +11,12 @@ import numpyro.distributions as dist
 from numpyro.handlers import substitute
 
 from bayesprune.core.checks import check_number, got
-from bayesprune.core.types import MeanField
 from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
 from bayesprune.posteriors import mean_field, params, points
+from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "nguyen2018variational"
 

@@ -9,15 +9,15 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayesprune.core.types import MeanField, Scaled
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import FlatLine
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.noisy_points import NoisyPoints, check_noisy_points
 from bayesprune.model.prior import Moment
 from bayesprune.model.truncated_normal import TruncatedNormal
 from bayesprune.model.unit_axes import of_outputs
+from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 
 REFERENCE = "neklyudov2017structured"

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_not_negative, unknown_name
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState, SpikeSlab, varies_together
+from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
+from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import by_group, scores
 from bayesprune.prune.bookkeeping import take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
@@ -92,7 +93,7 @@ def cut(
 def _check_apart(posterior: PyTree) -> None:
     """Refuse weights that vary together: the evidence of several of them is no sum of what each has alone."""
     for site, node in trees.flatten(posterior).items():
-        if varies_together(node):
+        if node.together:
             raise ValueError(
                 f"the weights of {site!r} vary together, and their evidence does not add up: cut them one after the other by "
                 "bp.bmr_prune, or by a score of single weights, such as 'snr'."

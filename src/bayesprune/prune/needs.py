@@ -7,17 +7,11 @@ import jax
 import numpy as np
 
 from bayesprune.core import trees
-from bayesprune.core.types import Needs, PyTree, SpikeSlab, varies_together
+from bayesprune.core.types import Needs, PyTree
 from bayesprune.prune.scores import check_evidence
 
 # Groups of weights that are whole rows or columns of their arrays.
 WHOLE = ("unit", "head")
-# Laws of scales, by name, and the priors whose fits have them.
-_PRIORS = {
-    "LogNormalScale": "priors.Horseshoe or priors.GroupHorseshoe",
-    "GaussianScale": "priors.GroupNormalJeffreys",
-    "TruncatedLogNormalScale": "priors.UnitNoise",
-}
 
 
 def needs_of(sparsifier: Any) -> Needs:
@@ -40,7 +34,7 @@ def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None
     """
     needs, name = needs_of(sparsifier), type(sparsifier).__name__
     for site, node in trees.flatten(posterior).items():
-        if needs.node is SpikeSlab and not isinstance(node, SpikeSlab):
+        if needs.node.gated and not node.gated:  # type: ignore[attr-defined]
             raise TypeError(
                 f"{name} reads inclusion probabilities, and site {site!r} is a {type(node).__name__}, which has no inclusion "
                 "probabilities: fit with priors.DiracSlab or priors.GaussianSlab and "
@@ -49,8 +43,9 @@ def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None
         if not isinstance(node, needs.node):
             raise TypeError(f"{name} does not read a {type(node).__name__}, which site {site!r} is: prune by another method.")
         if needs.law and not isinstance(getattr(node, "law", None), needs.law):
-            laws = [law.__name__ for law in get_args(needs.law) or (needs.law,)]
-            priors = " or ".join(_PRIORS.get(law, "see docs/adding_a_prior.md") for law in laws)
+            kinds = get_args(needs.law) or (needs.law,)
+            laws = [law.__name__ for law in kinds]
+            priors = " or ".join(getattr(law, "priors", "see docs/adding_a_prior.md") for law in kinds)
             raise TypeError(
                 f"{name} reads the law of the units' scales ({' or '.join(laws)}), and site {site!r} has none: fit with a "
                 f"prior that has such scales ({priors}) and give program=bnn, keep sites without one out by "
@@ -94,7 +89,7 @@ def check_whole(sparsifier: Any, posterior: PyTree) -> None:
     if needs.whole or needs.groups in WHOLE:
         return
     for site, node in trees.flatten(posterior).items():
-        if varies_together(node) and node.matrix[1] > 1:
+        if node.whole:
             raise ValueError(
                 f"{type(sparsifier).__name__} cuts single weights, and the posterior of {site!r} is a matrix normal, which "
                 "stays one only where whole rows or columns are cut: prune by bp.bmr_prune, which takes such, or by "

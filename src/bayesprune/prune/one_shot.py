@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,11 +12,11 @@ from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
 from bayesprune.core.keys import NoKey
 from bayesprune.core.streams import OfAnAct, stream
-from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier, SpikeSlab
+from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
-from bayesprune.model.own_family import check_cut
+from bayesprune.model.families import check_cut
 from bayesprune.posteriors import params as numpyro_params
-from bayesprune.posteriors.correlated import check_given
+from bayesprune.posteriors.joint import check_given
 from bayesprune.prune.bookkeeping import fill_unknown
 from bayesprune.prune.needs import check_needs, check_whole, needs_of, nothing_to_prune, warm_up_of
 from bayesprune.prune.paths import Paths
@@ -107,7 +106,7 @@ def prune_once(
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
     state, info = step(rng_key, chosen, before, params if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
-    return _result(params, chosen, state, fill_unknown(info))
+    return _result(params, chosen, state, fill_unknown(info), program)
 
 
 def _settled(paths: Paths, before: SparseState, after: SparseState, info: Any) -> tuple[SparseState, Any]:
@@ -168,7 +167,7 @@ def _nodes(params: Any, read: Callable[[Any], Any], program: Any) -> dict[str, A
             )
         # Inside `jax.jit` there are no values to look at yet. By NumPy: JAX would compile for every shape.
         known = not any(isinstance(value, jax.core.Tracer) for value in (node.loc, node.scale))
-        certain = ~np.isnan(node.logit) if known and isinstance(node, SpikeSlab) else True
+        certain = ~np.isnan(node.log_odds()) if known and node.gated else True
         if known and not (np.isfinite(node.loc) & np.isfinite(node.scale) & (np.asarray(node.scale) >= 0) & certain).all():
             raise ValueError(
                 f"site {path!r} is no Gaussian posterior: its loc must be finite and its scale finite and >= 0, and its "
@@ -209,11 +208,12 @@ def _under(prior_scale: Any, chosen: dict[str, Any], nodes: dict[str, Any]) -> d
     if missing:
         raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")
     widths = {path: jnp.asarray(prior_scale[path], float) for path in chosen}
-    return {p: n if isinstance(n, SpikeSlab) else replace(n, prior_scale=widths[p]) for p, n in chosen.items()}
+    return {p: n.under(widths[p]) for p, n in chosen.items()}
 
 
-def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any) -> Pruned:
+def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any, program: Any) -> Pruned:
     if isinstance(params, dict) and not _has_nodes(params):
-        return Pruned(numpyro_params.cut(params, state.mask), state.mask, info)
+        cut = getattr(program, "cut", numpyro_params.cut)(params, state.mask)
+        return Pruned(cut, state.mask, info)
     cut = trees.merge(params, trees.flatten(params), masks.apply(state.mask, chosen))
     return Pruned(cut, state.mask, info)

@@ -23,7 +23,7 @@ def readiness(posterior: PyTree, previous: PyTree, mask: PyTree = True) -> Float
     free of units and of the prior. ``mask``: tree of booleans, or True for all. Weights whose scale is 0 at both times (MAP) do
     not count; if none count, nothing can move: 1. Returns a scalar in [0, 1].
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> before, now = MeanField(jnp.zeros(3), jnp.ones(3)), MeanField(jnp.zeros(3), jnp.array([0.5, 0.5, 2.0]))
     >>> print(readiness(now, before))
     0.5

@@ -5,7 +5,7 @@ from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_positive, unknown_name
-from bayesprune.core.types import PyTree, SpikeSlab
+from bayesprune.core.types import PyTree
 
 SCALES = ("mean", "mean_raw")
 
@@ -27,7 +27,7 @@ def renew(posterior: PyTree, old: PyTree, new: PyTree, new_scale: str | float = 
     A posterior of points (all scales 0) stays one. The log-odds of a `SpikeSlab`: their mean over the same weights. ``old``,
     ``new``: trees of masks.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> node = MeanField(jnp.array([1.0, 2.0, 9.0]), jnp.array([0.1, 0.3, 9.0]))
     >>> fresh = renew(node, jnp.array([True, True, False]), jnp.array([True, True, True]))
     >>> print(fresh.loc, fresh.scale)
@@ -40,10 +40,7 @@ def renew(posterior: PyTree, old: PyTree, new: PyTree, new_scale: str | float = 
         grown = after & ~before
         both = before & after
         beside = jnp.where(jnp.any(both), both, before)  # where everything was exchanged, those that were there before
-        fresh = {"loc": jnp.zeros(()), "scale": _fresh(q.scale, beside, new_scale)}
-        if isinstance(q, SpikeSlab):
-            fresh["logit"] = _mean(q.logit, beside)
-        return type(q)(**vars(q) | {name: jnp.where(grown, value, getattr(q, name)) for name, value in fresh.items()})
+        return q.renewed(grown, _fresh(q.scale, beside, new_scale), lambda values: _mean(values, beside))
 
     return trees.map_nodes(node, posterior, old, new)
 

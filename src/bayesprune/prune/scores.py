@@ -8,21 +8,19 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from bayesprune.core import trees
-from bayesprune.core.types import PyTree, SpikeSlab
-from bayesprune.formulas import folded, folded_exponential, gaussian
+from bayesprune.core.types import PyTree
+from bayesprune.formulas import folded, folded_exponential
 
 
 def magnitude(posterior: PyTree) -> PyTree:
     """|loc| unit, score 1, in units of the network's weights.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(magnitude(MeanField(jnp.array([-2.0]), jnp.array([1.0]))))
     [2.]
 
@@ -34,7 +32,7 @@ def magnitude(posterior: PyTree) -> PyTree:
 def snr(posterior: PyTree) -> PyTree:
     """|loc|/scale, score 2; weights of scale 0 rank by |loc|, above all others.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(snr(MeanField(jnp.array([-2.0]), jnp.array([0.5]))))
     [4.]
 
@@ -46,7 +44,7 @@ def snr(posterior: PyTree) -> PyTree:
 def expected_abs(posterior: PyTree) -> PyTree:
     """E|w|, score 3, (4.3), in units of the network's weights.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(expected_abs(MeanField(jnp.array([0.0]), jnp.array([1.0]))))
     [0.7978846]
 
@@ -58,7 +56,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
 def expected_abs_over_std(posterior: PyTree) -> PyTree:
     """E|w|/sd|w|, score 4, (4.4); ranks as `snr` does.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(expected_abs_over_std(MeanField(jnp.array([50.0]), jnp.array([1.0]))))
     [50.]
 
@@ -70,7 +68,7 @@ def expected_abs_over_std(posterior: PyTree) -> PyTree:
 def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
     """log E exp(lam |w|), score 5, the logarithm of (4.5), in nats; ``lam`` in one over the posterior's coordinates.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(log_expected_exp(MeanField(jnp.array([3.0]), jnp.array([0.0])), lam=2.0))
     [6.]
 
@@ -82,7 +80,7 @@ def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
 def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
     """log of E exp(lam |w|) / sd exp(lam |w|), score 6, the logarithm of (4.6), in nats.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> unsure, sure = log_expected_exp_over_std(MeanField(jnp.array([0.0, 9e-4]), jnp.array([1e-4, 1e-4])))
     >>> bool(sure < unsure)  # the surest first, as the module says
     True
@@ -95,7 +93,7 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
 def second_moment(posterior: PyTree) -> PyTree:
     """log E w² = log(unit² (loc² + scale²)), the logarithm of the second moment; ranks as the p* of (6.1) does.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(second_moment(MeanField(jnp.array([0.6]), jnp.array([0.8]))))
     [0.]
 
@@ -109,22 +107,13 @@ def inclusion(posterior: PyTree) -> PyTree:
 
     Raises `TypeError` for a node that holds no inclusion probability.
 
-    >>> from bayesprune.core.types import SpikeSlab
+    >>> from bayesprune.posteriors.spike_slab import SpikeSlab
     >>> print(inclusion(SpikeSlab(jnp.array([0.0]), jnp.array([1.0]), jnp.array([-3.0]))))
     [-3.]
 
     Source: Bai et al. 2020, section 3; Saha et al. 2024, equation 3.8.
     """
-    return trees.map_nodes(_log_odds, posterior)
-
-
-def _log_odds(node: PyTree) -> Array:
-    if not isinstance(node, SpikeSlab):
-        raise TypeError(
-            f"a {type(node).__name__} has no inclusion probabilities: fit with priors.DiracSlab or priors.GaussianSlab "
-            "and read the fit by bnn.read(params), or prune by another method."
-        )
-    return jnp.asarray(node.logit)
+    return trees.map_nodes(lambda q: q.log_odds(), posterior)
 
 
 def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
@@ -133,16 +122,16 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     ``prior_scale``: None takes that of each node; or one standard deviation, or a tree with one (scalar or array) per node, in
     the posterior's coordinates. Raises `TypeError` for a `SpikeSlab`, and `ValueError` for a node that has no Gaussian prior.
 
-    >>> from bayesprune.core.types import MeanField
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(evidence(MeanField(jnp.array([0.0]), jnp.array([0.5]))))
     [-0.6931472]
 
     Source: Marković et al. 2024, section II-G.
     """
     if prior_scale is not None:
-        posterior = trees.map_nodes(_under, posterior, trees.broadcast(prior_scale, posterior))
+        posterior = trees.map_nodes(lambda q, scale: q.under(scale), posterior, trees.broadcast(prior_scale, posterior))
     check_evidence(posterior)
-    return trees.map_nodes(lambda q: -gaussian.log_evidence_gain_of_removal(q.loc, q.scale, q.prior_scale), posterior)
+    return trees.map_nodes(lambda q: -q.gain(), posterior)
 
 
 def check_evidence(posterior: PyTree, program: Any = None) -> None:
@@ -151,11 +140,8 @@ def check_evidence(posterior: PyTree, program: Any = None) -> None:
     ``program``: what was asked for the priors, if anything was.
     """
     for site, node in trees.flatten(posterior).items():
-        if isinstance(node, SpikeSlab):
-            raise TypeError(
-                "the evidence of (2.5) is that of a Gaussian prior, and this posterior is of a spike and slab: prune it by its "
-                "inclusion probabilities, with methods.SVBNN or methods.SBNN."
-            )
+        if node.no_gain:
+            raise TypeError(node.no_gain)
         if node.prior_scale is None and program is not None:
             prior = getattr(program, "prior", None)
             which = f"priors.{type(prior).__name__}" if prior is not None else "the program's"
@@ -180,10 +166,6 @@ def _non_centred(site: str) -> str:
         f"sample {site!r} from dist.Normal(0, 1) and multiply by that scale, w = tau * {site}, or leave the model as "
         f"it is and let NumPyro do so: handlers.reparam(model, config={{{site!r}: LocScaleReparam(0.0)}}), in model and guide."
     )
-
-
-def _under(node: PyTree, prior_scale: PyTree) -> PyTree:
-    return node if isinstance(node, SpikeSlab) else replace(node, prior_scale=prior_scale)
 
 
 # By name: scores 1 to 6 of Li et al. (2024), which need a loc and a scale alone, in their order; then the others.

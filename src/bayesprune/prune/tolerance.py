@@ -45,7 +45,7 @@ def prune_to_tolerance(
         ValueError: a density outside (0, 1], none at all, a negative tolerance, or a first loss that is negative or not finite.
 
     Example:
-        >>> from bayesprune.core.types import MeanField
+        >>> from bayesprune.posteriors.mean_field import MeanField
         >>> import jax.numpy as jnp
         >>> from bayesprune.methods.magnitude import Magnitude
         >>> from bayesprune.prune.one_shot import prune_once

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesprune.core import masks
-from bayesprune.core.types import Info, PyTree, SparseState, varies_together
+from bayesprune.core.types import Info, PyTree, SparseState
 from bayesprune.prune.bookkeeping import amend
 
 # Shares of the candidates that are tried, those of the highest evidence of removal first.
@@ -48,7 +48,7 @@ def verify(
     order, candidates = {}, {}
     for site, node in posterior.items():
         gain, proposed = info.gains[site], ~new.mask[site]
-        together = varies_together(node)
+        together = node.together
         order[site] = _all_alike(gain, old[site] & proposed) if together else gain
         candidates[site] = old[site] & (proposed if together else proposed | (gain > 0))
     number = masks.count(candidates)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_positive
-from bayesprune.core.types import MeanField, varies_together
 from bayesprune.formulas import rounding, scaled
 from bayesprune.report.inputs import ArrayLike, truth_values
 
@@ -64,9 +63,9 @@ def bits_per_weight(
 
 def _moments(site: str, node: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the network's weights, a shared scale's spread included (16.2)."""
-    if not isinstance(node, MeanField):
+    if node.gated:
         raise ValueError(f"site {site!r} is a {type(node).__name__}, which is partly a point: bits are of Gaussian posteriors.")
-    if varies_together(node):
+    if node.together:
         raise ValueError(
             f"site {site!r} has weights that vary together, which single numbers do not code: fit with posterior='mean_field'."
         )

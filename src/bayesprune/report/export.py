@@ -14,8 +14,8 @@ import numpy as np
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
-from bayesprune.core.types import MeanField, SpikeSlab
-from bayesprune.posteriors.correlated import Correlated
+from bayesprune.core.types import Node
+from bayesprune.posteriors.params import kinds
 from bayesprune.report.inputs import ArrayLike, truth_values
 from bayesprune.report.packing import pack, plain, unpack
 
@@ -25,16 +25,13 @@ FORMAT, VERSION, READABLE = "bayesprune posterior", "3", ("1", "2", "3", "4")
 WITH_FACTORS = "4"  # of a file with correlated weights, which an older release would read as independent ones
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
-Node = MeanField | SpikeSlab
-FACTORS = ("rows", "columns")
-FIELDS = ("loc", "scale", "logit", *FACTORS)
 
 
 @dataclass(frozen=True)
 class SavedPosterior:
     """What a file holds.
 
-    ``posterior``: {site: MeanField or SpikeSlab}; ``mask``: {site: booleans, True = alive}; ``metadata``: the writer's notes;
+    ``posterior``: {site: node}; ``mask``: {site: booleans, True = alive}; ``metadata``: the writer's notes;
     these three are what unpacking gives. ``params``: the parameters of the fit, which `predict` and `bmr_prune` take as they
     take ``fit.params``; empty for a file that holds a posterior alone.
     """
@@ -78,7 +75,8 @@ def save_posterior(
 ) -> None:
     """Write a posterior, its mask and notes to ``path`` (``.safetensors``), whole or not at all.
 
-    ``posterior``: {site: MeanField or SpikeSlab} of arrays; scales (and logits) are spread to the shape of ``loc``.
+    ``posterior``: {site: node} of arrays; scales (and logits) are spread to the shape of ``loc``. Of a node of a user's own
+    family its marginals are kept, as a `MeanField`: ``bnn.read(params)`` gives it back whole.
     ``mask``: {site: booleans of that shape}, for prunable sites; may be empty. ``metadata``: anything JSON can hold (NaN
     becomes null), such as the data set and seeds. ``params``: NumPyro parameters to keep beside them, see `save_fit`. Tensors
     are named ``loc/<site>``, ``scale/<site>``, ``logit/<site>``, ``prior_scale/<site>`` (where the prior is Gaussian),
@@ -89,6 +87,7 @@ def save_posterior(
     with the path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
 
     >>> import tempfile
+    >>> from bayesprune.posteriors.mean_field import MeanField
     >>> posterior = {"Dense_0.kernel": MeanField(np.ones((2, 3)), np.full((2, 3), 0.1))}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_posterior(f"{folder}/p.safetensors", posterior, {}, {"seed": 0})
@@ -98,7 +97,6 @@ def save_posterior(
     check_finite(params, "params")
     tensors: dict[str, np.ndarray] = {}
     for site, node in posterior.items():
-        check_finite({f"{site}_{name}": getattr(node, name, 0.0) for name in FIELDS}, "posterior's numbers")
         tensors |= _tensors(site, node)
     for site, alive in mask.items():
         values = truth_values(alive, f"mask[{site!r}]")
@@ -111,7 +109,7 @@ def save_posterior(
         tensors[f"mask/{site}"] = values
     header = {
         "format": FORMAT,
-        "version": WITH_FACTORS if any(isinstance(node, Correlated) for node in posterior.values()) else VERSION,
+        "version": WITH_FACTORS if any(node.together for node in posterior.values()) else VERSION,
         "sites": json.dumps(list(posterior)),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
@@ -123,22 +121,26 @@ def save_posterior(
 
 def _held(posterior: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> dict[int, str]:
     """The arrays of the nodes that are kept as they are, by identity: parameters that are the same need no second copy."""
-    fields = [(getattr(node, name, None), f"{name}/{site}") for site, node in posterior.items() for name in FIELDS]
+    fields = [(getattr(node, name), f"{name}/{site}") for site, node in posterior.items() for name in _arrays(node)]
     return {id(array): name for array, name in fields if array is not None and np.shape(array) == tensors[name].shape}
+
+
+def _arrays(node: Node) -> tuple[str, ...]:
+    """The fields of a node that a file holds as arrays: those of its kind, or, of one of the user's own, the marginals."""
+    return next((names for kind, names in kinds().items() if type(node) is kind), ("loc", "scale"))
 
 
 def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
     if not isinstance(node, Node):
         raise TypeError(f"posterior[{site!r}] must be a MeanField or a SpikeSlab, got {type(node).__name__}.")
-    loc = plain(node.loc)
-    fields = {"loc": loc, "scale": plain(node.scale)}
-    if isinstance(node, SpikeSlab):
-        fields["logit"] = plain(node.logit)
-    factors = {f"{name}/{site}": plain(getattr(node, name)) for name in FACTORS if isinstance(node, Correlated)}
-    meaning = {"unit": node.unit, "prior_scale": getattr(node, "prior_scale", None)}
+    check_finite({f"{site}_{name}": getattr(node, name) for name in _arrays(node)}, "posterior's numbers")
+    loc, values = plain(node.loc), {name: plain(getattr(node, name)) for name in _arrays(node)}
+    fields = {name: values.pop(name) for name in ("loc", "scale", "logit") if name in values}
+    meaning = {"unit": node.unit, "prior_scale": node.prior_scale}
     kept = {f"{name}/{site}": plain(value) for name, value in meaning.items() if value is not None}
+    kept |= {f"{name}/{site}": array for name, array in values.items()}
     try:
-        return kept | factors | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
+        return kept | {f"{name}/{site}": np.broadcast_to(array, loc.shape) for name, array in fields.items()}
     except ValueError:
         shapes = {name: array.shape for name, array in fields.items()}
         raise ValueError(f"posterior[{site!r}] has shapes {shapes}: they must broadcast to that of loc.") from None
@@ -176,14 +178,10 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
 
 
 def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
-    loc, scale = tensors[f"loc/{site}"], tensors[f"scale/{site}"]
-    unit = tensors.get(f"unit/{site}", np.float32(1.0))
-    if f"logit/{site}" in tensors:
-        return SpikeSlab(loc, scale, tensors[f"logit/{site}"], unit)
-    prior_scale = tensors.get(f"prior_scale/{site}")
-    if f"rows/{site}" in tensors:
-        return Correlated(loc, scale, prior_scale, unit, *(tensors[f"{name}/{site}"] for name in FACTORS))
-    return MeanField(loc, scale, prior_scale, unit)
+    """The node of the kind whose arrays there are, the most of them."""
+    kind, names = next(item for item in kinds().items() if all(f"{name}/{site}" in tensors for name in item[1]))
+    node: Node = kind(**{name: tensors[f"{name}/{site}"] for name in names}, unit=tensors.get(f"unit/{site}", np.float32(1.0)))
+    return node.under(tensors.get(f"prior_scale/{site}"))
 
 
 def _noted(notes: Mapping[str, Any], posterior: Mapping[str, Node]) -> dict[str, Any]:

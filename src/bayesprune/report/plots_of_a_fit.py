@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayesprune.core.types import MeanField, SpikeSlab
+from bayesprune.core.types import Node
 from bayesprune.report import plots
 from bayesprune.report.record import first_kernel
 
@@ -15,14 +15,14 @@ NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
-def _booleans(features: Sequence[int] | None, node: MeanField | SpikeSlab) -> np.ndarray | None:
+def _booleans(features: Sequence[int] | None, node: Node) -> np.ndarray | None:
     if features is None:
         return None
     return np.isin(np.arange(np.shape(node.loc)[-1]), np.asarray(features, int))
 
 
 def figures(
-    posterior: Mapping[str, MeanField | SpikeSlab],
+    posterior: Mapping[str, Node],
     mask: Mapping[str, Any],
     history: Mapping[str, np.ndarray],
     predictions: Mapping[str, np.ndarray],
@@ -44,7 +44,7 @@ def figures(
 
 
 def _wanted(
-    posterior: Mapping[str, MeanField | SpikeSlab], mask: Mapping[str, Any], history: Mapping[str, np.ndarray],
+    posterior: Mapping[str, Node], mask: Mapping[str, Any], history: Mapping[str, np.ndarray],
     predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None, notes: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any] | Literal[False]]:  # fmt: skip
     drawn = {name: rows for name, rows in history.items() if name not in NOT_DRAWN}
@@ -67,7 +67,7 @@ def _wanted(
     }
 
 
-def _image_shape(input_shape: Sequence[int], node: MeanField | SpikeSlab) -> tuple[int, ...] | None:
+def _image_shape(input_shape: Sequence[int], node: Node) -> tuple[int, ...] | None:
     """The image that a dense layer's inputs are the pixels of."""
     is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
     return tuple(input_shape) if is_image else None

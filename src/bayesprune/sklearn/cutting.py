@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float32
 from bayesprune import features
 from bayesprune.core import masks, types
 from bayesprune.core.checks import check_density, got, unknown_name
-from bayesprune.core.types import SpikeSlab
 from bayesprune.methods.bmr import BMR
 from bayesprune.methods.sbnn import SBNN
 from bayesprune.methods.snr import SNR
@@ -72,7 +71,7 @@ def choose(method: Any, density: float | None, bnn: BNN, params: Params) -> Any:
 
 def is_gated(nodes: dict[str, Any]) -> bool:
     """Whether the posterior has an inclusion probability for every weight."""
-    return all(isinstance(node, SpikeSlab) for node in nodes.values())
+    return all(node.gated for node in nodes.values())
 
 
 def cut(rng_key: jax.Array, bnn: BNN, params: Params, sparsifier: Any) -> tuple[Params, dict[str, Any], float]:
@@ -97,7 +96,7 @@ def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any]) -> Inputs:
 # `jax.jit` would sort a dict by its names.
 @jax.jit
 def _statistics(nodes: list[Any], alive: list[Any]) -> tuple[Any, ...]:
-    within: Any = True if all(isinstance(node, SpikeSlab) for node in nodes) else alive
+    within: Any = True if all(node.gated for node in nodes) else alive
     importance = features.importance(nodes, within)
     inclusion = features.inclusion_probabilities(nodes, within)
     return inclusion, importance.scaled, importance.log_raw, features.selected(nodes, "median", mask=alive)

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import Dataset, Mask, MeanField, Params, SpikeSlab
+from bayesprune.core.types import Dataset, Mask, Node, Params
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise
 from bayesprune.posteriors.params import stems
@@ -23,7 +23,7 @@ def look(
     carry: Carry,
     params: Params,
     mask: Mask,
-    posterior: dict[str, MeanField | SpikeSlab],
+    posterior: dict[str, Node],
     data: Dataset | Block,
     rng_key: jax.Array,
 ) -> Grads:

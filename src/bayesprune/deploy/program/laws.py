@@ -13,7 +13,6 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
-from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.model.net_params import mean_weights, why_no_mean
 from bayesprune.posteriors.samples import count, draws_of
 
@@ -75,7 +74,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
 
 def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
     """Whether the weights are independent Gaussians, up to one random scale for each layer."""
-    simple = type(bnn.family) in (MeanFieldFamily, MapFamily) and not draws_of(params)
+    simple = bnn.family.factorised and not draws_of(params)
     return simple and all(_speaks_for(type(bnn.prior), name) for name in ("model", "guide"))
 
 

@@ -1,10 +1,17 @@
-"""A sound start: weights small enough to be left out, and large enough for a deep network to carry its input."""
+"""How posteriors start: as families say, or soundly: so small that weights can be left out, and a deep net carries a signal."""
 
 import math
 from typing import Any
 
-from bayesprune.model.layout import Layout, ParamSpec
+import jax
+import jax.numpy as jnp
+from jax.nn import initializers
 
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.layout import Layout, ParamSpec
+
+STARTS = ("uniform", "normal", "he")
+TRUNCATED_SD = 0.87962566103423978  # of a standard normal within (-2, 2)
 # Of what He's start makes of an input at the end of the hidden layers, this share; no layer takes more than LEAST of it.
 WHOLE, LEAST = 0.01, 0.1
 SPREAD = 0.1  # scales, in units of the deviation that locs start with
@@ -45,3 +52,42 @@ def sound_scales(prior: Any, layout: Layout) -> SoundScales:
 
 def _deviation(spec: ParamSpec, gain: float) -> float:
     return (1.0 if spec.path.is_last else gain) * math.sqrt(2.0 / spec.fan_in)
+
+
+def check_start(init_loc: str) -> None:
+    """Refuse an unknown name of a start."""
+    if init_loc not in STARTS:
+        raise unknown_name("init_loc", init_loc, STARTS)
+
+
+def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:
+    """U(-init_range, init_range), as a function of a key."""
+    # Drawn in one row, as gates are: quicker to compile.
+    size = math.prod(shape)
+    return lambda rng_key: jax.random.uniform(rng_key, (size,), minval=-init_range, maxval=init_range).reshape(shape)
+
+
+def start_of_loc(family: Any, spec: ParamSpec) -> Any:
+    """The initial loc of a weight array: a value, or a function of a key."""
+    for site, deviation, _ in family.sound:
+        if site == spec.path:
+            return _truncated(deviation, spec.shape) if deviation else jnp.zeros(spec.shape)
+    if family.init_loc == "uniform":
+        return _uniform(family.init_range, spec.shape)
+    if family.init_loc == "normal":
+        return lambda rng_key: family.init_range * jax.random.normal(rng_key, spec.shape)
+    if not spec.inputs:
+        return jnp.zeros(spec.shape)
+    return _truncated(math.sqrt(2.0 / spec.fan_in), spec.shape, family.unit)
+
+
+def start_of_scale(family: Any, name: str, shape: tuple[int, ...]) -> Any:
+    """The initial logarithm of a positive scale."""
+    sound = dict(family.sound_scales).get(name)
+    return _uniform(family.init_range, shape) if sound is None else jnp.full(shape, sound)
+
+
+def _truncated(deviation: float, shape: tuple[int, ...], unit: float = 1.0) -> Any:
+    """Normal of this deviation, cut off at two of its own, in this unit."""
+    draw = initializers.truncated_normal(deviation / TRUNCATED_SD)
+    return lambda rng_key: draw(rng_key, shape) / unit

@@ -1,4 +1,7 @@
-"""Divergences in closed form, for sites whose elements are independent: looked up by the kinds of posterior and prior."""
+"""Divergences in closed form, for sites whose elements are independent: those of NumPyro's registry, by exact kinds.
+
+A law of a file of its own registers what it has, ``@kl_divergence.register(Posterior, Prior)`` of `numpyro.distributions.kl`.
+"""
 
 import copy
 from collections.abc import Callable
@@ -7,12 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.formulas import gaussian, log_normal, log_uniform, truncated_log_normal
-from bayesprune.model.correlated import CorrelatedNormal
-from bayesprune.model.improper import DrawnNormal, LogUniform
-from bayesprune.model.spike_slab import GatedNormal, TwoNormals, dirac_divergence, mixture_divergence
-from bayesprune.model.truncated_normal import TruncatedNormal
+from bayesprune.formulas import gaussian, log_normal
 
 
 class Elementwise(NamedTuple):
@@ -57,65 +57,58 @@ def both(mask: jax.Array | None, other: jax.Array | None) -> jax.Array | None:
 
 
 def closed_form(guide: Any, model: Any) -> Callable[[Any, Any], jax.Array] | None:
-    """The function (posterior, prior) -> nats for two distributions' kinds; None if the divergence has to be sampled."""
-    return _CLOSED.get((type(guide), type(model)))
+    """The function (posterior, prior) -> nats for two distributions' kinds; None if the divergence has to be sampled.
+
+    By exact kinds: what NumPyro has for a class and all that derive from it is none of, say, a law of draws that are shared.
+    """
+    kinds = (type(guide), type(model))
+    if kinds == (dist.Normal, dist.Normal):  # NumPyro's own rounds otherwise
+        return _normals
+    return None if guide.event_shape or model.event_shape else kl_divergence.funcs.get(kinds)  # type: ignore[no-any-return]
 
 
-def divergence(posterior: Any, prior: Elementwise) -> jax.Array:
-    """The divergence of a guide site's distribution from its prior, nats by element, 0 for what is dead in either."""
+def divergence(posterior: Any, prior: Any) -> jax.Array:
+    """The divergence of a guide site's distribution from its prior, nats by element, 0 for what is dead in either.
+
+    ``prior``: a distribution, or what `read_elementwise` gives of it. `ValueError` where there is no closed form.
+
+    >>> print(divergence(dist.Normal(jnp.ones(2), 1.0), dist.Normal(0.0, 1.0)))
+    [0.5 0.5]
+    """
+    prior = prior if isinstance(prior, Elementwise) else read_elementwise(prior)
     fn, mask = read_elementwise(posterior)  # type: ignore[misc]
     mask = both(mask, prior.mask)
-    if mask is not None:
+    if mask is not None and hasattr(fn, "scale"):
         # Dead elements may have scale zero: stand in a harmless value before the logarithm, so that gradients stay finite.
         fn = copy.copy(fn)
         fn.scale = jnp.where(mask, fn.scale, 1.0)
-    nats = closed_form(fn, prior.fn)(fn, prior.fn)  # type: ignore[misc]
+    law = closed_form(fn, prior.fn)
+    if law is None:
+        raise ValueError(
+            f"the divergence of {type(fn).__name__} from {type(prior.fn).__name__} has no closed form: register one with "
+            "numpyro.distributions.kl.kl_divergence, or sample it."
+        )
+    nats = law(fn, prior.fn)
     nats = jnp.broadcast_to(nats, tuple(posterior.batch_shape) + tuple(posterior.event_shape))
     return nats if mask is None else jnp.where(mask, nats, 0.0)
 
 
-def _normals(posterior: dist.Normal, prior: dist.Normal) -> jax.Array:
-    return gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
-
-
-def _correlated(posterior: CorrelatedNormal, prior: dist.Normal) -> jax.Array:
-    # By weights: the entropy is that of each given those before it, and the rest of the divergence knows marginals alone.
-    nats = gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
-    return nats + jnp.log(posterior.scale) - jnp.log(posterior.conditional)
-
-
+@kl_divergence.register(dist.LogNormal, dist.Gamma)
 def _gamma(posterior: dist.LogNormal, prior: dist.Gamma) -> jax.Array:
     return log_normal.kl_gamma(posterior.loc, posterior.scale, prior.concentration, prior.rate)
 
 
+@kl_divergence.register(dist.LogNormal, dist.InverseGamma)
 def _inverse_gamma(posterior: dist.LogNormal, prior: dist.InverseGamma) -> jax.Array:
     return log_normal.kl_inverse_gamma(posterior.loc, posterior.scale, prior.concentration, prior.rate)
 
 
+@kl_divergence.register(dist.LogNormal, dist.HalfCauchy)
 def _half_cauchy(posterior: dist.LogNormal, prior: dist.HalfCauchy) -> jax.Array:
     return log_normal.kl_half_cauchy(posterior.loc, posterior.scale, prior.scale)
 
 
-def _log_uniform(posterior: DrawnNormal, prior: LogUniform) -> jax.Array:
-    return log_uniform.kl_divergence(posterior.loc, posterior.scale)
-
-
-def _uniform(posterior: TruncatedNormal, prior: dist.Uniform) -> jax.Array:
-    nats = truncated_log_normal.kl_uniform(posterior.loc, posterior.scale, posterior.low, posterior.high)
-    # Where the prior is wider than the posterior's support; a narrower one is refused by nobody, and its divergence infinite.
-    wider = jnp.log((prior.high - prior.low) / (posterior.high - posterior.low))
-    return jnp.where((posterior.low >= prior.low) & (posterior.high <= prior.high), nats + wider, jnp.inf)
-
-
-_CLOSED: dict[tuple[type, type], Callable[[Any, Any], jax.Array]] = {
-    (dist.Normal, dist.Normal): _normals,
-    (CorrelatedNormal, dist.Normal): _correlated,
-    (dist.LogNormal, dist.LogNormal): _normals,  # a divergence does not change with the coordinates
-    (dist.LogNormal, dist.Gamma): _gamma,
-    (dist.LogNormal, dist.InverseGamma): _inverse_gamma,
-    (dist.LogNormal, dist.HalfCauchy): _half_cauchy,
-    (DrawnNormal, LogUniform): _log_uniform,
-    (TruncatedNormal, dist.Uniform): _uniform,
-    (GatedNormal, GatedNormal): dirac_divergence,
-    (dist.Normal, TwoNormals): mixture_divergence,
-}
+@kl_divergence.register(dist.LogNormal, dist.LogNormal)
+def _normals(posterior: Any, prior: Any) -> jax.Array:
+    """Of Normals, and of their exponentials: a divergence does not change with the coordinates."""
+    return gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)
