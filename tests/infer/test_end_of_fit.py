@@ -1,12 +1,15 @@
 """What is said at the end of a fit, by curves whose end is known, and by fits that learn and do not."""
 
+import warnings
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.end_of_fit import advise, baseline
+from bayesprune.infer.end_of_fit import advise, baseline, warn_at_end
 
 FALLS = "The loss still falls"
 WORSE = "above the"
@@ -105,3 +108,18 @@ def test_fits() -> None:
     assert WORSE in fitted(bp.Dataset(train.x * np.float32(1e-5), train.y), optimizer=optax.adam(1e-2))
     slow = fitted(train, optimizer=optax.adam(1e-3))
     assert "still falls" in slow and "num_steps=800" in slow
+
+
+@pytest.mark.parametrize(
+    "prior", [bp.priors.Gaussian(1.0), bp.priors.GroupNormalJeffreys()], ids=lambda prior: type(prior).__name__
+)
+def test_a_bound_without_a_norm_is_compared_with_nothing(prior) -> None:
+    """Losses far above the baseline are worse than none, but not under an improper prior, whose constant nobody knows."""
+    y = np.arange(100) % 10
+    bnn = bp.BNN(bp.nets.MLP((4,), 10), prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
+    fit = SimpleNamespace(interrupted=False, history={}, losses=np.full(1000, 2000.0))
+    recipe = SimpleNamespace(program=bnn, kl_weight=lambda step: 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_at_end(fit, recipe, bp.Dataset(np.zeros((100, 3), np.float32), y))
+    assert [WORSE in str(one.message) for one in caught] == ([] if getattr(prior, "improper", False) else [True])

@@ -87,13 +87,15 @@ def advise(losses: Any, baseline: float | None, num_rows: int) -> str:
 def warn_at_end(fit: FitResult, recipe: Recipe, data: Any) -> None:
     """Warn of what `advise` has to say of a fit that went to its end.
 
-    A baseline needs targets in memory and a bound of weight 1: points have no bound, and a cold posterior minimises another.
+    A baseline needs targets in memory and a bound of weight 1: points have no bound, a cold posterior minimises another, and under
+    an improper prior the bound has a constant that nobody knows.
     """
     if fit.interrupted or "halted/step" in fit.history:
         return
     y, likelihood = getattr(data, "y", None), getattr(recipe.program, "likelihood", None)
     family = getattr(recipe.program, "family", None)
-    is_bound = likelihood is not None and getattr(family, "spread", True)
+    proper = not getattr(getattr(recipe.program, "prior", None), "improper", False)
+    is_bound = likelihood is not None and getattr(family, "spread", True) and proper
     with jax.transfer_guard("allow"):  # one number, by a function that may be anybody's
         full = math.isclose(float(recipe.kl_weight(send(len(fit.losses), np.int32))), 1.0)
     known = is_bound and full and isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)

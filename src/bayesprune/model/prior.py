@@ -56,7 +56,8 @@ class Prior(Protocol):
     Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of one scale everywhere also
     says it as an attribute ``prior_scale``, which needs no parameters. A prior whose weights are w = number c^power w_hat, with
     one positive site c for an array or none, may say so by ``factor(spec) -> (number, name of c, power)``, the name empty for
-    none: then the law of the weights is known without drawing them.
+    none: then the law of the weights is known without drawing them. ``improper``, an attribute that is
+    true, says that it has no norm: losses under it have a constant of their own.
     """
 
     def model(self, layout: Layout) -> dict[str, Any]: ...

@@ -49,6 +49,7 @@ class GroupNormalJeffreys:
     """
 
     prior_scale: ClassVar[float] = 1.0
+    improper: ClassVar[bool] = True
     couples: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)
 

@@ -57,6 +57,7 @@ class UnitNoise:
 
     low: float = -20.0
 
+    improper: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.hidden_kernels)
 
     def __post_init__(self) -> None:
