@@ -50,6 +50,10 @@ BODIES = {
     "transposed, apart": lambda x: flat(linen.ConvTranspose(4, (2,), strides=(3,), padding="VALID")(x)),
     "put in its place": lambda x: flat(written(linen.Dense(5)(x))),
     "taken by places": lambda x: flat(linen.Dense(6)(x)[..., jnp.array([3, 0, 0, 5])]),
+    "an inverse error function": lambda x: flat(lax.erf_inv(0.9 * jnp.tanh(linen.Dense(5)(x)))),
+    "a running logarithm of sums": lambda x: flat(lax.cumlogsumexp(linen.Dense(5)(x), 1, reverse=True)),
+    "put at places": lambda x: flat(linen.Dense(6)(x).at[..., jnp.array([4, 1])].set(x[..., :2]).at[:, -1].add(1.0)),
+    "a barrier": lambda x: flat(jnp.add(*lax.optimization_barrier((linen.Dense(5)(x), linen.Dense(5)(x))))),
     "angles": lambda x: flat(jnp.fmod(jnp.arctan(linen.Dense(5)(x)) + jnp.round(x[..., :1]), 0.7)),
 }
 

@@ -77,7 +77,7 @@ def test_what_is_in_use_changes_an_output(name) -> None:
 def test_where_tokens_are_too_many_to_be_told_apart_nothing_in_use_is_lost(monkeypatch) -> None:
     exact = case("attention")
     wanted = units(exact.graph).producers
-    monkeypatch.setattr("bayesprune.structure.walk.MANY", 1)
+    monkeypatch.setattr("bayesprune.structure.ops.movement.MANY", 1)
     coarse = Case(exact.net, exact.shape).graph
     assert coarse.num_signals < exact.graph.num_signals
     rng = np.random.default_rng(2)

@@ -1,9 +1,8 @@
 """The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
 
-from bayesprune.structure.costs import check_settled, multiply_adds
+from bayesprune.structure.costs import check_settled, flops_of_units, multiply_adds
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.reach import has_path, reachable
-from bayesprune.structure.unit_costs import flops_of_units
 from bayesprune.structure.units import Units, units
 from bayesprune.structure.walk import read
 

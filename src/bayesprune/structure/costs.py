@@ -1,6 +1,7 @@
-"""What the products of a network cost: multiply-adds, all of them and those with alive weights."""
+"""What the products of a network cost: multiply-adds, all of them and those with alive weights, and what goes with a unit."""
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Iterator, Mapping
@@ -8,15 +9,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Int
+from jaxtyping import Float
 
 from bayesprune.structure.graph import Graph, Product
-from bayesprune.structure.movement import NOTHING
+from bayesprune.structure.ops import PRIMITIVES
 from bayesprune.structure.reach import Alive, carried
-from bayesprune.structure.values import Signals, Value, Weights
-
-PRIMITIVES = {"dot_general": lax.dot_general_p, "conv_general_dilated": lax.conv_general_dilated_p}
+from bayesprune.structure.units import Units
+from bayesprune.structure.values import NOTHING, Signals, Value, Weights
 
 
 def multiply_adds(graph: Graph, mask: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
@@ -83,7 +82,7 @@ def _alive(product: Product, uses: np.ndarray, executed: int, patterns: list[Ali
     lhs, rhs = (None if p is None else np.broadcast_to(p, shape) for p, shape in zip(patterns, product.shapes, strict=False))
     if lhs is not None and rhs is not None:
         operands = [jnp.asarray(side, jnp.float32) for side in (lhs, rhs)]
-        pairs = PRIMITIVES[product.name].bind(*operands, **{**product.params, "preferred_element_type": None})
+        pairs = product.primitive.bind(*operands, **{**product.params, "preferred_element_type": None})
         return int(np.asarray(pairs, np.float64).sum())
     if rhs is not None:
         same = tuple(axis for axis in range(rhs.ndim) if uses.shape[axis] == 1)
@@ -91,22 +90,52 @@ def _alive(product: Product, uses: np.ndarray, executed: int, patterns: list[Ali
     return executed if lhs is None or not lhs.size else round(executed * float(lhs.mean()))
 
 
-def uses_of(product: Product) -> Int[np.ndarray, "..."]:
-    """How many multiply-adds each number of the right operand takes part in, in a shape that broadcasts to it.
+def uses_of(product: Product) -> np.ndarray:
+    """How many multiply-adds each number of the right operand takes part in, in a shape that broadcasts to it."""
+    uses = PRIMITIVES[product.primitive.name].uses
+    assert uses is not None
+    return uses(product.params, product.shapes)
 
-    A convolution meets every position of its kernel at every output, also where padding lies under it; zeros put between the
-    inputs, as by a transposed convolution, are not counted.
+
+def flops_of_units(graph: Graph, units: Units) -> Float[np.ndarray, " units"]:
+    """FLOPs a row that go with each unit of the whole network: of the products of all weights that make it or read it.
+
+    A weight between two units goes with either, and counts for both. Where a factor is made of weights by more than moving
+    them, as a normalised kernel is, its products are shared evenly among the entries of the largest array it is made of.
+
+    Raises `ValueError` where it is not known before the network runs how often its products are done.
     """
-    params, (lhs, rhs, out) = product.params, product.shapes
-    if product.name == "dot_general":
-        (contracted, _), (batched, _) = params["dimension_numbers"]
-        rows = math.prod(size for axis, size in enumerate(lhs) if axis not in (*contracted, *batched))
-        return np.full((1,) * len(rhs), rows)
-    _, kernel, output = params["dimension_numbers"]
-    uses = np.full((1,) * len(rhs), out[output[0]])
-    steps = (params["window_strides"], params["padding"], params["lhs_dilation"], params["rhs_dilation"])
-    for axis, to, stride, (low, _), spread, reach in zip(kernel[2:], output[2:], *steps, strict=True):
-        places = np.arange(out[to])[:, None] * stride + np.arange(rhs[axis]) * reach - low
-        met = (places % spread == 0).sum(axis=0)
-        uses = uses * met.reshape([-1 if a == axis else 1 for a in range(len(rhs))])
-    return uses
+    check_settled(graph)
+    flops, total = _of_entries(graph), np.zeros(units.count + 1)  # the last is of no unit
+    for site, makes in units.producers.items():
+        reads = np.where(units.consumers[site] == makes, NOTHING, units.consumers[site])
+        for ends in (makes, reads):
+            total += np.bincount(np.where(ends < 0, units.count, ends).ravel(), flops[site].ravel(), units.count + 1)
+    return total[:-1]
+
+
+def _of_entries(graph: Graph) -> dict[str, Float[np.ndarray, "..."]]:
+    """FLOPs of all products that each entry of each array takes part in."""
+    ends = np.cumsum([0, *(math.prod(graph.roles[site].shape) for site in graph.sites)])
+    line = np.zeros(ends[-1] + 1)  # all weights as views number them; the last, which -1 shows, is none
+    of_site = dict(zip(graph.sites, itertools.pairwise(ends), strict=True))
+    for product, (site, executed, _) in zip(graph.products, multiply_adds(graph, {}), strict=True):
+        views = [(side, value) for side, value in enumerate(product.factors) if isinstance(value, Weights) and not value.solid]
+        for side, value in views:
+            _charge(line, product, side, value, executed)
+        if site and not views:
+            line[slice(*of_site[site])] += 2 * executed / max(np.diff(of_site[site])[0], 1)
+    found = {site: line[slice(*of_site[site])].reshape(graph.roles[site].shape) for site in graph.sites}
+    return found | {site: np.zeros(role.shape) for site, role in graph.roles.items() if site not in found}
+
+
+def _charge(line: np.ndarray, product: Product, side: int, value: Value, executed: int) -> None:
+    """Charge one product to the entries of one of its factors."""
+    assert isinstance(value, Weights)
+    turns = range(product.turns) if value.stride else range(1)
+    each = uses_of(product) if side == 1 else executed / product.turns / max(math.prod(value.shape), 1)
+    each = 2.0 * np.broadcast_to(each, value.shape) * (product.turns / len(turns))
+    entries = value.entries
+    for turn in turns:
+        shown = np.where(entries == NOTHING, NOTHING, entries + turn * (value.stride or 0))
+        np.add.at(line, shown.ravel(), each.ravel())

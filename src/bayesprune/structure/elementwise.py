@@ -9,31 +9,31 @@ import numpy as np
 
 from bayesprune.structure import norms
 from bayesprune.structure.graph import Terms
-from bayesprune.structure.monomials import Monomials, monomials
-from bayesprune.structure.movement import NOTHING, Labels, expand
+from bayesprune.structure.primitive import Params, Primitive, Products
 from bayesprune.structure.recorder import LARGEST, Recorder
-from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
+from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, expand
 
 
-def read_elementwise(recorder: Recorder, name: str, params: dict[str, Any], operands: list[Value]) -> Value:
+def read_elementwise(recorder: Recorder, op: Primitive, params: Params, operands: list[Value]) -> Value:
     """The value of an elementwise operation, its terms written down."""
     rank = max(len(value.shape) for value in operands)
     operands = [_of_rank(value, rank) for value in operands]
     numbers = [value.literal if isinstance(value, Signals) else None for value in operands]
-    products = monomials(name, params, numbers)
+    assert op.terms is not None
+    name, products = op.name, op.terms(params, numbers)
     moving = [value for value in operands if isinstance(value, Weights) or not value.steady]
     if moving and all(isinstance(value, Weights) for value in moving):
         result: Value = _of_weights(recorder, products, operands, name)
     else:
         result = _of_signals(recorder, products, operands, name)
-        literal = numbers[0] if name in norms.KEEPS else None
+        literal = numbers[0] if op.same else None
         result = replace(result, literal=literal)
-    result, found = norms.after(name, params, operands, result)
+    result, found = norms.after(op, params, operands, result)
     recorder.norms |= found
     return result
 
 
-def _of_weights(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Value:
+def _of_weights(recorder: Recorder, products: Products, operands: list[Value], name: str) -> Value:
     """Weights and constants: still weights, those of the largest array; others that enter are given up on."""
     weights = {i: value for i, value in enumerate(operands) if isinstance(value, Weights)}
     main = min(weights.values(), key=lambda value: (-math.prod(value.shape), value.solid))
@@ -61,7 +61,7 @@ def _zeros(name: str, product: tuple[int, ...], operands: list[Value]) -> Any:
     return functools.reduce(np.logical_or, (array == 0 for i, array in known if i in product), np.False_)
 
 
-def _of_signals(recorder: Recorder, products: Monomials, operands: list[Value], name: str) -> Signals:
+def _of_signals(recorder: Recorder, products: Products, operands: list[Value], name: str) -> Signals:
     signals = [value for value in operands if isinstance(value, Signals)]
     weights = [value for value in operands if isinstance(value, Weights)]
     heads = 0
@@ -96,7 +96,7 @@ def _of_rank(value: Value, rank: int) -> Value:
     return value.showing(value.entries.reshape(wide), (0,) * missing + value.axes)
 
 
-def _result(recorder: Recorder, products: Monomials, operands: list[Value]) -> Labels:
+def _result(recorder: Recorder, products: Products, operands: list[Value]) -> Labels:
     """Labels of the result: those of an operand where it alone decides, else new ones, one for each combination."""
     signals = [(i, value.labels) for i, value in enumerate(operands) if isinstance(value, Signals)]
     changing = [i for i, labels in signals if ((labels != CONSTANT) & (labels != NOTHING)).any()]
@@ -116,7 +116,7 @@ def _result(recorder: Recorder, products: Monomials, operands: list[Value]) -> L
     return target
 
 
-def _alone(one: int, products: Monomials, operands: list[Value]) -> bool:
+def _alone(one: int, products: Products, operands: list[Value]) -> bool:
     """Whether the result is nonzero just where one operand may be: the others are constants that only multiply it."""
     terms = [[i for i in product if i != one] for product in products if not _vanishes(product, operands)]
     with_it = [product for product in products if one in product]

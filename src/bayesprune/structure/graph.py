@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from bayesprune.structure.movement import Labels
-from bayesprune.structure.values import Value
+from bayesprune.structure.values import Labels, Value
 
 
 class Terms(NamedTuple):
@@ -28,10 +27,10 @@ class Terms(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix product or a convolution: the primitive's name and parameters, the shapes of both factors and of the result,
+    """A matrix product or a convolution: JAX's primitive and its parameters, the shapes of both factors and of the result,
     what is known of the factors, and how often it is done."""
 
-    name: str
+    primitive: Any
     params: Mapping[str, Any]
     shapes: tuple[tuple[int, ...], ...]
     factors: tuple[Value, Value]

@@ -8,7 +8,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayesprune.structure.graph import Graph, Terms
-from bayesprune.structure.movement import NOTHING, Labels
+from bayesprune.structure.values import NOTHING, Labels
 
 NO_HEAD = -1
 

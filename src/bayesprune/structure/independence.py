@@ -1,14 +1,37 @@
 """Whether a network treats every row by itself: decided by its operations, through which the axis of the rows is followed."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.jaxprs import called, scan_parts
-from bayesprune.structure.row_rules import Mixed, Rows, State, joined_all, rule_of, spread
+from bayesprune.structure.ops import record_of
+
+
+class Rows(NamedTuple):
+    """Where the rows are: along ``axis``, whose entries are ``before`` times the rows, each ``after`` times.
+
+    ``uniform``: it is the same for every row, whatever the rows hold.
+    """
+
+    axis: int
+    before: int = 1
+    after: int = 1
+    uniform: bool = False
+
+
+class Mixed(NamedTuple):
+    """What is of several rows, and the operation by which it is."""
+
+    by: str
+
+
+State = Rows | Mixed | None  # None: it has no rows
+
 
 # Arithmetic of places, done where its numbers are known.
 _FOLDED: dict[str, Any] = {
@@ -108,12 +131,12 @@ def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
         return [Mixed(name)] * len(outs)
     rows = [state for state in inputs if isinstance(state, Rows)]
     if not rows:
-        return [None if place is None else spread(name, one.params, place) for place in places]
+        return [None if place is None else _spread(name, one.params, place) for place in places]
     if name in ("cond", "while", "scan"):
         return _inner(one, other, inputs)
     if name == "optimization_barrier":
         return list(inputs)
-    made = rule_of(name)(one, inputs, places)
+    made = _states_after(one, inputs, places)
     uniform = all(state.uniform for state in rows)
     # An array without rows in its shape that rows have gone into is of all of them.
     return [
@@ -133,7 +156,7 @@ def _inner(one: Any, other: Any, inputs: list[State]) -> list[State]:
         if inputs[0] is not None:
             return [Mixed("a branch that rows choose")] * len(one.outvars)
         made = [_closed(*pair, inputs[1:]) for pair in zip(params["branches"], twins["branches"], strict=True)]
-        return [joined_all(column, "cond") for column in zip(*made, strict=True)]
+        return [_joined_all(column, "cond") for column in zip(*made, strict=True)]
     if name == "while":
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         carry = _settled(params["body_jaxpr"], twins["body_jaxpr"], inputs[first:last], inputs[last:], [])[0]
@@ -164,7 +187,98 @@ def _settled(
     now = list(carry)
     while True:
         made = _closed(body, twin, [*fixed, *now, *slices])
-        after = [joined_all(pair, "a loop") for pair in zip(now, made[: len(now)], strict=True)]
+        after = [_joined_all(pair, "a loop") for pair in zip(now, made[: len(now)], strict=True)]
         if after == now:
             return now, made[len(now) :]
         now = after
+
+
+# ---- what an operation does to the axis of the rows: it keeps them apart, moves the axis, or mixes them
+def _spread(name: str, params: Any, place: int) -> State:
+    """What is made for all rows of what has none."""
+    if name in ("broadcast_in_dim", "full") or (name == "iota" and params["dimension"] != place):
+        return Rows(place, uniform=True)
+    return Mixed(f"{name}, which tells rows apart")
+
+
+def _joined(states: Sequence[State], name: str) -> State:
+    """Rows that meet entry by entry must be in one place."""
+    found = {state[:3] for state in states if isinstance(state, Rows) and not state.uniform}
+    axes = {state.axis for state in states if isinstance(state, Rows)}
+    if len(found) > 1 or len(axes) > 1:
+        return Mixed(name)
+    own = next((state for state in states if isinstance(state, Rows) and not state.uniform), None)
+    return own or next((state for state in states if isinstance(state, Rows)), None)
+
+
+def _states_after(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+    """The states of an equation's results. ``places``: the axes of the results that differ with the rows."""
+    name, record = one.primitive.name, record_of(one)
+    for prefix, rule in _RULES.items():
+        if name.startswith(prefix):
+            return rule(one, inputs, places)
+    if record.axis is None:
+        return _unknown(one, inputs, places)
+    moved: list[State] = []
+    for operand, state in enumerate(inputs):
+        if isinstance(state, Rows):
+            axis = record.moved(one, operand, state.axis)
+            moved.append(Mixed(name) if axis is None else state._replace(axis=axis))
+    return [_joined_all(moved, name)] * len(places)
+
+
+def _unknown(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+    """What cannot be followed keeps the rows where they were, as far as its shapes say."""
+    state = _joined(inputs, one.primitive.name)
+    if isinstance(state, Mixed):
+        return [state] * len(places)
+    return [Rows(place) if place is not None else Mixed(one.primitive.name) for place in places]
+
+
+def _reshape(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+    (state, *_), (place,) = inputs, places
+    assert isinstance(state, Rows)
+    if one.params.get("dimensions") is not None or place is None:
+        return [Mixed("reshape")]
+    old, new = one.invars[0].aval.shape, one.outvars[0].aval.shape
+    rows = old[state.axis] // (state.before * state.after)
+    before = math.prod(old[: state.axis]) * state.before
+    outside, times = math.prod(new[:place]), new[place] // rows
+    if state.uniform:
+        return [Rows(place, uniform=True)]
+    if before % outside or times % (before // outside):
+        return [Mixed("reshape")]
+    return [Rows(place, before // outside, times // (before // outside))]
+
+
+def _updated(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+    state = _joined(inputs[:2], one.primitive.name)
+    if any(isinstance(index, Rows) for index in inputs[2:]):
+        return [Mixed(one.primitive.name)]
+    shapes = [atom.aval.shape for atom in one.invars[:2]]
+    whole = isinstance(state, Rows) and shapes[0][state.axis] == shapes[1][state.axis]
+    return [state if whole else Mixed(one.primitive.name)]
+
+
+def _scatter(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+    numbers, name = one.params["dimension_numbers"], one.primitive.name
+    table, index, updates = inputs
+    (place,) = places
+    pairs = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
+    if place is None or place in (*numbers.scatter_dims_to_operand_dims, *numbers.inserted_window_dims):
+        return [Mixed(name)]
+    if isinstance(index, Rows) and pairs.get(place) != index.axis:
+        return [Mixed(name)]
+    layouts = {state[1:3] for state in (table, index, updates) if isinstance(state, Rows) and not state.uniform}
+    placed = not isinstance(table, Rows) or table.axis == place
+    return [Rows(place, *layouts.pop()) if len(layouts) == 1 and placed else Mixed(name)]
+
+
+def _joined_all(states: Sequence[State], name: str) -> State:
+    """What may be any of these."""
+    mixed = next((state for state in states if isinstance(state, Mixed)), None)
+    return mixed or _joined(states, name)
+
+
+# Of which it is not enough to say where the axis of an operand goes.
+_RULES = {"reshape": _reshape, "dynamic_update_slice": _updated, "scatter": _scatter}

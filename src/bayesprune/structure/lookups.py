@@ -7,13 +7,13 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
-from bayesprune.structure import movement
 from bayesprune.structure.jaxprs import called
+from bayesprune.structure.ops import movement, record_of
+from bayesprune.structure.primitive import integers
+from bayesprune.structure.values import expand
 
 NONE = -1
 MOST = 1 << 20  # entries of an array that is followed
-# Entries are cast, and stay the numbers that they are.
-_SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "convert_element_type", "reduce_precision"])
 _LOOKS = ("gather", "dynamic_slice", "scatter", "eq")
 
 
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 class _Places(NamedTuple):
     """An array made of entries of x as they are, plus whole numbers: which entry each is, `NONE` for others; what is added.
 
-    Both are labels as `structure.movement` has them.
+    Both are labels as `structure.values` has them.
     """
 
     labels: np.ndarray
@@ -122,18 +122,19 @@ def _step(equation: Any, inputs: list[Any], found: _Found) -> list[Any]:
         return _walk(program, inputs, found)
     if not places:
         return _computed(equation, inputs) or nothing
-    if name in _SAME:
-        return inputs[:1] if equation.outvars[0].aval.dtype != bool else nothing
-    if len(inputs) == 1 and len(equation.outvars) == 1:
-        move = movement.of_one(name, params, equation.invars[0].aval.shape, equation.outvars[0].aval.shape)
+    record = record_of(equation)
+    if record.same:
+        return inputs if equation.outvars[0].aval.dtype != bool else nothing
+    if record.move is not None:
+        move = record.move(params, equation.invars[0].aval.shape, equation.outvars[0].aval.shape)
         if move is not None:
             return [_Places(*map(move, inputs[0]))]
     shapes = [tuple(atom.aval.shape) for atom in equation.invars]
     if name == "split":
-        parts = [movement.split(array, movement.integers(params["sizes"]), int(params["axis"])) for array in inputs[0]]
+        parts = [movement.split(array, integers(params["sizes"]), int(params["axis"])) for array in inputs[0]]
         return [_Places(*part) for part in zip(*parts, strict=True)]
     if name == "pad" and isinstance(inputs[0], _Places):
-        config = [movement.integers(sides) for sides in params["padding_config"]]
+        config = [integers(sides) for sides in params["padding_config"]]
         whole = _as_places(inputs[0], shapes[0])
         return [_Places(movement.pad(whole.labels, shapes[0], NONE, config), movement.pad(whole.plus, shapes[0], 0, config))]
     if name == "concatenate":
@@ -168,7 +169,7 @@ def _limit(index: _Places, axes: Sequence[int], lengths: dict[int, int], table: 
     """``axes``: of the table, that the last axis of an index goes over."""
     for number, axis in enumerate(axes):
         if axis in lengths:
-            own = [movement.expand(array, array.ndim - 1, len(axes))[..., number] for array in index]
+            own = [expand(array, array.ndim - 1, len(axes))[..., number] for array in index]
             found.limit(_Places(*own), lengths[axis], table)
 
 
@@ -183,7 +184,7 @@ def _is_known(value: Any) -> bool:
 def _computed(equation: Any, inputs: list[Any]) -> list[Any] | None:
     """The results of an operation on whole numbers that are known."""
     name, outs = equation.primitive.name, [variable.aval for variable in equation.outvars]
-    if name in _SAME and inputs and isinstance(inputs[0], _Weight):
+    if record_of(equation).same and inputs and isinstance(inputs[0], _Weight):
         return inputs[:1]
     plain = all(isinstance(aval.dtype, np.dtype) and aval.dtype.kind in "iub" and aval.size <= MOST for aval in outs)
     if not plain or not all(map(_is_known, inputs)) or (not inputs and name != "iota"):

@@ -6,18 +6,18 @@ meet the inverse first (batch norms), or the activation before the inverse does 
 """
 
 from dataclasses import replace
-from typing import Any
 
+from bayesprune.structure.primitive import Params, Primitive
 from bayesprune.structure.values import Signals, Value, Weights
 
 DEVIATION, INVERSE, SCALED_INVERSE = "deviation", "inverse", "scaled inverse"
 NORMAL, SCALED, SHIFTED = "normal", "scaled", "shifted"
-KEEPS = frozenset(["convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision", "optimization_barrier"])
 
 
-def after(name: str, params: dict[str, Any], operands: list[Value], result: Value) -> tuple[Value, int]:
+def after(op: Primitive, params: Params, operands: list[Value], result: Value) -> tuple[Value, int]:
     """The result of an elementwise operation with its form, and the bits of the weights found to be a norm's."""
-    if name in KEEPS:
+    name = op.name
+    if op.same:
         if isinstance(operands[0], Signals) and isinstance(result, Signals):
             result = replace(result, scaled_by=operands[0].scaled_by)
         return replace(result, form=operands[0].form), 0
@@ -36,7 +36,7 @@ def after(name: str, params: dict[str, Any], operands: list[Value], result: Valu
     return _with_weights(name, weights[0], other, result)
 
 
-def _root(name: str, params: dict[str, Any], operands: list[Value]) -> str:
+def _root(name: str, params: Params, operands: list[Value]) -> str:
     value = operands[0]
     # A root of weights alone is no statistic of data: weight normalisation divides by it.
     if not isinstance(value, Signals) or (value.upstream and not value.of_rows):

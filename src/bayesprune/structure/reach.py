@@ -9,8 +9,7 @@ from jaxtyping import Bool
 
 from bayesprune.core.checks import check_mask
 from bayesprune.structure.graph import Graph, Terms
-from bayesprune.structure.movement import NOTHING, Labels
-from bayesprune.structure.values import CONSTANT
+from bayesprune.structure.values import CONSTANT, NOTHING, Labels
 
 Alive = Bool[np.ndarray, "..."]
 Flags = Bool[np.ndarray, " signals"]

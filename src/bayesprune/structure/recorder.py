@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.structure.graph import Product, Terms
-from bayesprune.structure.movement import NOTHING, Labels, compress
-from bayesprune.structure.values import CONSTANT, Signals, Weights, Whole
+from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Weights, Whole, compress
 
 LARGEST = 1 << 22  # more labels than this for one array are not worth their while
 

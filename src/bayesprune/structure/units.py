@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Int
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from bayesprune.structure.graph import Graph
+from bayesprune.structure.graph import Graph, Role
 from bayesprune.structure.heads import heads
-from bayesprune.structure.movement import NOTHING
+from bayesprune.structure.values import NOTHING, Labels, compress
 
 Numbers = Int[np.ndarray, "..."]
 NONE, UNSEEN = -1, -2
@@ -132,3 +132,31 @@ def _barred(graph: Graph, classes: Numbers, made: dict[str, Numbers]) -> Numbers
         if role.inputs and len(found) == 1 and math.prod(role.shape[axis] for axis in role.outputs) > 1:
             barred.append(found)
     return np.concatenate(barred)
+
+
+def with_places(graph: Graph) -> Graph:
+    """The graph, the roles of arrays that are applied entry by entry split into axes of outputs and of positions.
+
+    An axis whose entries all belong to the same unit is one of positions: (tokens, channels) of a position embedding has as
+    many outputs as channels. A bias of heads, (heads, features), has outputs along both axes.
+    """
+    asked = {site for site, role in graph.roles.items() if _may_have_places(role) and site not in graph.unfollowed}
+    if not asked:
+        return graph
+    found = unit_of_entries(graph, asked)
+    roles = {site: _split(role, found[site]) if site in asked else role for site, role in graph.roles.items()}
+    return replace(graph, roles=roles)
+
+
+def _may_have_places(role: Role) -> bool:
+    several = sum(size > 1 for size in role.shape)
+    return role.used and not (role.inputs or role.positions) and several > 1
+
+
+def _split(role: Role, units: Labels) -> Role:
+    """``units``: the unit of every entry, of the array's shape or broadcasting to it."""
+    sizes = compress(units).shape
+    places = tuple(axis for axis, size in enumerate(sizes) if size == 1 < role.shape[axis])
+    if math.prod(sizes) == 1 or (np.asarray(units) == NOTHING).all():  # nothing is told apart
+        return role
+    return replace(role, outputs=tuple(axis for axis in role.outputs if axis not in places), positions=places)

@@ -6,14 +6,7 @@ from typing import Any, NamedTuple
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.jaxprs import called, scan_parts
-
-# Entries are moved, chosen or cast, and so keep their size; any other operation may be meant to change it.
-_KEEPING = """
-broadcast_in_dim concatenate convert_element_type copy copy_p dynamic_slice expand_dims gather neg optimization_barrier pad
-reduce_max reduce_min reduce_precision reduce_window_max reshape rev select_n slice sort split squeeze stop_gradient transpose
-"""
-_KEEPS = frozenset(_KEEPING.split())
-_MEETS = frozenset(["dot_general", "conv_general_dilated", "mul"])
+from bayesprune.structure.ops import record_of
 
 
 class _Known(NamedTuple):
@@ -55,19 +48,19 @@ def _walk(program: Any, inputs: Sequence[_Known], met: set[int]) -> list[_Known]
 
 
 def _step(equation: Any, inputs: list[_Known], met: set[int]) -> list[_Known]:
-    name, params = equation.primitive.name, equation.params
+    name, params, record = equation.primitive.name, equation.params, record_of(equation)
     if name == "scan":  # its first turn, which is like the others
         fixed, carry, slices = scan_parts(params, inputs)
         return _walk(params["jaxpr"], [*fixed, *carry, *slices], met)
     if (program := called(equation)) is not None:
         return _walk(program, inputs, met)
     weights = [value for value in inputs if value.of_weights and not value.of_rows]
-    if name in _MEETS and weights:
+    if record.linear == "product" and weights:
         met.update(*(value.rows for value in inputs))
     keeps: list[_Known] = []
-    if name in ("gather", "dynamic_slice"):  # the others say where
-        keeps = inputs[:1]
-    elif name in _KEEPS or (name in ("add", "sub") and all(value.rows or value in weights for value in inputs)):
+    if record.keeps:  # any other operation may be meant to change the size of entries
+        keeps = inputs[:1] if record.chosen else inputs
+    elif name in ("add", "sub") and all(value.rows or value in weights for value in inputs):
         keeps = inputs  # sums with other rows, or with weights, such as position embeddings
     result = _Known(
         frozenset[int]().union(*(value.rows for value in keeps)),

@@ -10,11 +10,15 @@ import numpy as np
 
 from bayesprune.core.files import write_atomically
 from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, Graph, integers, model
-from bayesprune.deploy.files.onnx_names import COMPARE, LOGIC, MADE, NUMBERS, POOL, REDUCE
 from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, checked
+from bayesprune.structure.ops import PRIMITIVES
 
 END = np.iinfo(np.int64).max
+LOGIC = frozenset(["and", "not", "or", "xor"])
+REDUCE = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum"}
+POOL = {"window_sum": ("AveragePool", 0.0), "window_max": ("MaxPool", -np.inf), "window_min": ("MaxPool", np.inf)}
 
 
 def export_onnx(compact: Any, path: str | os.PathLike[str], *, rng_key: Any = None, num_draws: int | None = None) -> None:
@@ -102,15 +106,8 @@ def _run(graph: Graph, program: Program, ops: Iterable[Op], values: Mapping[int,
 def _step(graph: Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
     """One operation, as `reader.step` defines it."""
     name, at, a, before = op.name, op.attributes, arrays[0], sizes[op.inputs[0]]
-    if name in NUMBERS:
-        return graph.add(NUMBERS[name], *graph.alike(arrays, np.float32 if name == "div" else np.int32))
-    if name in MADE:
-        return MADE[name](graph.add, *graph.alike(arrays), **at)
-    if name in COMPARE:
-        made = graph.add(COMPARE[name], *graph.alike(arrays), dtype=bool)
-        return graph.add("Not", made) if name == "ne" else made
-    if name in LOGIC:
-        return graph.add(LOGIC[name], *(graph.cast(array, bool) for array in arrays))
+    if onnx := PRIMITIVES[name].onnx if name in PRIMITIVES else "":
+        return _entry_by_entry(graph, name, onnx, arrays, at)
     if name in REDUCE:
         return graph.add(REDUCE[name], *graph.alike([a]), integers(at["axes"]), keepdims=0, noop_with_empty_axes=1)
     if name in ("conv", *POOL):
@@ -144,6 +141,16 @@ def _step(graph: Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any])
         case "pad":
             return graph.pad(a, at["sides"], graph.reshape(graph.cast(arrays[1], graph.type(a)), []))
     raise ValueError(f"operation {name!r} has no form in ONNX: write the network without it, or keep it in JAX.")
+
+
+def _entry_by_entry(graph: Graph, name: str, onnx: Any, arrays: Sequence[Any], at: Mapping[str, Any]) -> Array:
+    if name in LOGIC:
+        return graph.add(onnx, *(graph.cast(array, bool) for array in arrays))
+    if name in COMPARE:
+        made = graph.add(onnx, *graph.alike(arrays), dtype=bool)
+        return graph.add("Not", made) if name == "ne" else made
+    alike = graph.alike(arrays, np.float32 if name == "div" else np.int32)
+    return graph.add(onnx, *alike) if isinstance(onnx, str) else onnx(graph.add, *alike, **at)
 
 
 def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Array:

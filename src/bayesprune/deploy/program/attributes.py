@@ -30,6 +30,17 @@ def convolution(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def windows(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a sum or maximum over windows of neighbours. Raises `NotAsData`."""
+    if {*params["base_dilation"], *params["window_dilation"]} != {1}:
+        raise NotAsData
+    return {
+        "window": integers(params["window_dimensions"]),
+        "strides": integers(params["window_strides"]),
+        "sides": [integers(side) for side in params["padding"]],
+    }
+
+
 def lookup(params: Mapping[str, Any], shapes: Sequence[Sequence[int]], floats: bool) -> dict[str, Any]:
     """Of whole rows of a table by their numbers, as an embedding's. Raises `NotAsData`."""
     dims, leading, rest = params["dimension_numbers"], len(shapes[1]) - 1, shapes[0][1:]

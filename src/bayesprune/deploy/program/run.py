@@ -7,21 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.structure.ops import PRIMITIVES
 
-UNARY: dict[str, Any] = {
-    "abs": jnp.abs, "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
-    "atanh": jnp.arctanh, "cbrt": jnp.cbrt, "ceil": jnp.ceil, "cos": jnp.cos, "cosh": jnp.cosh, "erf": lax.erf,
-    "erfc": lax.erfc, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "floor": jnp.floor, "is_finite": jnp.isfinite,
-    "log": jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid, "neg": jnp.negative, "not": jnp.logical_not,
-    "round": jnp.round, "rsqrt": lax.rsqrt, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh, "sqrt": jnp.sqrt,
-    "square": jnp.square, "tan": jnp.tan, "tanh": jnp.tanh,
-}  # fmt: skip
-BINARY: dict[str, Any] = {
-    "add": jnp.add, "and": jnp.logical_and, "div": jnp.divide, "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater,
-    "le": jnp.less_equal, "lt": jnp.less, "max": jnp.maximum, "min": jnp.minimum, "mul": jnp.multiply, "ne": jnp.not_equal,
-    "or": jnp.logical_or, "pow": jnp.power, "rem": jnp.fmod, "sub": jnp.subtract, "xor": jnp.logical_xor,
-}  # fmt: skip
+# Entry by entry: JAX's functions of NumPy's names, which find a common type for their operands; the rest as they are.
+FUNCTIONS: dict[str, Any] = {
+    name: getattr(jnp, PRIMITIVES[name].numpy, None) or getattr(lax, name) for name in (*reader.UNARY, *reader.BINARY)
+}
 REDUCE: dict[str, Any] = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "reduce_prod": jnp.prod}
 WINDOW: dict[str, Any] = {"window_sum": (lax.add, 0.0), "window_max": (lax.max, -jnp.inf), "window_min": (lax.min, jnp.inf)}
 
@@ -59,10 +52,8 @@ def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
 
 def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> Any:
     a, size = arrays[0], lambda number: -number * rows if number < 0 else number
-    if name in UNARY:
-        return UNARY[name](a)
-    if name in BINARY:
-        return BINARY[name](*arrays)
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*arrays)
     if name in REDUCE:
         return REDUCE[name](a, axis=tuple(attributes["axes"]))
     if name in WINDOW:

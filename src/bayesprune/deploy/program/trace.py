@@ -10,19 +10,13 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import RoundingMethod
 
-from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup
+from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup, windows
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.program.phases import plain
-from bayesprune.deploy.reader import BINARY, UNARY
 from bayesprune.structure.jaxprs import called
-from bayesprune.structure.simpler import simpler
+from bayesprune.structure.ops import record_of, written_out
 
-SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier"])  # values pass as they are
-RENAMED = {"add_any": "add"}
-# The kind of numbers of which an operation means what the plan's means; of whole numbers it is another one: bit by bit, or a
-# quotient without its rest.
-MEANT = dict.fromkeys(["and", "or", "not", "xor"], "b") | dict.fromkeys(["div", "pow", "integer_pow", "rem", "sign"], "f")
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
 Trace = Callable[[int], ClosedJaxpr]
 
@@ -157,14 +151,14 @@ class _Writer:
     def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
         name = one.primitive.name
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
-        for read in (called, plain, plain_edges, lambda equation: simpler(equation, known)):
+        for read in (called, plain, plain_edges, lambda equation: written_out(equation, known)):
             if _as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
                 return self.closed(program, twin, inputs)
         if name == "concatenate":  # nothing is to be kept of what is empty
             inputs = [number for number, atom in zip(inputs, one.invars, strict=True) if atom.aval.size] or inputs[:1]
             if len(inputs) == 1:
                 return inputs
-        if name in SAME or (name == "convert_element_type" and _stays(one)):
+        if record_of(one).plan == "same" or (name == "convert_element_type" and _stays(one)):
             return inputs
         is_fixed = one.params == other.params and not one.effects
         if is_fixed and self.counted(inputs):
@@ -217,58 +211,59 @@ class _Writer:
 
     def as_data(self, name: str, one: Any, other: Any) -> tuple[str, dict[str, Any]]:
         """The name and the attributes of an operation. Raises `NotAsData`."""
-        params, name = one.params, RENAMED.get(name, name)
+        params, record = one.params, record_of(one)
         shapes = [tuple(atom.aval.shape) for atom in one.invars]
-        sizes = lambda key: self.sizes(params[key], other.params[key])  # noqa: E731
-        if any(np.dtype(str(getattr(atom.aval, "dtype", ""))).kind != MEANT.get(name) for atom in one.invars if name in MEANT):
+        made = lambda: self.sizes(one.outvars[0].aval.shape, other.outvars[0].aval.shape)  # noqa: E731
+        if record.kind and any(np.dtype(str(atom.aval.dtype)).kind != record.kind for atom in one.invars):
             raise NotAsData
-        if name == "round" and params["rounding_method"] != RoundingMethod.TO_NEAREST_EVEN:
-            raise NotAsData
-        if name in UNARY or name in BINARY:
-            return name, {}
-        match name:
+        match record.plan:
+            case "" | "same":
+                raise NotAsData
+            case "round" if params["rounding_method"] != RoundingMethod.TO_NEAREST_EVEN:
+                raise NotAsData
             case "integer_pow":
-                return name, {"y": int(params["y"])}
-            case "convert_element_type":
-                return "convert", {"dtype": str(np.dtype(params["new_dtype"]))}
-            case "select_n" if len(one.invars) == 3 and one.invars[0].aval.dtype == bool:
-                return "select", {}
-            case "clamp":
-                return name, {}
+                attributes: dict[str, Any] = {"y": int(params["y"])}
+            case "convert":
+                attributes = {"dtype": str(np.dtype(params["new_dtype"]))}
+            case "select" if len(one.invars) != 3 or one.invars[0].aval.dtype != bool:
+                raise NotAsData
             case "reduce_sum" | "reduce_max" | "reduce_min" | "reduce_prod":
-                return name, {"axes": integers(params["axes"])}
-            case "reduce_window_sum" | "reduce_window_max" | "reduce_window_min":
-                if {*params["base_dilation"], *params["window_dilation"]} != {1}:
-                    raise NotAsData
-                keys = {"window": "window_dimensions", "strides": "window_strides"}
-                found = {key: integers(params[name]) for key, name in keys.items()}
-                return name.removeprefix("reduce_"), found | {"sides": [integers(side) for side in params["padding"]]}
-            case "dot_general":
+                attributes = {"axes": integers(params["axes"])}
+            case "window_sum" | "window_max" | "window_min":
+                attributes = windows(params)
+            case "dot":
                 contract, batch = params["dimension_numbers"]
-                return "dot", {"contract": [integers(a) for a in contract], "batch": [integers(a) for a in batch]}
-            case "conv_general_dilated":
-                return "conv", convolution(params)
-            case "gather" if min(self.sizes(shapes[0], other.invars[0].aval.shape), default=0) >= 0:
-                return "lookup", lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
-            case "reshape" if params.get("dimensions") is None:
-                return name, {"sizes": sizes("new_sizes")}
-            case "squeeze" | "expand_dims":
-                return "reshape", {"sizes": self.sizes(one.outvars[0].aval.shape, other.outvars[0].aval.shape)}
+                attributes = {"contract": [integers(a) for a in contract], "batch": [integers(a) for a in batch]}
+            case "conv":
+                attributes = convolution(params)
+            case "lookup":
+                if min(self.sizes(shapes[0], other.invars[0].aval.shape), default=0) < 0:
+                    raise NotAsData
+                attributes = lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
+            case "reshape":
+                if params.get("dimensions") is not None and name == "reshape":
+                    raise NotAsData
+                attributes = {"sizes": made()}
             case "transpose":
-                return name, {"order": integers(params["permutation"])}
-            case "broadcast_in_dim":
-                return "broadcast", {"sizes": sizes("shape"), "axes": integers(params["broadcast_dimensions"])}
+                attributes = {"order": integers(params["permutation"])}
+            case "broadcast":
+                attributes = {"sizes": made(), "axes": integers(params["broadcast_dimensions"])}
             case "slice":
                 starts, strides = integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
-                limits = self.limits(shapes[0], other.invars[0].aval.shape, sizes("limit_indices"))
-                return name, {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
-            case "rev":
-                return "reverse", {"axes": integers(params["dimensions"])}
+                ends = self.sizes(params["limit_indices"], other.params["limit_indices"])
+                limits = self.limits(shapes[0], other.invars[0].aval.shape, ends)
+                attributes = {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
+            case "reverse":
+                attributes = {"axes": integers(params["dimensions"])}
             case "concatenate":
-                return name, {"axis": int(params["dimension"])}
-            case "pad" if all(lo >= 0 and hi >= 0 and not inner for lo, hi, inner in params["padding_config"]):
-                return name, {"sides": [[int(lo), int(hi)] for lo, hi, _ in params["padding_config"]]}
-        raise NotAsData
+                attributes = {"axis": int(params["dimension"])}
+            case "pad":
+                if any(low < 0 or high < 0 or inner for low, high, inner in params["padding_config"]):
+                    raise NotAsData
+                attributes = {"sides": [[int(low), int(high)] for low, high, _ in params["padding_config"]]}
+            case _:  # entry by entry
+                attributes = {}
+        return record.plan, attributes
 
     def limits(self, one: Sequence[int], other: Sequence[int], limits: list[int]) -> list[int]:
         """The ends of a slice: below zero only for all of the rows."""

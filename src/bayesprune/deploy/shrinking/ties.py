@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
 from bayesprune.deploy.shrinking.depend import Indicators, Known
-from bayesprune.structure.movement import regrouped
+from bayesprune.structure.ops.movement import regrouped
 
 
 class Ties:

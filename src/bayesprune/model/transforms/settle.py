@@ -6,10 +6,12 @@ from typing import Any
 from jax.extend.core import Literal
 from jax.extend.core import primitives as prims
 
-from bayesprune.model.transforms import row_rules, weight_rules
+from bayesprune.model.transforms import weight_rules
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger, Use, strict
+from bayesprune.structure.ops import record_of
 
 CALLS = (prims.jit_p, prims.remat_p)  # equations that are short for a program
+_REDUCTIONS = ("argmax", "argmin", *(f"reduce_{kind}" for kind in ("and", "max", "min", "or", "prod", "sum")))
 _DERIVATIVES = (prims.custom_jvp_call_p, prims.custom_vjp_call_p)  # of a function that brings its own
 
 
@@ -57,19 +59,39 @@ def kinds_of(ledger: Ledger, equation: Any, kinds: list[Kind]) -> list[Kind]:
 
 def _of_rows(ledger: Ledger, equation: Any, kinds: Sequence[Any]) -> list[Kind]:
     """The kinds of the results of an equation without weights."""
-    if not row_rules.known(equation):  # such as a loop
+    record = record_of(equation)
+    if record.axis is None:  # such as a loop
         for kind in kinds:
             ledger.draw(strict(kind.uses) | kind.mixed)
         uses = frozenset[Use]().union(*(ledger.left(kind.uses) for kind in kinds))
-        return [Dependence(row_rules.guess(equation, kinds, variable), uses) for variable in equation.outvars]
+        return [Dependence(_guess(equation, kinds, variable), uses) for variable in equation.outvars]
     parts = []
     for place, kind in enumerate(kinds):
-        axis = None if kind.axis is None else row_rules.move(equation, place, kind.axis)
+        axis = None if kind.axis is None else record.moved(equation, place, kind.axis)
         parts.append(Dependence(axis, kind.uses, kind.mixed | strict(kind.uses) if axis is None else kind.mixed))
-    found = ledger.join(parts, row_rules.is_linear(equation, [bool(kind.uses) for kind in kinds]))
+    found = ledger.join(parts, record.is_linear(equation.params, [bool(kind.uses) for kind in kinds]))
     if found == Dependence():
-        found = Dependence(row_rules.guess(equation, kinds, equation.outvars[0]))
+        found = Dependence(_guess(equation, kinds, equation.outvars[0]))
     return [found] * len(equation.outvars)
+
+
+def _guess(equation: Any, kinds: Sequence[Any], result: Any) -> int | None:
+    """The likely axis of rows of a result without noise, where its record knows none.
+
+    A wrong guess costs noise, never rightness: what holds of noises is only ever concluded by the rules.
+    """
+    given = [(v.aval.shape, kind.axis) for v, kind in zip(equation.invars, kinds, strict=True) if kind.axis is not None]
+    shape = getattr(result.aval, "shape", ())
+    if not given:
+        return None
+    if equation.primitive.name == "gather":  # rows picked by an index are rows
+        offsets = equation.params["dimension_numbers"].offset_dims
+        return next((axis for axis in range(len(shape)) if axis not in offsets), None)
+    (operand, axis), *_ = given
+    if equation.primitive.name in _REDUCTIONS:
+        return None
+    likely = [axis, *range(len(shape))] if axis < len(shape) else range(len(shape))
+    return next((a for a in likely if shape[a] == operand[axis]), None)
 
 
 def program_of(equation: Any) -> tuple[Any, Sequence[Any]]:

@@ -12,15 +12,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bayesprune.model.transforms import row_rules
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger, Use
+from bayesprune.structure.ops import record_of
 
-# Every element moves as a whole. (A cast to integers and a broadcast that repeats are looked at below.)
-_NAMES = """
-    broadcast_in_dim convert_element_type copy copy_p neg reduce_precision reshape rev sharding_constraint squeeze stop_gradient
-    transpose
-"""
-_STRUCTURAL = frozenset(_NAMES.split())
 _SUMS = frozenset(("add", "sub"))
 
 
@@ -28,7 +22,8 @@ def meet(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Kind |
     """What the operation gives whose operand number ``place`` is a weight's image and no other is; None: draw the weight."""
     name, others = equation.primitive.name, [kind for i, kind in enumerate(kinds) if i != place]
     shape, out = (tuple(variable.aval.shape) for variable in (equation.invars[place], equation.outvars[0]))
-    if name in _STRUCTURAL:
+    record = record_of(equation)
+    if record.keeps and record.linear and len(equation.invars) == 1:  # every element moves as a whole
         return kinds[place] if math.prod(shape) == math.prod(out) and _is_floating(equation) else None
     if all(kind == Dependence() for kind in others):  # constants
         return kinds[place] if _keeps(name, place) and _padded(shape, out) == out else None
@@ -55,7 +50,7 @@ def _noise(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Depe
     """Noise for every output, if the other operand has rows and the weight reaches each row's outputs but once."""
     weight, data = kinds[place], kinds[1 - place]
     assert isinstance(weight, Image) and isinstance(data, Dependence)
-    axis = None if data.axis is None else row_rules.move(equation, 1 - place, data.axis)
+    axis = None if data.axis is None else record_of(equation).moved(equation, 1 - place, data.axis)
     if axis is None or any(use.site == weight.site for use in data.uses):
         return None
     reached = _reached(equation, place, axis)

@@ -1,4 +1,4 @@
-"""Matrix products and look-ups: where weights meet what they read, and signals meet signals."""
+"""Matrix products and convolutions: where weights meet what they read, and signals meet signals."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.structure.graph import Terms
-from bayesprune.structure.movement import Labels
+from bayesprune.structure.graph import Product, Terms
+from bayesprune.structure.primitive import Params, Primitive, Walk
 from bayesprune.structure.recorder import LARGEST, Recorder, different_rows
-from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
+from bayesprune.structure.values import Labels, Shape, Signals, Value, Weights
 
 
-def read_product(recorder: Recorder, params: dict[str, Any], lhs: Value, rhs: Value) -> Value:
-    """A ``dot_general`` of signals with weights, of signals with signals, or of weights, which are given up on."""
+def _dot(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+    """Signals with weights, signals with signals, or weights, which are given up on."""
+    _note(walk.recorder, equation, inputs)
+    return [_product(walk.recorder, equation.params, *inputs)]
+
+
+def _note(recorder: Recorder, equation: Any, inputs: list[Value]) -> None:
+    """Note what a product costs. In a loop that is read but once it must be plain what later turns multiply."""
+    strides = (0, *(value.stride for value in inputs if isinstance(value, Weights)))
+    made_anew = any(isinstance(value, Signals) and value.of_weights and not value.steady for value in inputs)
+    if recorder.turns and (made_anew or None in strides or (any(strides) and len(recorder.turns) > 1)):
+        recorder.unsettled = "scan"
+    shapes = tuple(tuple(atom.aval.shape) for atom in (*equation.invars, *equation.outvars))
+    turns, factors = math.prod(recorder.turns), (inputs[0], inputs[1])
+    recorder.products.append(Product(equation.primitive, equation.params, shapes, factors, turns))
+
+
+def _product(recorder: Recorder, params: Params, lhs: Value, rhs: Value) -> Value:
     (contracted, batched) = params["dimension_numbers"]
     if isinstance(lhs, Weights) and isinstance(rhs, Weights):
         bits = recorder.role(lhs, 0, inputs=contracted[0], outputs=_free(lhs, contracted[0]))
@@ -117,10 +133,13 @@ def _of_signals(recorder: Recorder, lhs: _Side, rhs: _Side) -> Signals:
     return Signals(out, one.of_rows or other.of_rows, one.upstream | other.upstream, heads)
 
 
-def read_convolution(
-    recorder: Recorder, params: dict[str, Any], data: Signals, weights: Weights, shape: tuple[int, ...]
-) -> Signals:
-    """A convolution of data with a kernel of ``shape``: positions are all alike, each group of channels reads its own."""
+def _convolution(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+    """A convolution of data with a kernel: positions are all alike, each group of channels reads its own."""
+    _note(walk.recorder, equation, inputs)
+    (data, weights), params, recorder = inputs, equation.params, walk.recorder
+    if params["batch_group_count"] != 1 or not isinstance(data, Signals) or not isinstance(weights, Weights):
+        return None
+    shape = tuple(equation.invars[1].aval.shape)
     data_spec, kernel_spec, out_spec = params["dimension_numbers"]
     groups = params["feature_group_count"]
     if groups > 1 and weights.shape != shape:
@@ -141,69 +160,54 @@ def read_convolution(
     recorder.weigh(weights, *in_kernel)
     out = [1] * rank
     out[out_spec[1]] = makes
-    return Signals(target.reshape(out), data.of_rows, data.upstream | bits, bits)
+    return [Signals(target.reshape(out), data.of_rows, data.upstream | bits, bits)]
 
 
-def read_gather(recorder: Recorder, params: dict[str, Any], table: Value, index: Value, shape: tuple[int, ...]) -> Value | None:
-    """A look-up: of each axis of the table, of ``shape``, either all is taken or single entries. None: it is neither."""
-    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
-    if numbers.operand_batching_dims or not isinstance(index, Signals):
-        return None
-    places = [axis for axis in range(len(shape)) if axis not in numbers.collapsed_slice_dims]
-    whole = {axis: to for axis, to in zip(places, numbers.offset_dims, strict=True) if sizes[axis] == shape[axis]}
-    chosen = tuple(axis for axis in range(len(shape)) if axis not in whole)
-    rank = len(numbers.offset_dims) + index.labels.ndim - 1
-    if isinstance(table, Weights):
-        bits = recorder.role(table, index.upstream, inputs=chosen, outputs=tuple(whole))
-        recorder.looked_up |= set(table.sites)
-        kept = [size if axis in whole else 1 for axis, size in enumerate(table.shape)]
-        labels, heads = recorder.new(tuple(kept)), bits
-        once = np.full((1,) * (labels.ndim + 1), CONSTANT)
-        recorder.weigh(table, labels[None], once)
-        chooser = recorder.merge(index.labels, range(index.labels.ndim), tie=False)
-        recorder.weigh(table, labels[None], chooser.reshape(once.shape))
-    else:
-        labels, bits, heads = recorder.merge(table.labels, chosen, tie=False), table.upstream, table.heads
-        if not index.constant:
-            labels = depending_on(recorder, labels, [index])
-    out = [1] * rank
-    for axis, to in whole.items():
-        out[to] = labels.shape[axis]
-    order = sorted(whole, key=lambda axis: whole[axis])
-    labels = labels.transpose(*order, *chosen).reshape(out)
-    of_rows = index.of_rows or (isinstance(table, Signals) and table.of_rows)
-    return Signals(labels, of_rows, bits | index.upstream, heads)
+# ---- where the axis of an operand goes
+def _axis_of_dot(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
+    contracted, batch = (sides[operand] for sides in params["dimension_numbers"])
+    if axis in batch:
+        return list(batch).index(axis)
+    free = [other for other in range(len(shape)) if other not in (*contracted, *batch)]
+    start = len(batch) if operand == 0 else len(out) - len(free)
+    return start + free.index(axis) if axis in free else None
 
 
-def depending_on(recorder: Recorder, labels: Labels, choosers: Sequence[Signals]) -> Labels:
-    """The same signals where others decide which of their places is read."""
-    target = recorder.new(labels.shape, recorder.blend(labels))
-    recorder.terms.append(Terms(target, labels))
-    for chooser in choosers:
-        one = recorder.merge(chooser.labels, range(chooser.labels.ndim), tie=False)
-        recorder.terms.append(Terms(target, labels, one.reshape((1,) * labels.ndim)))
-    recorder.tie(target, labels)
-    return target
+def _axis_of_convolution(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
+    numbers = params["dimension_numbers"]
+    rows = operand == 0 and axis == numbers.lhs_spec[0] and params["batch_group_count"] == 1
+    return int(numbers.out_spec[0]) if rows else None
 
 
-def opaque(recorder: Recorder, name: str, operands: Sequence[Value], ranks: Sequence[int]) -> list[Value]:
-    """The results of an operation that is not followed: everything enters, and they are always there."""
-    if all(isinstance(value, Signals) and value.constant for value in operands):
-        return [Signals(np.full((1,) * rank, CONSTANT)) for rank in ranks]
-    recorder.unfollowed.setdefault(name, "not followed: all that it reads is kept")
-    signals = [
-        recorder.pin(value, f"enters {name}, which is not followed") if isinstance(value, Weights) else value
-        for value in operands
-    ]
-    target = recorder.new((1,), True)
-    recorder.terms.append(Terms(target, np.array([CONSTANT])))
-    blank = Signals(target)
-    for value in signals:
-        recorder.terms.append(Terms(target, np.unique(value.labels)))
-        blank = replace(
-            blank,
-            of_rows=blank.of_rows or value.of_rows,
-            upstream=blank.upstream | value.upstream,
-            heads=blank.heads | value.heads,
-        )
-    return [replace(blank, labels=target.reshape((1,) * rank)) for rank in ranks]
+# ---- how many multiply-adds each number of the right operand takes part in
+def _uses_in_dot(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
+    (contracted, _), (batched, _) = params["dimension_numbers"]
+    rows = math.prod(size for axis, size in enumerate(shapes[0]) if axis not in (*contracted, *batched))
+    return np.full((1,) * len(shapes[1]), rows)
+
+
+def _uses_in_convolution(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
+    """A convolution meets every position of its kernel at every output, also where padding lies under it; zeros put between
+    the inputs, as by a transposed convolution, are not counted."""
+    _, rhs, out = shapes
+    _, kernel, output = params["dimension_numbers"]
+    uses = np.full((1,) * len(rhs), out[output[0]])
+    steps = (params["window_strides"], params["padding"], params["lhs_dilation"], params["rhs_dilation"])
+    for axis, to, stride, (low, _), spread, reach in zip(kernel[2:], output[2:], *steps, strict=True):
+        places = np.arange(out[to])[:, None] * stride + np.arange(rhs[axis]) * reach - low
+        met = (places % spread == 0).sum(axis=0)
+        uses = uses * met.reshape([-1 if a == axis else 1 for a in range(len(rhs))])
+    return uses
+
+
+RECORDS = [
+    Primitive("dot_general", read=_dot, axis=_axis_of_dot, linear="product", uses=_uses_in_dot, plan="dot"),
+    Primitive(
+        "conv_general_dilated",
+        read=_convolution,
+        axis=_axis_of_convolution,
+        linear="product",
+        uses=_uses_in_convolution,
+        plan="conv",
+    ),
+]

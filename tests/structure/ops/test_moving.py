@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from bayesprune.structure import movement
+from bayesprune.structure.ops import PRIMITIVES, movement
 
 MOVES = {  # shape, parameters as of the primitive, the operation itself
     "transpose": ((2, 3, 4), {"permutation": (2, 0, 1)}, lambda x: lax.transpose(x, (2, 0, 1))),
@@ -46,7 +46,7 @@ def patterns(shape, rng):
 def check(shape, params, name, run):
     rng = np.random.default_rng(0)
     new = np.asarray(run(jnp.zeros(shape))).shape
-    move = movement.of_one(name, params, shape, new)
+    move = PRIMITIVES[name].move(params, shape, new)
     assert move is not None
     for labels in patterns(shape, rng):
         wanted = np.asarray(run(jnp.asarray(np.broadcast_to(labels, shape))))

@@ -1,0 +1,28 @@
+"""Operations of JAX, a record each; a file a kind."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from bayesprune.structure.ops import control, elementwise, gathers, movement, products, reductions
+from bayesprune.structure.primitive import Known, Primitive
+
+KINDS = (elementwise, products, movement, reductions, gathers, control)
+PRIMITIVES: Mapping[str, Primitive] = {record.name: record for kind in KINDS for record in kind.RECORDS}
+
+
+def record_of(equation: Any) -> Primitive:
+    """What is known of the operation of an equation; nothing, of one without a record."""
+    name = equation.primitive.name
+    return PRIMITIVES.get(name) or Primitive(name)
+
+
+def written_out(equation: Any, known: Known) -> Any:
+    """A program of simpler operations that is the same; None: it is simple, or there is none. ``known``: see `Primitive`."""
+    write = record_of(equation).written
+    function = None if write is None else write(equation.params, [atom.aval.shape for atom in equation.invars], known)
+    if function is None:
+        return None
+    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
+    return jax.make_jaxpr(function)(*arrays)

@@ -1,0 +1,207 @@
+"""Operations entry by entry: what zeros do to each, and what NumPy and ONNX call it.
+
+As far as zeros go an operation is a sum of products of its operands: ``mul`` is one product of both; ``add`` the sum of either;
+``exp`` its operand, and a constant that is always there, which an empty product stands for. Operands that only choose or divide
+are named beside what they act on, so that they are found to matter where it does.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from bayesprune.structure.elementwise import read_elementwise
+from bayesprune.structure.primitive import Numbers, Params, Primitive, Products, Walk
+from bayesprune.structure.values import Shape, Value
+
+
+def _each(params: Params, numbers: Numbers) -> Products:
+    """Zero where all operands are."""
+    return [(i,) for i in range(len(numbers))]
+
+
+def _always(params: Params, numbers: Numbers) -> Products:
+    """Never known to be zero."""
+    return [*_each(params, numbers), ()]
+
+
+def _product(params: Params, numbers: Numbers) -> Products:
+    return [(0, 1)]
+
+
+def _quotient(params: Params, numbers: Numbers) -> Products:
+    return [(0,), (0, 1)]
+
+
+def _choice(params: Params, numbers: Numbers) -> Products:
+    return [term for case in range(1, len(numbers)) for term in ((case,), (case, 0))]
+
+
+def _bounded(holds: Callable[[float], bool]) -> Callable[[Params, Numbers], Products]:
+    """max and min: a written bound on the right side of zero leaves zero alone."""
+
+    def terms(params: Params, numbers: Numbers) -> Products:
+        kept: Products = [(i,) for i, number in enumerate(numbers) if number is None]
+        return kept + [() for number in numbers if number is not None and not holds(number)]
+
+    return terms
+
+
+def _clamped(params: Params, numbers: Numbers) -> Products:
+    low, high = numbers[0], numbers[2]
+    if low is not None and high is not None:
+        return [(1,)] if low <= 0 <= high else [(1,), ()]
+    return _each(params, numbers)
+
+
+def _whole_power(params: Params, numbers: Numbers) -> Products:
+    return [(0,)] if params["y"] > 0 else [(0,), ()]
+
+
+def _power(params: Params, numbers: Numbers) -> Products:
+    exponent = numbers[1]
+    return _quotient(params, numbers) if exponent is not None and exponent > 0 else _always(params, numbers)
+
+
+# Giles (2011), Approximating the erfinv function: two polynomials in w = -log(1 - x²), from the highest power, as XLA has them.
+_NEAR = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+_FAR = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+
+
+def _erf_inv(params: Params, shapes: Any, known: Any) -> Any:
+    """x p(w), exact to the digits of float32; infinite at the ends."""
+
+    def function(x: Any) -> Any:
+        w = -jnp.log1p(-x * x)
+        near = w < 5
+        w = jnp.where(near, w - 2.5, jnp.sqrt(jnp.maximum(w, 5)) - 3)
+        p = functools.reduce(lambda p, pair: jnp.where(near, *pair) + p * w, zip(_NEAR, _FAR, strict=True), jnp.zeros_like(x))
+        return jnp.where(jnp.abs(x) == 1, x * jnp.inf, p * x)
+
+    return function
+
+
+def _in_place(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
+    return axis if axis < len(out) and shape[axis] == out[axis] else None
+
+
+def _record(name: str, numpy: str = "", onnx: Any = "", terms: Any = _always, **more: Any) -> Primitive:
+    """An operation that NumPy has is in plans under its own name, if nothing else is said."""
+
+    def read(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+        return [read_elementwise(walk.recorder, record, equation.params, inputs)]
+
+    record = Primitive(name, terms, read, **{"axis": _in_place, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
+    return record
+
+
+def _odd(name: str, numpy: str = "", onnx: Any = "", **more: Any) -> Primitive:
+    """Of one operand, zero at zero."""
+    return _record(name, numpy, onnx, _each, **more)
+
+
+def _same(name: str, **more: Any) -> Primitive:
+    return _record(name, terms=_each, **{"linear": "sum", "same": True, "keeps": True, **more})
+
+
+# Of several nodes of ONNX; exp(a) - 1 and log(1 + a) as they stand would lose the digits of a small a.
+_CBRT = lambda add, a: add("Mul", add("Sign", a), add("Pow", add("Abs", a), 1 / 3))  # noqa: E731
+_EXPM1 = lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", add("Exp", a), 1))  # noqa: E731
+_FINITE = lambda add, a: add("Not", add("Or", add("IsNaN", a, dtype=bool), add("IsInf", a, dtype=bool)))  # noqa: E731
+_LOG1P = lambda add, a: add("Asinh", add("Mul", add("Add", a, add("Div", a, add("Add", a, 1))), 0.5))  # noqa: E731
+
+RECORDS = [
+    # functions of one number
+    _odd("abs", "abs", "Abs"),
+    _record("acos", "arccos", "Acos"),
+    _record("acosh", "arccosh", "Acosh"),
+    _odd("asin", "arcsin", "Asin"),
+    _odd("asinh", "arcsinh", "Asinh"),
+    _odd("atan", "arctan", "Atan"),
+    _odd("atanh", "arctanh", "Atanh"),
+    _odd("cbrt", "cbrt", _CBRT),
+    _odd("ceil", "ceil", "Ceil"),
+    _record("cos", "cos", "Cos"),
+    _record("cosh", "cosh", "Cosh"),
+    _odd("erf", "erf", "Erf"),
+    _record("erfc", "erfc", lambda add, a: add("Sub", 1, add("Erf", a))),
+    _record("exp", "exp", "Exp"),
+    _record("exp2", "exp2", lambda add, a: add("Pow", 2, a)),
+    _odd("expm1", "expm1", _EXPM1),
+    _odd("floor", "floor", "Floor"),
+    _record("is_finite", "isfinite", _FINITE),
+    _record("log", "log", "Log"),
+    _odd("log1p", "log1p", _LOG1P),
+    _record("logistic", "logistic", "Sigmoid"),
+    _odd("neg", "negative", "Neg", linear="sum", keeps=True),
+    _record("not", "logical_not", "Not", kind="b"),
+    _odd("round", "round", "Round"),
+    _record("rsqrt", "rsqrt", lambda add, a: add("Reciprocal", add("Sqrt", a))),
+    _odd("sign", "sign", "Sign", kind="f"),
+    _odd("sin", "sin", "Sin"),
+    _odd("sinh", "sinh", "Sinh"),
+    _odd("sqrt", "sqrt", "Sqrt"),
+    _odd("square", "square", lambda add, a: add("Mul", a, a)),
+    _odd("tan", "tan", "Tan"),
+    _odd("tanh", "tanh", "Tanh"),
+    _record("integer_pow", "power", lambda add, a, y: add("Pow", a, y), _whole_power, kind="f"),
+    # of two
+    _record("add", "add", "Add", _each, linear="sum"),
+    _record("add_any", "add", "Add", _each, linear="sum", plan="add"),
+    _record("and", "logical_and", "And", _product, kind="b"),
+    _record("div", "divide", "Div", _quotient, linear="sum", but=(1,), kind="f"),
+    _record("eq", "equal", "Equal"),
+    _record("ge", "greater_equal", "GreaterOrEqual"),
+    _record("gt", "greater", "Greater", _each),
+    _record("le", "less_equal", "LessOrEqual"),
+    _record("lt", "less", "Less", _each),
+    _record("max", "maximum", "Max", _bounded(lambda bound: bound <= 0)),
+    _record("min", "minimum", "Min", _bounded(lambda bound: bound >= 0)),
+    _record("mul", "multiply", "Mul", _product, linear="product"),
+    _record("ne", "not_equal", "Equal", _each),
+    _record("or", "logical_or", "Or", _each, kind="b"),
+    _record("pow", "power", "Pow", _power, kind="f"),
+    _record("rem", "fmod", lambda add, a, b: add("Mod", a, b, fmod=1), _quotient, kind="f"),
+    _record("sub", "subtract", "Sub", _each, linear="sum"),
+    _record("xor", "logical_xor", "Xor", _each, kind="b"),
+    # of three
+    _record("select_n", "where", "Where", _choice, plan="select", linear="sum", but=(0,), keeps=True),
+    _record("clamp", "clip", lambda add, low, a, high: add("Min", add("Max", a, low), high), _clamped),
+    # numbers that stay what they are
+    _same("convert_element_type", plan="convert", linear="cast"),
+    _same("copy", plan="same"),
+    _same("copy_p", plan="same"),
+    _same("stop_gradient", plan="same"),
+    _same("sharding_constraint", plan="same"),
+    _same("reduce_precision"),
+    Primitive("optimization_barrier", read=lambda walk, equation, inputs: inputs, same=True, keeps=True, plan="same"),
+    # that neither NumPy nor ONNX has
+    _odd("erf_inv", written=_erf_inv),
+    _odd("real", linear="sum"),
+    *[_odd(name) for name in ("conj", "imag")],
+    *[_record(name) for name in ("atan2", "bessel_i0e", "bessel_i1e", "clz", "complex", "digamma", "igamma")],
+    *[_record(name) for name in ("igammac", "lgamma", "nextafter", "polygamma", "population_count", "zeta")],
+    *[_record(name) for name in ("regularized_incomplete_beta", "shift_left", "shift_right_arithmetic", "shift_right_logical")],
+    Primitive("bitcast_convert_type", axis=_in_place),
+]
