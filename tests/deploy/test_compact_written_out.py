@@ -129,6 +129,7 @@ def test_flops_are_those_of_the_network(name) -> None:
         "closed over": 2 * 5 * 15,
         "backwards": 2 * 4 * 16 + 2 * 3 * 4,  # the gate that forgets it, too
         "transposed, apart": 2 * 3 * 16,  # a third of the places, under no tap of the kernel
+        "put at places": 2 * 4 * 3 * 2,  # columns in whose place others are put
         "taken by places": 2 * 4 * 3 * 3,  # columns that are not taken
     }
     assert small.cost.dense == counted
