@@ -126,15 +126,3 @@ def test_where_no_evaluation_gave_a_number_there_is_no_best(
 )
 def test_a_choice_that_cannot_be_made_is_told(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert told in refused(capsys, "run", *words)
-
-
-@pytest.mark.slow
-def test_a_folder_of_before_these_settings_is_still_this_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert small_run(tmp_path, "--method", "none") == 0
-    for name in ("settings.json", "metrics.json"):
-        old = json.loads((tmp_path / name).read_text())
-        new = ("preset", "optimizer", "kl_weight", "kl_weight_in_words", "choose", "chosen_step", "flops", "checksum")
-        (tmp_path / name).write_text(json.dumps({key: value for key, value in old.items() if key not in new}))
-    assert small_run(tmp_path, "--method", "none") == 0 and "finished" in capsys.readouterr().out
-    assert cli.main(["report", str(tmp_path), "--no-figures"]) == 0
-    assert "KL weight" not in capsys.readouterr().out

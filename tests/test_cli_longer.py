@@ -42,16 +42,6 @@ def test_a_course_of_which_nothing_is_laid_out_goes_on(tmp_path: Path) -> None:
     settings.check(resolve(parse([*ALL_BUT_ACTS, "--steps", "900", "--out", str(folder)])), folder)
 
 
-def test_a_folder_of_before_there_were_courses_is_of_the_plain_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = started(tmp_path, *PLAIN)
-    old = json.loads((folder / settings.FILE).read_text())
-    new = ("course", "plain", "checksum")
-    (folder / settings.FILE).write_text(json.dumps({name: value for name, value in old.items() if name not in new}))
-    assert settings.load(folder).course == "plain"
-    assert resolve(parse(["--config", str(folder / settings.FILE)])).course == "plain"
-    assert "course was " in refused(capsys, "run", "--steps", "600", "--out", str(folder))
-
-
 @pytest.mark.parametrize(
     ("first", "then", "told"),
     [

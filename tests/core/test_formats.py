@@ -143,10 +143,10 @@ def test_what_a_file_must_hold_is_asked_for(tmp_path):
             read(tmp_path / "nowhere", *TOLD)
 
 
-def test_files_of_before_there_were_checksums_are_read(tmp_path):
+def test_files_of_others_have_no_checksums_and_are_read(tmp_path):
     write_json(tmp_path / "r", {"a": 1})
     np.savez(tmp_path / "n.npz", a=np.ones(2))
-    save_file({"a": np.ones(2)}, tmp_path / "t", metadata={"version": "1"})
+    save_file({"a": np.ones(2)}, tmp_path / "t", metadata={"note": "mine"})
     assert read_record(tmp_path / "r", *TOLD) == {"a": 1}
     assert read_arrays(tmp_path / "n.npz", *TOLD)["a"].tolist() == [1, 1]
     assert read_tensors(tmp_path / "t", *TOLD)[0]["a"].tolist() == [1, 1]

@@ -7,7 +7,7 @@ from typing import Any
 from bayesprune.cli.find import KINDS
 from bayesprune.cli.kinds import as_kind, hints, table
 from bayesprune.cli.knobs import flags
-from bayesprune.cli.settings import BEFORE, Settings, field_name
+from bayesprune.cli.settings import Settings, field_name
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
@@ -42,8 +42,7 @@ def _content(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(2, f"no file of settings at {path}: {remedy}")
     if path.suffix.lower() == ".json":
-        found = read_record(path, "file of settings", remedy)
-        return BEFORE | found if {"net", "prior", "steps"} <= found.keys() else found  # of a run that had no choice yet
+        return read_record(path, "file of settings", remedy)
     with reading(path, "file of settings", remedy), open(path, "rb") as file:
         return tomllib.load(file)
 

@@ -8,7 +8,7 @@ from bayesprune.report.export import load_posterior
 
 
 def draw(folder: Path) -> list[Path]:
-    """Draw what has a meaning for this run, and give the paths; figures of before that have none go."""
+    """Draw what has a meaning for this run, and give the paths; older figures that have none go."""
     from bayesprune.report import plots
     from bayesprune.report.plots_of_a_fit import figures
 
@@ -16,8 +16,8 @@ def draw(folder: Path) -> list[Path]:
         history, predictions = (results.arrays(folder / name) for name in (results.HISTORY, results.PREDICTIONS))
         saved = load_posterior(folder / results.POSTERIOR)
         used = results.read(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
-        notes = saved.metadata.get("figures", {})  # runs of before have none
-        made = figures(saved.posterior, saved.mask, history, predictions, saved.metadata["input_shape"], used, notes)
+        notes = saved.metadata
+        made = figures(saved.posterior, saved.mask, history, predictions, notes["input_shape"], used, notes["figures"])
     for name, figure in made.items():
         path = folder / f"{name}.png"
         path.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
 NEEDED = {
-    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds"),
+    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds", "course", "chosen_step"),
     HISTORY: ("losses",),
     PREDICTIONS: ("probs", "y"),
 }

@@ -20,7 +20,6 @@ from bayesprune.train.checkpoints import check_same_settings
 FILE = "settings.json"
 # Where things lie does not change what a run is; the rest has to agree when one goes on.
 FREE = ("out", "data_dir", "config", "log")
-BEFORE = {"course": "plain"}  # what runs of before there was a choice had
 PLACES = ("data",)  # kept, to be found again; the rows themselves have to agree
 GONE = ("density",)  # by then in the method's own knobs
 
@@ -195,9 +194,7 @@ def check(settings: Settings, folder: Path) -> None:
     path = folder / FILE
     if not path.is_file():
         return
-    # A folder that was written before there was such a setting means its default.
-    old: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Settings) if field.name not in FREE + GONE}
-    before, now = old | _read(path) | {name: getattr(settings, name) for name in PLACES}, to_json(settings)
+    before, now = _read(path) | {name: getattr(settings, name) for name in PLACES}, to_json(settings)
     if (steps := before["steps"]) < settings.steps:
         before["steps"] = settings.steps
     check_same_settings(before, now, folder)
@@ -251,5 +248,4 @@ def _as_setting(name: str, value: Any, kinds: Mapping[str, Any]) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     remedy = "Delete it, and give the same bayesprune run command again: it goes on from its checkpoints."
-    needed = [name for name in (*KINDS, "steps") if name not in BEFORE]
-    return BEFORE | read_record(path, "file of settings", remedy, needed=needed)
+    return read_record(path, "file of settings", remedy, needed=(*KINDS, "steps"))

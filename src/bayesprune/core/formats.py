@@ -1,7 +1,7 @@
 """What our own files hold: JSON, NumPy arrays, or tensors, with a checksum of the contents.
 
-A byte that has changed on the way is an error that names the file, never another number. Files written before there were
-checksums are read as they are. The checksum is a SHA-256: it guards against damage, not against an adversary.
+A byte that has changed on the way is an error that names the file, never another number. Files of others have no checksum and
+are read as they are. The checksum is a SHA-256: it guards against damage, not against an adversary.
 """
 
 import hashlib
@@ -130,13 +130,13 @@ def read_tensors(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Tensors and header of `pack_tensors`, or of any safetensors file; without the tensors where only the header is wanted.
 
-    A file whose header states a "version" beyond 1 must have checksums. Errors as in `read_record`.
+    A file whose header states a "version" is ours and must have checksums. Errors as in `read_record`.
     """
     check_readable(path)
     with reading(path, what, remedy), safe_open(path, framework="np") as file:
         header = file.metadata() or {}
         tensors = {} if header_only else {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if CHECKSUM not in header and "version" in header and header["version"] != "1":
+        if CHECKSUM not in header and "version" in header:
             raise ValueError(f"its header has no {CHECKSUM}")
         stated = header.pop(CHECKSUM, None)
         if stated is not None and stated != _of_json(header):

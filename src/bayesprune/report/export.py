@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.finite import check_finite
-from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
+from bayesprune.core.formats import jsonable, pack_tensors, read_tensors, require
 from bayesprune.core.types import Node
 from bayesprune.posteriors.params import kinds
 from bayesprune.report.inputs import ArrayLike, truth_values
@@ -21,8 +19,7 @@ from bayesprune.report.packing import pack, plain, unpack
 
 __all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 
-FORMAT, VERSION, READABLE = "bayesprune posterior", "3", ("1", "2", "3", "4")
-WITH_FACTORS = "4"  # of a file with correlated weights, which an older release would read as independent ones
+FORMAT, VERSION = "bayesprune posterior", "4"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 
@@ -109,7 +106,7 @@ def save_posterior(
         tensors[f"mask/{site}"] = values
     header = {
         "format": FORMAT,
-        "version": WITH_FACTORS if any(node.together for node in posterior.values()) else VERSION,
+        "version": VERSION,
         "sites": json.dumps(list(posterior)),
         "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
     }
@@ -161,32 +158,22 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no posterior at {path}: check the path, or write one with save_posterior.")
     tensors, header = read_tensors(path, WHAT, REMEDY)
-    if header.get("format") != FORMAT or header.get("version") not in READABLE:
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise ValueError(
-            f"{path} is no posterior of bayesprune in version {' or '.join(READABLE)}, its header says format "
+            f"{path} is no posterior of bayesprune in version {VERSION}, its header says format "
             f"{header.get('format')!r}, version {header.get('version')!r}: read it with bp.load, which takes every "
             "file of ours, or with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
-        # Files of before kept the sites with their "coordinates", and said neither unit nor prior.
-        sites = json.loads(header["sites"]) if "sites" in header else list(json.loads(header["coordinates"]))
-        posterior = {site: _node(tensors, site) for site in sites}
+        require(header, ("sites", "metadata"))
+        posterior = {site: _node(tensors, site) for site in json.loads(header["sites"])}
         mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
-        notes = json.loads(header["metadata"])
-        params = unpack(json.loads(header.get("params", "[]")), tensors) or _noted(notes, posterior)
-        return SavedPosterior(posterior, mask, notes, params)
+        params = unpack(json.loads(header.get("params", "[]")), tensors)
+        return SavedPosterior(posterior, mask, json.loads(header["metadata"]), params)
 
 
 def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
     """The node of the kind whose arrays there are, the most of them."""
     kind, names = next(item for item in kinds().items() if all(f"{name}/{site}" in tensors for name in item[1]))
-    node: Node = kind(**{name: tensors[f"{name}/{site}"] for name in names}, unit=tensors.get(f"unit/{site}", np.float32(1.0)))
+    node: Node = kind(**{name: tensors[f"{name}/{site}"] for name in names}, unit=tensors[f"unit/{site}"])
     return node.under(tensors.get(f"prior_scale/{site}"))
-
-
-def _noted(notes: Mapping[str, Any], posterior: Mapping[str, Node]) -> dict[str, Any]:
-    """The parameters of a run of before files had them: the command line had noted those that are no node's."""
-    if "other_parameters" not in notes:
-        return {}
-    named = {name: jnp.asarray(getattr(posterior[site], field)) for name, (site, field) in notes["parameters"].items()}
-    return named | jax.tree.map(jnp.asarray, notes["other_parameters"], is_leaf=lambda leaf: isinstance(leaf, list))

@@ -27,7 +27,7 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         f"\n{made['dataset']}, {made['net']}, {made['method']}: {done['num_steps']} steps in {done['train_seconds']:.1f} s",
         *_chosen(done),
         *_course(done),
-        f"KL weight {done.get('kl_weight', 1.0):g}: {done.get('kl_weight_in_words', 'as Bayes has it')}",
+        f"KL weight {done['kl_weight']:g}: {done['kl_weight_in_words']}",
         f"\n{on['part']} set, {on['rows']:,} rows, {on['num_samples']} draws:",
         scores(done["metrics"]),
         f"\npruned {percent(prunable['sparsity'])} of {prunable['num_weights']:,} prunable weights, "
@@ -37,12 +37,11 @@ def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
     if used:
         counted = f"{used['prunable']['num_alive']:,} ({percent(used['prunable']['density'])})"
         parts.append(f"connected: {counted}. A living path needs these; the others are alive by name only")
-    if cost := done.get("flops"):
+    if cost := done["flops"]:
         counts = f"{cost['theoretical']:,} theoretical (alive weights), {cost['executed']:,} executed"
         parts.append(f"\nFLOPs of a draw on a row: {counts}")
-    if ship := done.get("compact"):
-        parts.append(f"\n{shipped(ship)}")
-    if done.get("evidence_gained_nats") is not None:
+    parts.append(f"\n{shipped(done['compact'])}")
+    if done["evidence_gained_nats"] is not None:
         parts.append(f"\nevidence gained by pruning: {done['evidence_gained_nats']:,.0f} nats")
     return "\n".join([*parts, "\nwritten:", *(f"  {path}" for path in paths)])
 
@@ -66,7 +65,7 @@ def runs(done: Mapping[str, Mapping[str, Any]]) -> str:
     """Several runs, one line each. ``done``: the content of ``metrics.json`` by the run's name."""
     names = list(dict.fromkeys(name for one in done.values() for name in one["metrics"]))
     # Where posteriors are tempered, a table that does not say so compares unlike things.
-    weights = [f"{one.get('kl_weight', 1.0):g}" for one in done.values()]
+    weights = [f"{one['kl_weight']:g}" for one in done.values()]
     tempered = any(weight != "1" for weight in weights)
     rows = [["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "alive", "connected", "seconds"]]
     for (title, one), weight in zip(done.items(), weights, strict=True):
@@ -89,17 +88,15 @@ def _counts(done: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _course(done: Mapping[str, Any]) -> list[str]:
-    """A line on the course and its acts; none for runs of before there were courses."""
-    if "course" not in done:
-        return []
-    acts = done.get("acts", {"rounds": 0})
+    """A line on the course and its acts."""
+    acts = done["acts"]
     counts = ", ".join(f"{acts[name]} {word}" for name, word in ACTS.items()) if acts["rounds"] else "none"
     return [f"course {done['settings']['course']}; acts: {counts}"]
 
 
 def _chosen(done: Mapping[str, Any]) -> list[str]:
     """A line on the step that was chosen; none for the last."""
-    step = done.get("chosen_step", {"choose": "last"})
+    step = done["chosen_step"]
     if step["choose"] == "last":
         return []
     note = f" ({step['note']})" if "note" in step else ""

@@ -12,8 +12,7 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import pack_tensors, read_tensors, require
 from bayesprune.report.packing import pack, unpack
 
-# Of a version beyond 1 `read_tensors` demands the checksums: a damaged name of theirs is no file without any.
-FORMAT, VERSION, READABLE = "bayesprune fit", "3", ("2", "3")
+FORMAT, VERSION = "bayesprune fit", "3"
 WHAT, REMEDY = "file of a fit", "Copy it, or save it, again."
 
 
@@ -56,9 +55,9 @@ def read_fit(path: str | os.PathLike[str]) -> SavedFit:
     Raises ``ValueError`` for another version, `DamagedFileError`, a ``ValueError`` too, for a file that has changed since.
     """
     tensors, header = read_tensors(path, WHAT, REMEDY)
-    if header.get("version") not in READABLE:
+    if header.get("version") != VERSION:
         raise ValueError(
-            f"{os.fspath(path)} holds a fit in version {header.get('version')!r}, this release reads {' and '.join(READABLE)}: "
+            f"{os.fspath(path)} holds a fit in version {header.get('version')!r}, this release reads {VERSION}: "
             "read it with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
