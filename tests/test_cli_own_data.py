@@ -13,7 +13,11 @@ import pytest
 from bayesprune import cli
 from bayesprune.cli import log, rows, run
 from bayesprune.cli.build import resolve
+from bayesprune.cli.errors import one_line
 from bayesprune.cli.flags import parse
+from bayesprune.data.tables.columns import choose
+from bayesprune.data.tables.reading import NAMELESS
+from bayesprune.data.tables.target import infer_target
 from bayesprune.report.export import load_posterior
 from tests.test_cli import content, refused
 
@@ -123,6 +127,16 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     assert "write it as .csv" in refused(capsys, "predict", net, str(tmp_path / "x.npy"))
     assert "no finished run in" in refused(capsys, "predict", str(tmp_path), str(new))
     assert "must end in .csv or .npz" in refused(capsys, "predict", net, str(new), "--to", "made.txt")
+
+
+def test_arguments_of_the_library_are_flags_in_its_errors() -> None:
+    unnamed, codes = f"{NAMELESS}0", np.array([f"c{place}" for place in range(99)], dtype=object)
+    with pytest.raises(ValueError) as first:
+        choose([unnamed, "y"], "y", (), ())
+    assert f"leave it out, drop='{unnamed}'." in str(first.value) and f"out, --drop '{unnamed}'." in one_line(first.value)
+    with pytest.raises(ValueError) as second:
+        infer_target("y", codes, np.arange(99), None)
+    assert "kind='classes'." in str(second.value) and one_line(second.value).endswith("--likelihood categorical.")
 
 
 def test_a_file_that_has_changed_is_not_taken_for_the_one_of_the_run(

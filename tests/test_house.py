@@ -116,6 +116,18 @@ def prints(sources: Sources) -> list[str]:
     ]
 
 
+def flags_of_the_command_line(sources: Sources) -> list[str]:
+    """Texts of the library that speak of flags, which only the command lines know. A flag alone is one of another program."""
+    return [
+        f"{module}:{node.lineno} speaks of a flag"
+        for module, source in sources.items()
+        if room(module) != "cli" and module != f"{PACKAGE}.cells.command"
+        for node in nodes(source)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.search(r"(?:^|[\s'\"(`])--[a-z]", node.value) and not re.fullmatch(r"--[\w-]+", node.value)
+    ]
+
+
 def unchecked_shapes(sources: Sources) -> list[str]:
     """Files that say shapes, and are not among those whose shapes the fast tests check."""
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]["addopts"]
@@ -154,6 +166,7 @@ LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (shapeless_files, {"bayesprune.core.trees": "x = 1\n" * 301}),
     (shapeless_files, {"bayesprune.core.utils": ""}),
     (prints, {"bayesprune.infer.svi": "print('step')"}),
+    (flags_of_the_command_line, {"bayesprune.data.tables": "raise ValueError(f'leave {name} out with --drop {name}')"}),
     (unchecked_shapes, {"bayesprune.core.masked": "from jaxtyping import Array, Float"}),
 ]
 

@@ -35,9 +35,7 @@ def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:
 def with_seeds(cells: Sequence[Cell], seeds: Sequence[int]) -> list[Cell]:
     """Every cell, whatever its own seed, once with each of these."""
     if cells and "seed" not in settings(cells[0]):
-        raise ValueError(
-            f"--seeds: a {type(cells[0]).__name__} of this study has no seed, only {', '.join(settings(cells[0]))}."
-        )
+        raise ValueError(f"seeds: a {type(cells[0]).__name__} of this study has no seed, only {', '.join(settings(cells[0]))}.")
     return list(dict.fromkeys(dataclasses.replace(cell, seed=seed) for cell in cells for seed in seeds))
 
 

@@ -1,12 +1,15 @@
 """Errors as one line for a reader of a terminal."""
 
+import re
+
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.unsaved import UnsavedError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
 
-
-# What a remedy of the library's is on the command line.
+# What an argument that a message of the library's names is on the command line.
+ARGUMENTS = {r"\bdrop=(?=['\"])": "--drop ", r"\(drop\)": "(--drop)", r"\bkind='classes'": "--likelihood categorical"}
+# What a remedy of the library's is there.
 FLAGS = {
     "priors.DiracSlab or priors.GaussianSlab": "--prior dirac-slab or gaussian-slab",
     "Train without a sparsifier": "--method none",
@@ -24,6 +27,8 @@ def one_line(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename}" if error.filename else "")
+    for argument, flag in ARGUMENTS.items():
+        text = re.sub(argument, flag, text)
     flags = [flag for remedy, flag in FLAGS.items() if remedy in text]
     text += f" Here: {', '.join(flags)}." if flags else ""
     return " ".join(text.split()) or type(error).__name__

@@ -24,7 +24,7 @@ def test_texts_are_categories_with_an_input_for_each() -> None:
     assert column.categories == ("a", "b", "z") and column.width == 3
     assert column.encode(texts("z", "a"), "f").tolist() == [[0, 0, 1], [1, 0, 0]]
     with pytest.raises(
-        ValueError, match=r"unknown category in column 'c' 'y'.*Known: a, b, z. It is in row 2 of new.csv.*run anew"
+        ValueError, match=r"unknown category in column 'c' 'y'.*Known: a, b, z. It is in row 2 of new.csv.*train anew"
     ):
         column.encode(texts("a", "y"), "new.csv")
 
@@ -42,11 +42,11 @@ def test_whole_numbers_have_one_text() -> None:
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        (np.array(["2020-01-01", "2020-01-02", "2020-01-03"], dtype="datetime64[D]"), r"holds datetime64\[D\].*--drop 'e'"),
+        (np.array(["2020-01-01", "2020-01-02", "2020-01-03"], dtype="datetime64[D]"), r"holds datetime64\[D\].*drop='e'"),
         (np.array([1.0, np.inf, 2.0]), r"infinite in row 2"),
-        (texts(*(f"id {number}" for number in range(30))), r"text of 30 different values, such as 'id 0'.*--drop 'e'"),
-        (texts(*map(str, range(29)), "1,5"), r"column 'e' would be numbers.*such as '1,5'.*--drop 'e'. Codes .* as in 'c12'"),
-        (texts("2020-01-01", "2020-01-02", "2020-01-01"), r"column 'e' holds dates, such as '2020-01-01'.*--drop 'e'"),
+        (texts(*(f"id {number}" for number in range(30))), r"text of 30 different values, such as 'id 0'.*drop='e'"),
+        (texts(*map(str, range(29)), "1,5"), r"column 'e' would be numbers.*such as '1,5'.*drop='e'. Codes .* as in 'c12'"),
+        (texts("2020-01-01", "2020-01-02", "2020-01-01"), r"column 'e' holds dates, such as '2020-01-01'.*drop='e'"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(values: np.ndarray, told: str) -> None:

@@ -62,11 +62,11 @@ def test_texts_are_classes_where_that_is_asked_for_or_they_come_back() -> None:
         (np.array([0.5, 1.5, 0.5, 1.5]), "classes", "holds fractions, such as 0.5"),
         (np.array(["a", "b"] * 2, dtype=object), "numbers", "holds texts, no numbers"),
         (np.array([0.5, np.inf, 1.0, 2.0]), None, "infinite in row 2"),
-        (np.array(["1,5", "2,5"] * 5, dtype=object), None, r"target 'y' would be numbers.*'1,5'.*--likelihood categorical"),
+        (np.array(["1,5", "2,5"] * 5, dtype=object), None, r"target 'y' would be numbers.*'1,5'.*kind='classes'"),
         (np.array(["1,5", "2,5"] * 5, dtype=object), "numbers", "would be numbers but for texts such as '1,5'"),
         (np.array(["2020-01-01", "2020-01-02"] * 5, dtype=object), None, "target 'y' holds dates"),
         (np.array(["2020-01-01", "2020-01-02"] * 5, dtype="datetime64[D]"), None, r"target 'y' holds datetime64\[D\]"),
-        (np.array(list("abc") * 4, dtype=object), None, "text of 3 different values.*in 12 rows: fewer than 5.*categorical"),
+        (np.array(list("abc") * 4, dtype=object), None, "text of 3 different values.*in 12 rows: fewer than 5.*kind='classes'"),
     ],
 )
 def test_what_is_no_target_is_refused(values: np.ndarray, kind: str | None, told: str) -> None:

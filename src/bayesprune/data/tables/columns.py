@@ -13,7 +13,7 @@ from bayesprune.data.tables.reading import NAMELESS, is_number
 from bayesprune.data.tables.texts import check_names
 
 MOST = 100  # categories of a column
-UNSEEN = "correct it, delete that row, or run anew, with another --out, on a file that has it."
+UNSEEN = "correct it, delete that row, or train anew on a file that has it."
 CODES = "Codes that are no quantities are categories where each has a letter, as in 'c12'."
 
 
@@ -59,8 +59,8 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
         raise ValueError(f"no column is left to predict {target!r} from.")
     if nameless := [name for name in chosen if name.startswith(NAMELESS)]:
         raise ValueError(
-            f"a column without a name, perhaps the row numbers that were written with the table: give it one, or leave it out "
-            f"with --drop '{nameless[0]}'."
+            f"a column without a name, perhaps the row numbers that were written with the table: give it one, or leave it out, "
+            f"drop={nameless[0]!r}."
         )
     return chosen
 
@@ -88,11 +88,11 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
     if len(set(texts[train])) == 1:
         return Column(name, "constant")
     if not declared:
-        check_names(f"column {name!r}", values, known, f"or leave it out with --drop '{name}'. {CODES}")
+        check_names(f"column {name!r}", values, known, f"or leave it out, drop={name!r}. {CODES}")
     if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
         raise ValueError(
             f"column {name!r} is text of {len(known):,} different values, such as {known[0]!r}: too many for categories. Leave "
-            f"it out with --drop '{name}', or unite rare ones."
+            f"it out, drop={name!r}, or unite rare ones."
         )
     return Column(name, "category", known)
 
@@ -121,6 +121,6 @@ def _numbers(values: np.ndarray, name: str, where: str) -> np.ndarray:
         raise ValueError(f"column {name!r} of {where} has {odd!r} where training had numbers.") from None
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers))) + 1
-        place, otherwise = (f" of {where}", "delete that row") if where else ("", f"leave the column out with --drop '{name}'")
+        place, otherwise = (f" of {where}", "delete that row") if where else ("", f"leave the column out, drop={name!r}")
         raise ValueError(f"column {name!r} is infinite in row {row}{place}: correct it, or {otherwise}.")
     return numbers

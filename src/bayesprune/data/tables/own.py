@@ -65,7 +65,7 @@ def _of_table(
     if target is None or target not in frame.columns:
         raise _no_target(path, target, list(frame.columns))
     names = choose(list(frame.columns), target, features, drop)
-    check_whole(frame, [*names, target], "leave columns out with --drop")
+    check_whole(frame, [*names, target], "leave columns out (drop)")
     train, test = _parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)

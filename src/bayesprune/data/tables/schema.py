@@ -73,7 +73,7 @@ class Schema:
         frame = self._frame(path)
         if self.target.name not in frame.columns:
             raise unknown_name("column", self.target.name, frame.columns, f"It is the target, and {path} lacks it.")
-        check_whole(frame, [self.target.name], "predict them: bayesprune predict needs no target")
+        check_whole(frame, [self.target.name], "predict them, which needs no target")
         return Dataset(x, self.target.encode(values_of(frame, self.target.name), str(path)))
 
     def _array(self, path: Path, name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from bayesprune.data.tables.texts import check_names
 
 FEW = 20  # whole numbers of no more values than this may be classes
 EACH = 5  # rows with a class, on average
-CLASSES = "or take all values as classes by --likelihood categorical."
+CLASSES = "or take all values as classes, kind='classes'."
 KINDS = ("classes", "numbers", "counts", "overdispersed counts", "shares")
 HIGHEST = 100  # of what is taken for counts
 POISSON = 2.0  # times their mean is the most that the variance of Poisson's counts is taken to be
