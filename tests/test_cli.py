@@ -110,12 +110,12 @@ def test_metrics_say_the_course_and_its_acts(done: Path, capsys: pytest.CaptureF
         rises = [min(1, step / (20 * STANDARD.warm_up)) for step in range(20)]
         assert history["kl_weight"].tolist() == pytest.approx(rises)
     told = f"course standard; acts: {made['acts']['proposed']} proposed, {made['acts']['cut']} cut, "
-    assert told in runs.run(made, [])
+    assert told in runs.end_of_run(made, [])
 
 
 def test_a_kl_weight_that_is_not_one_is_told(done: Path) -> None:
     cold = content(done) | {"kl_weight": 0.01, "kl_weight_in_words": kl_in_words(0.01)}
-    told = runs.run(cold, [])
+    told = runs.end_of_run(cold, [])
     assert "KL weight 0.01: cold posterior" in told and f"{cold['flops']['theoretical']:,} theoretical" in told
     assert "| KL weight |" in runs.runs({"run": cold}) and "| KL weight |" not in runs.runs({"run": content(done)})
 

@@ -166,7 +166,7 @@ def uci_text(folder: Path) -> Path:
 
 
 CASES = {
-    "metrics": Case(metrics, lambda path: results.read(path.parent)),
+    "metrics": Case(metrics, lambda path: results.read_metrics(path.parent)),
     "settings": Case(settings_file, lambda path: dataclasses.asdict(settings.load(path.parent))),
     "history": Case(history, results.arrays),
     "predictions": Case(predictions, results.arrays),
@@ -179,8 +179,8 @@ CASES = {
     "idx, gzipped": Case(lambda folder: idx_file(folder, ".gz"), read_idx),
     "cifar": Case(cifar_file, lambda path: cifar.read((path,), "cifar10", "test")),
     "cifar, packed": Case(cifar_archive, lambda path: cifar.read((path,), "cifar10", "test")),
-    "uci": Case(uci_file, lambda path: uci.read(path, "uci/yacht")),
-    "uci, text": Case(uci_text, lambda path: uci.read(path.parent, "uci/yacht")),
+    "uci": Case(uci_file, lambda path: uci.read_uci(path, "uci/yacht")),
+    "uci, text": Case(uci_text, lambda path: uci.read_uci(path.parent, "uci/yacht")),
 }
 
 

@@ -68,7 +68,7 @@ def test_records_come_back_bit_for_bit(tmp_path):
     values = np.random.default_rng(0).standard_normal((3, 2))
     record = {"cell": "a", "third": 1 / 3, "array": values, "single": np.float32(0.1), "none": float("nan")}
     cells.append(tmp_path / "toy.jsonl", record)
-    back = cells.read(tmp_path / "toy.jsonl")["a"]
+    back = cells.read_records(tmp_path / "toy.jsonl")["a"]
     assert back["third"] == 1 / 3
     assert (np.array(back["array"]) == values).all()
     assert back["single"] == float(np.float32(0.1))
@@ -82,7 +82,7 @@ def test_half_a_line_of_a_killed_writer_is_noticed_and_its_cell_is_run_again(tmp
     whole = lines(tmp_path)
     (tmp_path / "toy.jsonl").write_text("\n".join([*whole[:-1], whole[-1][:cut]]))
     with pytest.warns(UserWarning, match="line 4 is cut short"):
-        assert len(cells.read(tmp_path / "toy.jsonl")) == 3
+        assert len(cells.read_records(tmp_path / "toy.jsonl")) == 3
     with pytest.warns(UserWarning, match="line 4 is cut short"):
         cells.main(toy(done), ["run", "--out", str(tmp_path)])
     assert done == [*PLANNED, PLANNED[-1]]
@@ -94,7 +94,7 @@ def test_the_same_cell_twice_is_refused(tmp_path):
     for score in (1, 2):
         cells.append(tmp_path / "toy.jsonl", {"cell": "a", "score": score})
     with pytest.raises(ValueError, match=r"line 2: 'a' is there twice.*delete"):
-        cells.read(tmp_path / "toy.jsonl")
+        cells.read_records(tmp_path / "toy.jsonl")
 
 
 def test_finished_cells_are_skipped_and_other_settings_stay_out_of_the_tables(tmp_path, capsys):

@@ -172,7 +172,7 @@ def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):
         monkeypatch.setattr(bp.data, "load", lambda *_, **__: tables)
     only, changes, figure = TINY[study.name]
     cells.main(study, ["run", "--only", *only, "--set", *changes])
-    (record,) = cells.read(tmp_path / "runs" / f"{study.name}.jsonl").values()
+    (record,) = cells.read_records(tmp_path / "runs" / f"{study.name}.jsonl").values()
     assert np.isfinite(record[figure]) and record["connected"] > 0
 
 

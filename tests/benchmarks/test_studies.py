@@ -53,7 +53,7 @@ def test_every_kept_record_is_a_planned_cell_and_none_is_missing(name):
     study = tables.studies()[name]
     planned = {cells.key(cell): cells.settings(cell) for cell in study.cells}
     assert len(planned) == len(study.cells), "two cells of one key"
-    records = cells.read(FOLDER / "results" / f"{name}.jsonl")
+    records = cells.read_records(FOLDER / "results" / f"{name}.jsonl")
     assert records.keys() == planned.keys()
     for key, record in records.items():
         # A setting that came after the record has its default there.

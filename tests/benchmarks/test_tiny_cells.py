@@ -71,7 +71,7 @@ def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.setattr(units_that_pay, "REPEATS", 2)
     only, changes, figure = TINY[name]
     cells.main(tables.studies()[name], ["run", "--only", *only, "--set", *changes])
-    ((key, record),) = cells.read(tmp_path / "runs" / f"{name}.jsonl").items()
+    ((key, record),) = cells.read_records(tmp_path / "runs" / f"{name}.jsonl").items()
     assert set(changes) <= set(key.split())
     assert np.isfinite(np.asarray(record[figure], dtype=float)).all()
 
@@ -83,7 +83,7 @@ def test_the_masks_of_scores_that_rank_alike_are_compared(tmp_path, monkeypatch)
     study = tables.studies()["ssvi"]
     words = ["part=removal", "density=0.1", "seed=0", "removal=snr,expected_abs_over_std"]
     cells.main(study, ["run", "--only", *words, "--set", "epochs=1"])
-    _, fourth = cells.read(tmp_path / "runs" / "ssvi.jsonl").values()
+    _, fourth = cells.read_records(tmp_path / "runs" / "ssvi.jsonl").values()
     assert 0 <= fourth["differs_from_snr_in"] < 20  # of 266,200: a near tie that rounding breaks
 
 
@@ -94,7 +94,7 @@ def test_what_is_recorded_beside_a_cut_of_units_is_shown(method, tmp_path, monke
     study, cell = reproduce_units.STUDY, reproduce_units.Cell(method, epochs=1)
     monkeypatch.setattr(reproduce_units, "CELLS", (cell,))
     cells.main(study, ["run", "--only", f"method={method}", "dataset=mnist", "--set", "epochs=1"])
-    records = cells.read(tmp_path / "runs" / "units.jsonl")
+    records = cells.read_records(tmp_path / "runs" / "units.jsonl")
     (record,) = records.values()
     if method == "dense":
         assert (record["units_cut"], record["compression"]) == (0, 1)

@@ -107,7 +107,7 @@ def test_a_tiny_grid_by_the_command_line(tmp_path, monkeypatch, capsys) -> None:
     for said in (" s\n", "there already"):
         assert main([*words, str(tmp_path)]) == 0, capsys.readouterr().err
         assert said in capsys.readouterr().out
-    records = cells.read(tmp_path / "bmr.jsonl")
+    records = cells.read_records(tmp_path / "bmr.jsonl")
     assert len(records) == 2 and all(0 <= one["accuracy"] <= 1 for one in records.values())
     assert all(one["history/eval/step"] == [2, 4] for one in records.values())
     assert (tmp_path / "bmr" / "fashion_mnist_1_curves.png").exists()

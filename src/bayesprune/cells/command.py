@@ -26,7 +26,7 @@ def main(study: Study, words: Sequence[str] | None = None) -> None:
         elif arguments.action == "draw":
             draw(study, arguments.out or kept())
         else:
-            run(study, cells, arguments.out or RUNS)
+            run_cells(study, cells, arguments.out or RUNS)
     except (DamagedFileError, IsADirectoryError, PermissionError) as error:
         raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
 
@@ -67,7 +67,7 @@ def chosen(study: Study, arguments: argparse.Namespace) -> list[Cell]:
     return list(dict.fromkeys(change(cell, arguments.set) for cell in cells))
 
 
-def run(study: Study, cells: Sequence[Cell], out: Path) -> None:
+def run_cells(study: Study, cells: Sequence[Cell], out: Path) -> None:
     """Run what is not there yet, and show the tables."""
     finish_all(study, cells, out, RUNS)
     print(f"\nRecords: {out / study.name}.jsonl\n\n{tables(study, out)}")

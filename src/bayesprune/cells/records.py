@@ -18,7 +18,7 @@ Record = dict[str, Any]
 def append(path: Path, record: Record) -> None:
     """Add one line, in a single write that is forced to disk.
 
-    What a killed writer left of its own line is closed off by a line break, so that `read` can see it for what it is.
+    What a killed writer left of its own line is closed off by a line break, so that `read_records` can see it for what it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(plain(record), allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -31,7 +31,7 @@ def append(path: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
-def read(path: Path) -> dict[str, Record]:
+def read_records(path: Path) -> dict[str, Record]:
     """Key of a cell -> its record. A line that is no record is left out with a warning: its cell counts as missing.
 
     Raises `DamagedFileError` where two lines have the same cell, for nothing says which of them holds.

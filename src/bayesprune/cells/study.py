@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesprune.cells.provenance import provenance
-from bayesprune.cells.records import Record, append, plain, read
+from bayesprune.cells.records import Record, append, plain, read_records
 from bayesprune.cells.settings import Cell, key, settings
 from bayesprune.core.files import DamagedFileError, reading
 
@@ -32,7 +32,7 @@ def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
     Raises `DamagedFileError` for a record with other settings than its cell.
     """
     path = records_of(study, out)
-    records = read(path)
+    records = read_records(path)
     have = {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
     for cell, record in have.items():
         wrong = [name for name, value in plain(settings(cell)).items() if name in record and record[name] != value]
@@ -58,7 +58,7 @@ def tables(study: Study, out: Path) -> str:
 def finish(study: Study, cell: Cell, out: Path, scratch: Path) -> bool:
     """Run a cell and add its record to the study's file; False if it was there."""
     path = records_of(study, out)
-    if key(cell) in read(path):
+    if key(cell) in read_records(path):
         return False
     stamp, begin = provenance(), time.perf_counter()
     result = study.run(cell, scratch / study.name / key(cell).replace(" ", ","))

@@ -10,7 +10,7 @@ from bayesprune import data as data_sets
 from bayesprune.cli import course, knobs, likelihood, log, own_net, start, valid
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.rows import Data, Task, chosen_by
-from bayesprune.cli.settings import Settings, own_knobs, periods
+from bayesprune.cli.settings import RunSettings, own_knobs, periods
 from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
@@ -22,7 +22,7 @@ PATIENCE = 10**9
 PERIODS = {"eval_every": 20, "checkpoint_every": 10}  # of all steps, where none is given
 
 
-def resolve(settings: Settings) -> Settings:
+def resolve(settings: RunSettings) -> RunSettings:
     """Names in their one spelling, words and numbers checked, and what was left out filled in."""
     filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in KINDS}
     filled["dataset"] = dataset = _dataset(settings)
@@ -41,7 +41,7 @@ def resolve(settings: Settings) -> Settings:
     return made
 
 
-def _dataset(settings: Settings) -> str:
+def _dataset(settings: RunSettings) -> str:
     """The data set's name in its one spelling, or that of the user's own file."""
     if settings.data is None:
         for name in ("target", "features", "drop"):
@@ -49,12 +49,12 @@ def _dataset(settings: Settings) -> str:
                 raise ValueError(f"{name} is a choice of columns, and {settings.dataset!r} has none: give --data FILE with it.")
         return catalogue.canonical(settings.dataset)
     name = Path(settings.data).name
-    if settings.dataset not in (Settings.dataset, name):
+    if settings.dataset not in (RunSettings.dataset, name):
         raise ValueError(f"dataset={settings.dataset} and data={settings.data} are both given: leave one of them out.")
     return name
 
 
-def _check_choice(settings: Settings, eval_every: int) -> None:
+def _check_choice(settings: RunSettings, eval_every: int) -> None:
     """That the best step is looked for, where it is, on rows that there are."""
     best, on_test, held = settings.choose == "best", settings.choose_on == "test", settings.validation
     if on_test and not best:
@@ -70,12 +70,12 @@ def _check_choice(settings: Settings, eval_every: int) -> None:
         raise ValueError(f"choose=best finds no evaluation: eval_every={eval_every} in {settings.steps} steps, choose less.")
 
 
-def make_bnn(settings: Settings, data: Data) -> BNN:
+def make_bnn(settings: RunSettings, data: Data) -> BNN:
     """The network for these data, with its prior, its likelihood and its family."""
     return bnn_for(settings, data.task)
 
 
-def bnn_for(settings: Settings, task: Task) -> BNN:
+def bnn_for(settings: RunSettings, task: Task) -> BNN:
     """The network for a task."""
     made, outputs = likelihood.make(settings.likelihood, task.kind, task.size)
     if settings.net in NEED_IMAGES:
@@ -93,18 +93,18 @@ def bnn_for(settings: Settings, task: Task) -> BNN:
     return start.started(settings, bnn)
 
 
-def _net(settings: Settings, task: Task, outputs: int) -> Any:
+def _net(settings: RunSettings, task: Task, outputs: int) -> Any:
     if own_net.MARK in settings.net:
         return own_net.make(settings.net, outputs, task.shape)
     return knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs)
 
 
-def make_method(settings: Settings) -> Any:
+def make_method(settings: RunSettings) -> Any:
     """The sparsifier."""
     return knobs.build(choose("method", settings.method).cls, own_knobs(settings, "method"))
 
 
-def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
+def fit_arguments(settings: RunSettings, data: Data) -> dict[str, Any]:
     """What `fit_svi` takes beside key, network, data and method."""
     # Never stops; a fit that keeps the best is one that might have. Not of the steps: there may be more of them later.
     best = EarlyStop(chosen_by(data), patience=PATIENCE, restore="best")
@@ -129,11 +129,11 @@ def fit_arguments(settings: Settings, data: Data) -> dict[str, Any]:
     return made | {"augment": data_sets.CropFlip(4)}
 
 
-def _check_images(what: str, settings: Settings, shape: tuple[int, ...], remedy: str) -> None:
+def _check_images(what: str, settings: RunSettings, shape: tuple[int, ...], remedy: str) -> None:
     if len(shape) != 3:
         raise ValueError(f"{what} needs images, and {settings.dataset!r} has rows of shape {shape}: {remedy}.")
 
 
-def keys(settings: Settings) -> tuple[jax.Array, jax.Array]:
+def keys(settings: RunSettings) -> tuple[jax.Array, jax.Array]:
     """Of the fit, and of the evaluation."""
     return tuple(jax.random.split(jax.random.key(settings.seed)))

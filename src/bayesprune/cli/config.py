@@ -7,7 +7,7 @@ from typing import Any
 from bayesprune.cli.find import KINDS
 from bayesprune.cli.kinds import as_kind, hints, table
 from bayesprune.cli.knobs import flags
-from bayesprune.cli.settings import Settings, field_name
+from bayesprune.cli.settings import RunSettings, field_name
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
@@ -22,7 +22,7 @@ def values(path: Path) -> dict[str, Any]:
 
     Raises `ValueError` for a name that is no setting, with the nearest ones, and for a value of the wrong kind.
     """
-    kinds, tables = {name: hint for name, hint in hints(Settings).items() if name not in NOT_THERE}, _tables()
+    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name not in NOT_THERE}, _tables()
     found: dict[str, Any] = {}
     for key, value in _content(path).items():
         name = key.replace("-", "_")

@@ -1,6 +1,6 @@
 """How a run's training goes: what its settings say of rate, divergence and acts; what they leave out is the course's.
 
-``settings``, throughout: a `Settings`, which in turn asks here what is laid out over the steps.
+``settings``, throughout: a `RunSettings`, which in turn asks here what is laid out over the steps.
 """
 
 import dataclasses

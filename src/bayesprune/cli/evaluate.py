@@ -58,7 +58,7 @@ def evaluate(
 
 
 def _judged(
-    chosen: settings.Settings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
+    chosen: settings.RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
 ) -> tuple[Dataset, rows.Task, str]:
     """The rows to judge on, the network's task, and what the rows are called."""
     schema = rows.schema_in(notes)
@@ -75,7 +75,7 @@ def _judged(
     return held.test, held.task, f"{held.part} set"
 
 
-def _foreign(name: str, chosen: settings.Settings) -> Dataset:
+def _foreign(name: str, chosen: settings.RunSettings) -> Dataset:
     """Another set's test part, images scaled as the run's own were."""
     if chosen.dataset in (*catalogue.IMAGES, "digits"):
         return data_sets.load_test(name, chosen.data_dir, like=chosen.dataset, pad=chosen.pad)

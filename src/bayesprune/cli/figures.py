@@ -15,7 +15,7 @@ def draw(folder: Path) -> list[Path]:
     with reading(folder, "folder of a run", results.REMEDY):  # files may be whole and yet not those of one run
         history, predictions = (results.arrays(folder / name) for name in (results.HISTORY, results.PREDICTIONS))
         saved = load_posterior(folder / results.POSTERIOR)
-        used = results.read(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
+        used = results.read_metrics(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
         notes = saved.metadata
         made = figures(saved.posterior, saved.mask, history, predictions, notes["input_shape"], used, notes["figures"])
     for name, figure in made.items():

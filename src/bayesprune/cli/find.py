@@ -19,7 +19,7 @@ from bayesprune.prune.needs import needs_of
 _MOVES = "moves a chain", "SGHMC()"
 
 
-class Choice(NamedTuple):
+class Named(NamedTuple):
     """What a name stands for, and the name as flags spell it."""
 
     name: str
@@ -52,7 +52,7 @@ KINDS: dict[str, Callable[[], dict[str, type]]] = {
 }
 
 
-def choose(kind: str, name: str) -> Choice:
+def choose(kind: str, name: str) -> Named:
     """What a name stands for, whatever its case and separators; a `ValueError` with the nearest names if unknown.
 
     ``kind``: one of `KINDS`. A net may be the user's own, MODULE:FUNCTION.
@@ -62,11 +62,11 @@ def choose(kind: str, name: str) -> Choice:
     """
     if kind == "net" and own_net.MARK in name:
         own_net.load(name)  # an error comes now
-        return Choice(name, own_net.OwnNet)
+        return Named(name, own_net.OwnNet)
     known = KINDS[kind]()
     for candidate, cls in known.items():
         if _squash(candidate) == _squash(name):
-            return Choice(candidate, cls)
+            return Named(candidate, cls)
     if kind == "method":
         _check_trained(name)
     raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")

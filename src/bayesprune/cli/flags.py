@@ -11,7 +11,7 @@ import tyro
 from bayesprune.cli import config, own_net, presets
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import knobs
-from bayesprune.cli.settings import Settings, field_name, settings_class
+from bayesprune.cli.settings import RunSettings, field_name, settings_class
 
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
@@ -20,7 +20,7 @@ prior, the net and the course follow the choice: --method snr --help shows those
 --density "Cubic(0.05, 0, 20)" is gradual pruning over twenty prunings."""
 
 
-def parse(words: Sequence[str]) -> Settings:
+def parse(words: Sequence[str]) -> RunSettings:
     """Flags to settings. Which flags there are follows from --net, --method, --prior and --course: these come first."""
     cls, values = class_of(words)
     if given(words, f"{field_name('method', _names(words, values))}.density"):
@@ -30,7 +30,7 @@ def parse(words: Sequence[str]) -> Settings:
     return made if made.density is None else _with_density(made, words)
 
 
-def class_of(words: Sequence[str]) -> tuple[type[Settings], presets.Values]:
+def class_of(words: Sequence[str]) -> tuple[type[RunSettings], presets.Values]:
     """The settings that a run of these flags has, and their values from a file or a preset."""
     found = given(words, "config", "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
     for name in ("steps", "batch_size"):
@@ -48,7 +48,7 @@ def class_of(words: Sequence[str]) -> tuple[type[Settings], presets.Values]:
 def _names(words: Sequence[str], values: presets.Values) -> dict[str, str]:
     """The net, the method, the prior and the course that flags, or else ``values``, choose, in their one spelling."""
     found = given(words, *KINDS)
-    return {kind: choose(kind, found.get(kind) or values.get(kind) or getattr(Settings, kind)).name for kind in KINDS}
+    return {kind: choose(kind, found.get(kind) or values.get(kind) or getattr(RunSettings, kind)).name for kind in KINDS}
 
 
 def _over(under: presets.Values, values: presets.Values) -> presets.Values:
@@ -66,7 +66,7 @@ def given(words: Sequence[str], *names: str) -> dict[str, Any]:
     return {name: value for name, value in vars(found).items() if value is not None}
 
 
-def _filled(cls: type[Settings], preset: presets.Values) -> Settings:
+def _filled(cls: type[RunSettings], preset: presets.Values) -> RunSettings:
     """The settings with a preset's in their place; knobs of what was not chosen are left out."""
     made: Any = cls()
     for name, value in preset.items():
@@ -76,7 +76,7 @@ def _filled(cls: type[Settings], preset: presets.Values) -> Settings:
     return made
 
 
-def _with_density(made: Any, words: Sequence[str]) -> Settings:
+def _with_density(made: Any, words: Sequence[str]) -> RunSettings:
     """The plain --density handed on to the method, whose own knob it is.
 
     Raises `ValueError` for a method without a density, for a text where it takes a number, and beside another --METHOD.density.

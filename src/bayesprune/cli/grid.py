@@ -18,7 +18,7 @@ RESERVED = ("seed", "out")  # of a sweep itself
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedRun:
     """One run: the varied settings, the seed, the flags of the run, and its folder."""
 
     varied: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class Cell:
         return " ".join(f"{name}={value}" for name, value in (*self.varied, ("seed", self.seed)))
 
 
-def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequence[str], out: Path) -> list[Cell]:
+def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequence[str], out: Path) -> list[PlannedRun]:
     """All cells, each checked as a run of its own would be: its flags, and the run that its folder holds.
 
     Raises `ValueError` for a setting that is varied and given, or that a cell does not have.
@@ -56,13 +56,13 @@ def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequenc
     return made
 
 
-def _cell(varied: tuple[tuple[str, str], ...], seed: int, words: Sequence[str], out: Path) -> Cell:
+def _cell(varied: tuple[tuple[str, str], ...], seed: int, words: Sequence[str], out: Path) -> PlannedRun:
     chosen = [word for name, value in varied if name in KINDS for word in (f"--{name}", value)]
     kinds = _kinds(class_of([*words, *chosen])[0])
     flags = [word for name, value in varied for word in _flag(name, value, kinds)]
     named = ",".join(f"{name}={value}" for name, value in (*varied, ("seed", seed)))
     folder = out / re.sub(r"[^\w.=,+-]+", "-", named)
-    return Cell(varied, seed, (*words, *flags, "--seed", str(seed), "--out", str(folder)), folder)
+    return PlannedRun(varied, seed, (*words, *flags, "--seed", str(seed), "--out", str(folder)), folder)
 
 
 def _kinds(cls: type) -> dict[str, Any]:

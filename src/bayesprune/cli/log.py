@@ -25,7 +25,7 @@ def writing(kind: str, folder: Path) -> Iterator[list[Callable[[Any], Any]]]:
     if kind == "jsonl":
         yield [to_jsonl(folder / FILE)]
     elif kind == "tensorboard":
-        writer = _Writer(_writer(), str(folder / FOLDER))
+        writer = _EventFile(_writer(), str(folder / FOLDER))
         try:
             yield [to_logger(writer)]
         finally:
@@ -34,7 +34,7 @@ def writing(kind: str, folder: Path) -> Iterator[list[Callable[[Any], Any]]]:
         yield []
 
 
-class _Writer:
+class _EventFile:
     """A writer that is opened at its first figure: a fit that is refused leaves nothing behind."""
 
     def __init__(self, make: Callable[[str], Any], folder: str) -> None:

@@ -83,7 +83,7 @@ def predict(
 
 def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str | None, unsure: bool) -> Found:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
-    results.read(folder)  # a run that is not finished says so
+    results.read_metrics(folder)  # a run that is not finished says so
     chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
     schema = rows.schema_in(saved.metadata)
     rows.check_noted(chosen.data, saved.metadata)

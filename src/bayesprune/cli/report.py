@@ -20,7 +20,7 @@ def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
     """
     if not out:
         raise ValueError("report needs at least one folder of a run, got none: bayesprune report runs/first")
-    done = {str(folder): results.read(folder) for folder in out}
+    done = {str(folder): results.read_metrics(folder) for folder in out}
     with reading(", ".join(str(folder / results.METRICS) for folder in out), "run's metrics", results.REMEDY):
         table = runs.runs(done)
     print(table)

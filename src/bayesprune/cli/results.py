@@ -9,7 +9,7 @@ import numpy as np
 from bayesprune import __version__
 from bayesprune.cli import build, course, rows, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
-from bayesprune.cli.settings import Settings, to_json
+from bayesprune.cli.settings import RunSettings, to_json
 from bayesprune.core import lock
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
 from bayesprune.infer.evaluate import scored
@@ -30,7 +30,7 @@ REMEDY = f"Delete {METRICS} and give the same bayesprune run command again: it g
 
 def finished(folder: Path, steps: int) -> bool:
     """Whether a run has come to its end, at so many steps: its metrics are written last."""
-    return (folder / METRICS).is_file() and read(folder)["settings"]["steps"] >= steps
+    return (folder / METRICS).is_file() and read_metrics(folder)["settings"]["steps"] >= steps
 
 
 def files(folder: Path) -> list[Path]:
@@ -42,7 +42,7 @@ def files(folder: Path) -> list[Path]:
     ]
 
 
-def write(folder: Path, settings: Settings, bnn: BNN, fit: FitResult, data: rows.Data, seconds: float) -> None:
+def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: rows.Data, seconds: float) -> None:
     """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics."""
     best, on = (rows.chosen_by(data), settings.choose_on) if settings.choose == "best" else ("", "")
     step = record.chosen_step(fit.history, best, on, len(data.watched.y))
@@ -86,7 +86,7 @@ def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: rows.Data, by
     return shipping.report(bnn, params, mask, small, data.test.x, path, folder / POSTERIOR)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_metrics(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
     if not path.is_file():

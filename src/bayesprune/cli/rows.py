@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune import data as data_sets
 from bayesprune.cli import likelihood
-from bayesprune.cli.settings import Settings
+from bayesprune.cli.settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
@@ -56,7 +56,7 @@ def task_of(schema: Schema) -> Task:
     return Task(schema.shape, schema.target.kind, len(schema.target.classes) or 1)
 
 
-def load_data(settings: Settings) -> Data:
+def load_data(settings: RunSettings) -> Data:
     """The data set, or the user's own file, cut where part of the training rows is kept back."""
     train, test, unit, schema = _own(settings) if settings.data else _named(settings)
     if not settings.validation:
@@ -72,7 +72,7 @@ def watched(data: Data) -> str:
     return f"the {part} set ({len(data.watched.y):,} rows)"
 
 
-def _own(settings: Settings) -> tuple[Dataset, Dataset, float, Schema]:
+def _own(settings: RunSettings) -> tuple[Dataset, Dataset, float, Schema]:
     assert settings.data
     kind = likelihood.kind_of(settings.likelihood)
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("features", "drop", "test_share")}
@@ -84,7 +84,7 @@ def _own(settings: Settings) -> tuple[Dataset, Dataset, float, Schema]:
     return found.train, found.test, found.schema.target.scale, found.schema
 
 
-def _named(settings: Settings) -> tuple[Dataset, Dataset, float, None]:
+def _named(settings: RunSettings) -> tuple[Dataset, Dataset, float, None]:
     simulated = settings.dataset in catalogue.SIMULATIONS
     options: dict[str, Any] = {"split": settings.split, "pad": settings.pad, "seed": settings.seed if simulated else 0}
     train, test = data_sets.load(settings.dataset, settings.data_dir, **options)
@@ -95,7 +95,7 @@ def _named(settings: Settings) -> tuple[Dataset, Dataset, float, None]:
     return train, test, unit, None
 
 
-def told(data: Data, settings: Settings) -> str:
+def told(data: Data, settings: RunSettings) -> str:
     """What a user's own file was found to be, and what follows for the likelihood."""
     assert data.schema is not None
     kind = data.schema.target.kind

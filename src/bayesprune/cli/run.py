@@ -27,23 +27,23 @@ def run(words: Sequence[str]) -> None:
             print(f"{folder} holds this very run, finished; its figures are drawn again. For another run, give another --out.")
         figures = draw(folder)
         with reading(folder / results.METRICS, "run's metrics", results.REMEDY):
-            table = runs.run(results.read(folder), [*results.files(folder), *figures])
+            table = runs.end_of_run(results.read_metrics(folder), [*results.files(folder), *figures])
         print(table)
 
 
 def complete(
-    chosen: settings.Settings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None
+    chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None
 ) -> bool:
     """Bring a run to its end, in a folder that nobody else is at work in; whether there was anything to do."""
     settings.check(chosen, folder)
     if results.finished(folder, chosen.steps):
-        rows.check_unchanged(chosen.data or "", results.read(folder))
+        rows.check_unchanged(chosen.data or "", results.read_metrics(folder))
         return False
     _train(chosen, folder, tell, progress)
     return True
 
 
-def _train(chosen: settings.Settings, folder: Path, tell: Callable[[str], None], progress: bool | None) -> None:
+def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None], progress: bool | None) -> None:
     """Fit, evaluate and write down."""
     data = rows.load_data(chosen)
     if data.schema is not None:
@@ -67,7 +67,7 @@ def _train(chosen: settings.Settings, folder: Path, tell: Callable[[str], None],
 
 
 @contextlib.contextmanager
-def _told_how_to_go_on(chosen: settings.Settings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
+def _told_how_to_go_on(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
     path = folder / "checkpoints"
     if step := latest(path):

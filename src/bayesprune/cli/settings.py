@@ -25,7 +25,7 @@ GONE = ("density",)  # by then in the method's own knobs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class RunSettings:
     """What every run has, whatever its net, method, prior and course: their own knobs are four further fields."""
 
     config: Annotated[Path | None, conf.arg(metavar="FILE")] = None
@@ -134,8 +134,8 @@ class Settings:
     images themselves)."""
 
 
-def settings_class(net: str, method: str, prior: str, course: str = Settings.course) -> type[Settings]:
-    """`Settings` with the knobs of this net, method, prior and course as further fields, each a dataclass of plain values.
+def settings_class(net: str, method: str, prior: str, course: str = RunSettings.course) -> type[RunSettings]:
+    """`RunSettings` with the knobs of this net, method, prior and course as further fields, each a dataclass of plain values.
 
     >>> settings_class("mlp", "bmr", "flat")().bmr.num_iters
     4
@@ -147,7 +147,7 @@ def settings_class(net: str, method: str, prior: str, course: str = Settings.cou
         made = flags(choice.cls)
         if made is not None:
             fields.append((field_name(kind, names), made, dataclasses.field(default_factory=made)))
-    return dataclasses.make_dataclass("Run", fields, bases=(Settings,), frozen=True, kw_only=True)
+    return dataclasses.make_dataclass("RunSettings", fields, bases=(RunSettings,), frozen=True, kw_only=True)
 
 
 def field_name(kind: str, names: Mapping[str, str]) -> str:
@@ -164,18 +164,18 @@ def field_name(kind: str, names: Mapping[str, str]) -> str:
     return f"{plain}_prior" if kind == "prior" and names["prior"] == names["method"] else plain
 
 
-def own_knobs(settings: Settings, kind: str) -> dict[str, Any]:
+def own_knobs(settings: RunSettings, kind: str) -> dict[str, Any]:
     """The plain values of the own knobs of the net, the method, the prior or the course."""
     held = getattr(settings, field_name(kind, {k: getattr(settings, k) for k in KINDS}), None)
     return {} if held is None else dataclasses.asdict(held)
 
 
-def to_json(settings: Settings) -> dict[str, Any]:
+def to_json(settings: RunSettings) -> dict[str, Any]:
     """All that has to agree when a run goes on, in JSON's types."""
     return jsonable({name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE + GONE})
 
 
-def claim(settings: Settings, folder: Path) -> None:
+def claim(settings: RunSettings, folder: Path) -> None:
     """Write ``settings.json``, having checked that the folder's own, if there is one, says the same but for fewer steps.
 
     Raises as `check` does, and `OSError` for a folder that cannot be written to.
@@ -186,7 +186,7 @@ def claim(settings: Settings, folder: Path) -> None:
         write_record(path, to_json(settings))
 
 
-def check(settings: Settings, folder: Path) -> None:
+def check(settings: RunSettings, folder: Path) -> None:
     """Check that the folder holds no run, this very one, or one of fewer steps that may go on to these.
 
     Raises `ValueError` naming every setting that differs.
@@ -212,7 +212,7 @@ def periods(folder: Path, names: Iterable[str], steps: int) -> dict[str, int]:
     return {name: found[name] for name in names if name in found and found["steps"] <= steps}
 
 
-def load(folder: Path, net: str | None = None, **free: Any) -> Settings:
+def load(folder: Path, net: str | None = None, **free: Any) -> RunSettings:
     """The settings of the run in ``folder``; ``free``: those of `FREE`, which no folder has.
 
     ``net``: its network, named again: of the user's own it is code, which a folder alone does not get to run.

@@ -3,17 +3,17 @@
 import dataclasses
 from typing import Any
 
-from bayesprune.cli.settings import Settings, own_knobs
+from bayesprune.cli.settings import RunSettings, own_knobs
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family, authors_family
 
 
-def unit(settings: Settings) -> float:
+def unit(settings: RunSettings) -> float:
     """What one unit of the posterior's coordinates is in the network, where it is the same for all weights."""
     return own_knobs(settings, "prior")["scale"] if settings.prior == "gaussian" else 1.0
 
 
-def family(settings: Settings, prior: Any) -> str | Family:
+def family(settings: RunSettings, prior: Any) -> str | Family:
     """The family by name, which the course gives its start; or with the start that was asked for."""
     name, start = settings.posterior.replace("-", "_"), _asked(settings)
     if not start or _partly_sound(settings):
@@ -21,7 +21,7 @@ def family(settings: Settings, prior: Any) -> str | Family:
     return dataclasses.replace(authors_family(name, prior), **start)  # type: ignore[type-var]
 
 
-def started(settings: Settings, bnn: BNN) -> BNN:
+def started(settings: RunSettings, bnn: BNN) -> BNN:
     """The network whose standard start has been overridden in part."""
     start, sound = _asked(settings), getattr(bnn.family, "sound", ())
     if not start or not _partly_sound(settings):
@@ -37,7 +37,7 @@ def started(settings: Settings, bnn: BNN) -> BNN:
     return bnn.under(dataclasses.replace(bnn.family, sound=sound, **latent))  # type: ignore[type-var]
 
 
-def _asked(settings: Settings) -> dict[str, Any]:
+def _asked(settings: RunSettings) -> dict[str, Any]:
     """The fields of a family that were asked for."""
     start: dict[str, Any] = {}
     if settings.init_loc:
@@ -47,6 +47,6 @@ def _asked(settings: Settings) -> dict[str, Any]:
     return start
 
 
-def _partly_sound(settings: Settings) -> bool:
+def _partly_sound(settings: RunSettings) -> bool:
     """Whether the standard course still has a say: a mean or a scale was not asked for."""
     return settings.course == "standard" and not (settings.init_loc and settings.init_scale)

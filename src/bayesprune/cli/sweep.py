@@ -15,7 +15,7 @@ from bayesprune import cells
 from bayesprune.cli import build, results
 from bayesprune.cli.errors import EXPECTED, one_line
 from bayesprune.cli.flags import parse
-from bayesprune.cli.grid import Cell, grid
+from bayesprune.cli.grid import PlannedRun, grid
 from bayesprune.cli.run import complete
 from bayesprune.core.files import write_atomically
 from bayesprune.core.lock import alone_in
@@ -69,7 +69,7 @@ def _parser() -> Parser:
     return made
 
 
-def _finish(cell: Cell, number: str, quiet: bool, folder: str) -> str:
+def _finish(cell: PlannedRun, number: str, quiet: bool, folder: str) -> str:
     """Bring one run to its end, in whatever process; why it could not be, or nothing."""
     if os.getcwd() != folder:  # a process that is used again stands where it stood before
         os.chdir(folder)
@@ -87,7 +87,7 @@ def _finish(cell: Cell, number: str, quiet: bool, folder: str) -> str:
     return ""
 
 
-def _written(planned: Sequence[Cell], done: Sequence[Cell], out: Path) -> str:
+def _written(planned: Sequence[PlannedRun], done: Sequence[PlannedRun], out: Path) -> str:
     """Write a line of JSON for each finished run, and the table, which is given back."""
     records = {cell: _record(cell) for cell in done}
     lines = [json.dumps(cells.plain(record), allow_nan=False, ensure_ascii=False) for record in records.values()]
@@ -97,8 +97,8 @@ def _written(planned: Sequence[Cell], done: Sequence[Cell], out: Path) -> str:
     return table
 
 
-def _record(cell: Cell) -> dict[str, Any]:
-    done = results.read(cell.folder)
+def _record(cell: PlannedRun) -> dict[str, Any]:
+    done = results.read_metrics(cell.folder)
     used = done["sparsity"].get("connected")
     figures = done["metrics"] | {"alive": done["sparsity"]["prunable"]["density"]}
     figures |= {"connected": used["prunable"]["density"]} if used else {}
@@ -106,7 +106,7 @@ def _record(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.key, **dict(cell.varied), "seed": cell.seed, **about, "figures": figures, "versions": done["versions"]}
 
 
-def tables(planned: Sequence[Cell], records: dict[Cell, dict[str, Any]]) -> str:
+def tables(planned: Sequence[PlannedRun], records: dict[PlannedRun, dict[str, Any]]) -> str:
     """Mean ± standard deviation over the seeds of every combination, then every run, in markdown."""
     names = [name for name, _ in planned[0].varied]
     figures = list(dict.fromkeys(name for record in records.values() for name in record["figures"]))

@@ -17,7 +17,7 @@ WORDS = {
 
 
 def check(settings: Any) -> None:
-    """Refuse, of a `Settings`, an unknown word and a number out of its range."""
+    """Refuse, of a `RunSettings`, an unknown word and a number out of its range."""
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)

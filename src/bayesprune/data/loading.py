@@ -205,18 +205,18 @@ def _read_images(name: str, part: str, data_dir: Folder, verify: bool, download:
         if found := reader.find(root, name, part):
             return reader.read(found, name, part, verify)
     try:
-        return tfds.read(name, part, searched, download)
+        return tfds.read_tfds(name, part, searched, download)
     except tfds.Unavailable as error:
         tests_there = part == "train" and any(reader.find(root, name, "test") for root in searched)
         hint = " Its test part alone is there: load_test reads it." if tests_there else ""
         raise locate.missing(name, reader.wanted(name, part), searched, f"{error}{hint}") from error
 
 
-def _read_uci(name: str, data_dir: Folder, split: int, verify: bool) -> uci.Table:
+def _read_uci(name: str, data_dir: Folder, split: int, verify: bool) -> uci.UciSet:
     searched = locate.roots(data_dir)
     for root in searched:
         if found := uci.find(root, name):
-            table = uci.read(found[0], name, verify)
+            table = uci.read_uci(found[0], name, verify)
             if split >= len(table.index_train):
                 raise ValueError(f"split must lie in 0..{len(table.index_train) - 1} for {name!r}, got {split}.")
             return table

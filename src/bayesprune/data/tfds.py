@@ -16,7 +16,7 @@ class Unavailable(Exception):
     """tensorflow-datasets cannot give the set; the message says why."""
 
 
-def read(name: str, part: str, searched: Iterable[Path], download: bool) -> RawImages:
+def read_tfds(name: str, part: str, searched: Iterable[Path], download: bool) -> RawImages:
     """Images and labels of one part ("train" or "test"), in the order of tensorflow-datasets, which is a shuffled one.
 
     A folder of ``searched`` that holds the prepared set (NAME/VERSION/dataset_info.json) is taken first, then the default

@@ -19,7 +19,7 @@ from bayesprune.data import catalogue, checksum, locate
 TOLD = ("UCI set with splits", "Make it again.")
 
 
-class Table(NamedTuple):
+class UciSet(NamedTuple):
     """One set: all its numbers, which columns are what, and which rows each split trains and tests on."""
 
     data: Float64[np.ndarray, "rows columns"]
@@ -32,7 +32,7 @@ class Table(NamedTuple):
 def wanted(name: str) -> str:
     """What a reader has to put where, in words."""
     stem = name.removeprefix("uci/").replace("_", "-")
-    return f"{stem}.npz (arrays {', '.join(Table._fields)}) or a folder {stem} of text files (data.txt, ...) in DIR/uci"
+    return f"{stem}.npz (arrays {', '.join(UciSet._fields)}) or a folder {stem} of text files (data.txt, ...) in DIR/uci"
 
 
 def find(root: Path, name: str) -> tuple[Path, ...]:
@@ -48,7 +48,7 @@ def find(root: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
-def read(path: Path, name: str, verify: bool = True) -> Table:
+def read_uci(path: Path, name: str, verify: bool = True) -> UciSet:
     """One set from the path of `find`.
 
     Raises:
@@ -57,20 +57,20 @@ def read(path: Path, name: str, verify: bool = True) -> Table:
     """
     with reading(path, *TOLD):
         arrays = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
-        table = Table(np.asarray(arrays[0], np.float64), *(_whole(index) for index in arrays[1:]))
+        table = UciSet(np.asarray(arrays[0], np.float64), *(_whole(index) for index in arrays[1:]))
         _check(table)
     if verify:
         checksum.require(checksum.md5(content(table)), checksum.UCI.get(name, ""), f"{path} (its arrays)")
     return table
 
 
-def content(table: Table) -> bytes:
+def content(table: UciSet) -> bytes:
     """The numbers of a set as bytes, the same for every packaging: float64, then int64, little-endian, in field order."""
     kinds = ("<f8", "<i8", "<i8", "<i8", "<i8")
     return b"".join(np.ascontiguousarray(array, kind).tobytes() for array, kind in zip(table, kinds, strict=True))
 
 
-def split(table: Table, index: int) -> tuple[Dataset, Dataset]:
+def split(table: UciSet, index: int) -> tuple[Dataset, Dataset]:
     """Train and test part of one split, in raw units, float64; ``y`` is (rows,) where there is one target column."""
     x, y = table.data[:, table.index_features], table.data[:, table.index_target]
     y = y[:, 0] if y.shape[1] == 1 else y
@@ -79,8 +79,8 @@ def split(table: Table, index: int) -> tuple[Dataset, Dataset]:
 
 
 def _from_npz(path: Path) -> list[np.ndarray]:
-    stored = read_arrays(path, *TOLD, needed=Table._fields)
-    return [stored[field] for field in Table._fields]
+    stored = read_arrays(path, *TOLD, needed=UciSet._fields)
+    return [stored[field] for field in UciSet._fields]
 
 
 def _from_text(folder: Path) -> list[np.ndarray]:
@@ -100,7 +100,7 @@ def _whole(index: np.ndarray) -> np.ndarray:
     return whole
 
 
-def _check(table: Table) -> None:
+def _check(table: UciSet) -> None:
     rows, columns = table.data.shape if table.data.ndim == 2 else (0, 0)
     if rows == 0 or not np.isfinite(table.data).all():
         raise ValueError(f"data must be finite, of shape (rows, columns), got {table.data.shape}")

@@ -15,7 +15,7 @@ def scores(values: Mapping[str, float | None]) -> str:
     return aligned([(name, number(value)) for name, value in values.items()])
 
 
-def run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
+def end_of_run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
     """The end of a run: metrics, what was pruned and where, and the files. ``done``: the content of ``metrics.json``."""
     made, on, prunable, everything = done["settings"], done["evaluated_on"], *_counts(done)
     used = done["sparsity"].get("connected")

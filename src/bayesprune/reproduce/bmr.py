@@ -45,7 +45,7 @@ def build(cell: Cell, input_shape: tuple[int, ...], prior: Any = None, posterior
     )
 
 
-def run(cell: Cell, folder: Path) -> cells.Record:
+def run_cell(cell: Cell, folder: Path) -> cells.Record:
     """Train one cell, or go on with it."""
     pad = 32 if cell.net == "lenet5" and cell.dataset == "fashion_mnist" else 0
     train, test = bp.data.load(cell.dataset, pad=pad)
@@ -141,7 +141,7 @@ def draw(found: cells.Found, folder: Path) -> None:
 STUDY = cells.Study(
     "bmr",
     CELLS,
-    run,
+    run_cell,
     {
         "fashion_mnist": lambda found: comparison(found, FULL),
         "short": lambda found: comparison(found, SHORT),
