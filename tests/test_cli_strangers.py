@@ -118,7 +118,7 @@ def test_a_link_is_no_lock(tmp_path: Path) -> None:
 
 
 def test_a_link_out_of_a_run_s_folder_is_not_written_through(tmp_path: Path) -> None:
-    from bayesprune.cli.places import inside
+    from bayesprune.cli.shipping import inside
 
     (tmp_path / "run").mkdir()
     (tmp_path / "precious").write_text("kept")

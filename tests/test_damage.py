@@ -146,9 +146,9 @@ def cifar_archive(folder: Path) -> Path:
     return folder / "cifar-10-binary.tar.gz"
 
 
-def table() -> uci.Table:
+def table() -> uci.UciSet:
     data = np.random.default_rng(0).normal(size=(6, 3))
-    return uci.Table(data, np.array([0, 1]), np.array([2]), np.array([[0, 1, 2, 3]]), np.array([[4, 5]]))
+    return uci.UciSet(data, np.array([0, 1]), np.array([2]), np.array([[0, 1, 2, 3]]), np.array([[4, 5]]))
 
 
 def uci_file(folder: Path) -> Path:

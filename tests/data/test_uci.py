@@ -140,7 +140,7 @@ def test_every_published_sum_belongs_to_a_listed_set():
 
 
 def test_the_sum_is_of_the_numbers_not_of_their_type():
-    table = uci.Table(*(np.asarray(value) for value in made().values()))
+    table = uci.UciSet(*(np.asarray(value) for value in made().values()))
     wider = table._replace(index_train=table.index_train.astype(np.int64), data=np.asfortranarray(table.data))
     assert uci.content(table) == uci.content(wider)
 

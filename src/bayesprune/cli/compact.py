@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from bayesprune.cli import build, rows, settings, shipping
-from bayesprune.cli.places import inside
 from bayesprune.cli.results import POSTERIOR
 from bayesprune.report import runs
 from bayesprune.report.export import load_posterior
@@ -34,7 +33,7 @@ def compact(
             module runs its code. Naming it says that you trust it.
     """
     chosen = settings.load(out, net, data_dir=data_dir)
-    path = to or inside(out, shipping.FILE, "--to")
+    path = to or shipping.inside(out, shipping.FILE, "--to")
     saved = load_posterior(out / POSTERIOR)
     rows.check_unchanged(chosen.data or "", saved.metadata)
     data = rows.load_data(chosen)

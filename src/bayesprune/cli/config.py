@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesprune.cli.find import KINDS
-from bayesprune.cli.kinds import as_kind, hints, table
-from bayesprune.cli.knobs import flags
+from bayesprune.cli.knobs import as_kind, flags, hints, table
 from bayesprune.cli.settings import RunSettings, field_name
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading

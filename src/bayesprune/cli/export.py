@@ -6,7 +6,6 @@ from typing import Literal
 from tyro.conf import Positional
 
 from bayesprune.cli import shipping
-from bayesprune.cli.places import inside
 from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.files.to_onnx import export_onnx
 from bayesprune.deploy.load import load
@@ -21,7 +20,7 @@ def export(out: Positional[Path], to: Literal["onnx"] = "onnx", file: Path | Non
         file: File to write; beside the network, with the format's ending, if left out.
     """
     source = out / shipping.FILE if out.is_dir() else out
-    target = file or inside(source.parent, f"{source.stem}.{to}", "--file")
+    target = file or shipping.inside(source.parent, f"{source.stem}.{to}", "--file")
     export_onnx(network(source), target)
     print(f"written:\n  {target}")
 

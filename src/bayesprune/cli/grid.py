@@ -11,7 +11,7 @@ from typing import Any
 from bayesprune.cli import build, settings
 from bayesprune.cli.find import KINDS
 from bayesprune.cli.flags import class_of, parse
-from bayesprune.cli.kinds import hints
+from bayesprune.cli.knobs import hints
 from bayesprune.core.checks import unknown_name
 
 RESERVED = ("seed", "out")  # of a sweep itself

@@ -5,7 +5,6 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from bayesprune.cli import results
-from bayesprune.cli.figures import draw
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 from bayesprune.report import runs
@@ -26,4 +25,4 @@ def report(out: Positional[tuple[Path, ...]], figures: bool = True) -> None:
     print(table)
     for folder in out if figures else ():
         with alone_in(folder):
-            draw(folder)
+            results.draw(folder)

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, apart from figures, and how it is read back."""
+"""What a run leaves in its folder, its figures too, and how it is read back."""
 
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,18 @@ from bayesprune.cli import build, course, rows, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import RunSettings, to_json
 from bayesprune.core import lock
+from bayesprune.core.files import reading
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
 from bayesprune.infer.evaluate import scored
 from bayesprune.model.bnn import BNN
 from bayesprune.report import record
 from bayesprune.report.connected import connected
-from bayesprune.report.export import save_fit
+from bayesprune.report.export import load_posterior, save_fit
 from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
 NEEDED = {
-    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds", "course", "chosen_step"),
+    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds"),
     HISTORY: ("losses",),
     PREDICTIONS: ("probs", "y"),
 }
@@ -97,3 +98,22 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the history or of the predictions; none where there is no file."""
     return read_arrays(path, "arrays of a run", REMEDY, NEEDED[path.name]) if path.is_file() else {}
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw what has a meaning for this run, and give the paths; older figures that have none go."""
+    from bayesprune.report import plots
+    from bayesprune.report.plots_of_a_fit import figures
+
+    with reading(folder, "folder of a run", REMEDY):  # files may be whole and yet not those of one run
+        history, predictions = (arrays(folder / name) for name in (HISTORY, PREDICTIONS))
+        saved = load_posterior(folder / POSTERIOR)
+        used = read_metrics(folder)["sparsity"].get("connected", {}).get("prunable", {}).get("density")
+        notes = saved.metadata
+        made = figures(saved.posterior, saved.mask, history, predictions, notes["input_shape"], used, notes["figures"])
+    for name, figure in made.items():
+        path = folder / f"{name}.png"
+        path.unlink(missing_ok=True)
+        if figure:
+            plots.save(figure, path)
+    return [folder / f"{name}.png" for name, figure in made.items() if figure]

@@ -9,8 +9,8 @@ from typing import cast
 import jax
 
 from bayesprune.cli import build, log, results, rows, settings
-from bayesprune.cli.figures import draw
 from bayesprune.cli.flags import parse
+from bayesprune.cli.results import draw
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 from bayesprune.infer.svi import fit_svi

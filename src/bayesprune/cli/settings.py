@@ -11,8 +11,7 @@ from tyro import conf
 from bayesprune.cli import course as courses
 from bayesprune.cli import own_net, valid
 from bayesprune.cli.find import KINDS, choose
-from bayesprune.cli.kinds import as_kind, hints, table
-from bayesprune.cli.knobs import flags
+from bayesprune.cli.knobs import as_kind, flags, hints, table
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.train.checkpoints import check_same_settings
