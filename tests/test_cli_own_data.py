@@ -81,7 +81,7 @@ def test_what_is_found_is_printed(done: Path) -> None:
         (["--target", "price", "--likelihood", "student-t"], ["target price: numbers, standardised", "likelihood: student-t"]),
     ):
         chosen = resolve(parse(["--data", str(done / "my.csv"), *words]))
-        text = rows.told(rows.load_data(chosen), chosen)
+        text = rows.described(rows.load_data(chosen), chosen)
         assert all(word in text for word in ["32 rows to train on, 8 to judge on", *told]), text
 
 

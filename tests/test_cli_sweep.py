@@ -126,7 +126,7 @@ def test_values_become_flags_of_their_kind(tmp_path: Path) -> None:
     [
         (["--vary", "densty", "0.1"], "unknown setting to vary 'densty'. Did you mean"),
         (["--vary", "density"], "--vary takes a name and its values"),
-        (["--vary", "steps", "5", "6"], "--steps stands among the flags of the run, and it is varied"),
+        (["--vary", "steps", "5", "6"], "--steps is among the flags of the run, and it is varied"),
         (["--vary", "density", "0.1"], "method bmr has no density to set"),
         (["--vary", "method", "bmr", "bmrr"], "unknown method 'bmrr'"),
         (["--vary", "course", "standrd"], "unknown course 'standrd'. Did you mean 'standard'"),

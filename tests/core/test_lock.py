@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from bayesprune.core import lock
-from bayesprune.core.lock import NAME, alone_in
-from bayesprune.core.lock import told as told_of
+from bayesprune.core.lock import NAME, alone_in, who_is_at_work
 
 # The package is stood in for by its folder alone, so that the process is at work in no time.
 AT_WORK = """
@@ -41,14 +40,14 @@ def test_the_second_process_learns_of_the_first_until_it_ends(tmp_path: Path, ki
         told = rf"process {other.pid} on {platform.node()} is at work in {tmp_path}: wait until it ends, or give another"
         with pytest.raises(BlockingIOError, match=told), alone_in(tmp_path):
             pytest.fail("two at once")
-        assert told_of(tmp_path) == f"Process {other.pid} on {platform.node()} is at work there."
+        assert who_is_at_work(tmp_path) == f"Process {other.pid} on {platform.node()} is at work there."
         with alone_in(tmp_path / "elsewhere"):
             pass
         if killed:
             other.send_signal(signal.SIGKILL)
         else:
             other.communicate("")
-    assert (tmp_path / NAME).exists() == killed and told_of(tmp_path) == ""
+    assert (tmp_path / NAME).exists() == killed and who_is_at_work(tmp_path) == ""
     with alone_in(tmp_path):
         assert (tmp_path / NAME).read_text() == f"{os.getpid()} {platform.node()}"
     assert not os.listdir(tmp_path)  # nor the folder that was made for nothing

@@ -50,9 +50,9 @@ def tables(study: Study, out: Path) -> str:
     """All tables in markdown, and how many cells they lack. Raises `DamagedFileError` for records that make none."""
     have = found(study, out)
     missing = [key(cell) for cell in study.cells if cell not in have]
-    told = [f"{len(missing)} of {len(study.cells)} cells are missing, {missing[0]!r} first."] if missing else []
+    note = [f"{len(missing)} of {len(study.cells)} cells are missing, {missing[0]!r} first."] if missing else []
     with reading(records_of(study, out), "file of records", REMEDY):
-        return "\n\n".join([make(have) for make in study.tables.values()] + told)
+        return "\n\n".join([make(have) for make in study.tables.values()] + note)
 
 
 def finish(study: Study, cell: Cell, out: Path, scratch: Path) -> bool:

@@ -1,4 +1,4 @@
-"""From settings to what they stand for: network, method, arguments of the fit."""
+"""From settings to objects: network, method, arguments of the fit."""
 
 import dataclasses
 from pathlib import Path

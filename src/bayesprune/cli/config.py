@@ -30,7 +30,7 @@ def values(path: Path) -> dict[str, Any]:
         elif name in kinds:
             found[name] = as_kind(value, kinds[name], f"{path}: {name}")
         else:
-            raise unknown_name("setting", key, [*kinds, *tables], f"It stands in {path}.")
+            raise unknown_name("setting", key, [*kinds, *tables], f"It is in {path}.")
     if found.get("data"):
         found.pop("dataset", None)  # of a run's own file: it is named like the data
     return found

@@ -20,7 +20,7 @@ _MOVES = "moves a chain", "SGHMC()"
 
 
 class Named(NamedTuple):
-    """What a name stands for, and the name as flags spell it."""
+    """The class of a name, and the name as flags spell it."""
 
     name: str
     cls: type
@@ -53,7 +53,7 @@ KINDS: dict[str, Callable[[], dict[str, type]]] = {
 
 
 def choose(kind: str, name: str) -> Named:
-    """What a name stands for, whatever its case and separators; a `ValueError` with the nearest names if unknown.
+    """The class of a name, whatever its case and separators; a `ValueError` with the nearest names if unknown.
 
     ``kind``: one of `KINDS`. A net may be the user's own, MODULE:FUNCTION.
 
@@ -88,8 +88,8 @@ def _with_defaults_of(course: Plain) -> type:
     fields = dataclasses.fields(course)
     columns = [(field.name, field.type, dataclasses.field(default=getattr(course, field.name))) for field in fields]
     _, _, about = (Plain.__doc__ or "").partition("\n")
-    told = {"__doc__": f"The plain course with a paper's values, see `courses.paper`.\n{about}", "__module__": Plain.__module__}
-    return dataclasses.make_dataclass("Plain", columns, bases=(Plain,), frozen=True, namespace=told)
+    own = {"__doc__": f"The plain course with a paper's values, see `courses.paper`.\n{about}", "__module__": Plain.__module__}
+    return dataclasses.make_dataclass("Plain", columns, bases=(Plain,), frozen=True, namespace=own)
 
 
 def _public(module: Any) -> dict[str, type]:

@@ -58,7 +58,7 @@ def _over(under: presets.Values, values: presets.Values) -> presets.Values:
 
 
 def given(words: Sequence[str], *names: str) -> dict[str, Any]:
-    """Those of the flags that stand among the words, by name; either spelling, with hyphens or underscores."""
+    """Those of the flags that are among the words, by name; either spelling, with hyphens or underscores."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in names:
         finder.add_argument(*dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")), dest=name)

@@ -40,8 +40,8 @@ def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequenc
     there = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in words if word.startswith("--")}
     for name in (*vary, *RESERVED):
         if name.replace("-", "_") in there:
-            told = "the sweep sets it" if name in RESERVED else "it is varied"
-            raise ValueError(f"--{name} stands among the flags of the run, and {told}: leave it out there.")
+            why = "the sweep sets it" if name in RESERVED else "it is varied"
+            raise ValueError(f"--{name} is among the flags of the run, and {why}: leave it out there.")
     made = [
         _cell(tuple(zip(vary, values, strict=True)), seed, words, out)
         for values in itertools.product(*vary.values())

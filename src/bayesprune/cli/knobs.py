@@ -38,8 +38,8 @@ def knobs(cls: type) -> list[Knob]:
     >>> [(knob.name, knob.kind, knob.default) for knob in knobs(Magnitude)]
     [('density', <class 'str'>, '0.1'), ('scope', <class 'str'>, 'global')]
     """
-    told = docstring_parser.parse(cls.__doc__ or "").params
-    about = {name.strip(): " ".join((entry.description or "").split()) for entry in told for name in entry.arg_name.split(",")}
+    said = docstring_parser.parse(cls.__doc__ or "").params
+    about = {name.strip(): " ".join((entry.description or "").split()) for entry in said for name in entry.arg_name.split(",")}
     kinds, found = typing.get_type_hints(cls), []
     for field in dataclasses.fields(cls):
         if field.name in GIVEN or not field.init:
@@ -79,8 +79,8 @@ def as_kind(value: Any, hint: Any, what: str) -> Any:
     if value is None and types.NoneType in _each(hint):
         return None
     if not fits:
-        told = " or ".join(_words(one) for one in _each(hint) if one is not types.NoneType)
-        raise ValueError(f"{what} must be {told}, got {got(value)}.")
+        wanted = " or ".join(_words(one) for one in _each(hint) if one is not types.NoneType)
+        raise ValueError(f"{what} must be {wanted}, got {got(value)}.")
     return fits[0]
 
 

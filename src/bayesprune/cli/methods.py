@@ -21,8 +21,8 @@ def _listed(kind: str) -> str:
     width = max(15, 2 + max(map(len, KINDS[kind]())))
     for name, cls in KINDS[kind]().items():
         known = [f"{knob.name}={_short(knob.default)}" for knob in knobs(cls)]
-        told = (cls.__doc__ or "").partition("\n")[0]
-        lines += [f"  {name:<{width}}{told}", *[" " * (width + 2) + "  ".join(known)] * bool(known)]
+        about = (cls.__doc__ or "").partition("\n")[0]
+        lines += [f"  {name:<{width}}{about}", *[" " * (width + 2) + "  ".join(known)] * bool(known)]
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ EXAMPLE = "write `def make_net(num_outputs): return MyNet(num_outputs)`, a Flax 
 
 @dataclass(frozen=True)
 class OwnNet:
-    """What stands for it among the nets: it has no knobs."""
+    """Its class among the nets: it has no knobs."""
 
 
 def check_named(name: str, named: str | None, where: str) -> None:

@@ -53,8 +53,8 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
     by = {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()}
     by |= rows.notes(data)
     used = connected(bnn, mask)
-    told = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, used, rows.watched(data))}
-    save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | told)
+    notes = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, used, rows.watched(data))}
+    save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | notes)
     weights = course.weights_by_step(settings, len(fit.losses))
     write_arrays(folder / HISTORY, {"losses": fit.losses, "kl_weight": weights} | fit.history)
     key, asked = build.keys(settings)[1], {"num_samples": settings.num_samples}
@@ -91,7 +91,7 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
     if not path.is_file():
-        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. {lock.told(folder)}")
+        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. {lock.who_is_at_work(folder)}")
     return read_record(path, "run's metrics", REMEDY, NEEDED[METRICS])
 
 

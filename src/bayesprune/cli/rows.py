@@ -95,7 +95,7 @@ def _named(settings: RunSettings) -> tuple[Dataset, Dataset, float, None]:
     return train, test, unit, None
 
 
-def told(data: Data, settings: RunSettings) -> str:
+def described(data: Data, settings: RunSettings) -> str:
     """What a user's own file was found to be, and what follows for the likelihood."""
     assert data.schema is not None
     kind = data.schema.target.kind
@@ -103,7 +103,7 @@ def told(data: Data, settings: RunSettings) -> str:
     others = [likelihood.first(other) for other in likelihood.KINDS if other != kind]
     open_to_choice = settings.likelihood == likelihood.AUTO and not data.schema.target.text
     how = f" (other readings of the target: --likelihood {' or '.join(others)})" if open_to_choice else ""
-    return f"{schemas.told(data.schema, (len(data.train.y), len(data.test.y)))}\n  likelihood: {name}{how}"
+    return f"{schemas.described(data.schema, (len(data.train.y), len(data.test.y)))}\n  likelihood: {name}{how}"
 
 
 def notes(data: Data) -> dict[str, Any]:

@@ -47,10 +47,10 @@ def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], Non
     """Fit, evaluate and write down."""
     data = rows.load_data(chosen)
     if data.schema is not None:
-        tell(rows.told(data, chosen))
+        tell(rows.described(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
     begin = time.perf_counter()
-    with _told_how_to_go_on(chosen, folder, tell) as checkpoints, log.writing(chosen.log, folder) as callbacks:
+    with _with_checkpoints(chosen, folder, tell) as checkpoints, log.writing(chosen.log, folder) as callbacks:
         # Only now: a fit that is refused leaves nothing behind.
         arguments |= {
             "sparsifier": method,
@@ -67,7 +67,7 @@ def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], Non
 
 
 @contextlib.contextmanager
-def _told_how_to_go_on(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
+def _with_checkpoints(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
     path = folder / "checkpoints"
     if step := latest(path):

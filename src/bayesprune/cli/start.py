@@ -29,8 +29,8 @@ def started(settings: RunSettings, bnn: BNN) -> BNN:
     if not sound:  # of the prior's authors
         return bnn.under(dataclasses.replace(bnn.family, **start))  # type: ignore[type-var]
     if start.get("init_spread"):
-        told = f"init_spread={settings.init_spread} with course=standard, whose start has one scale for each array"
-        raise ValueError(f"{told}: give init_loc too, or --course plain.")
+        what = f"init_spread={settings.init_spread} with course=standard, whose start has one scale for each array"
+        raise ValueError(f"{what}: give init_loc too, or --course plain.")
     loc, scale = start.get("init_range"), start.get("init_scale")
     sound = tuple((site, loc or mean, scale or spread) for site, mean, spread in sound)
     latent = {"init_scale": scale} if scale else {}  # of the prior's own scales

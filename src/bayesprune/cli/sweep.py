@@ -29,7 +29,7 @@ bayesprune sweep --seeds 0 1 2 --vary method bmr snr --jobs 2 -- --steps 900"""
 
 
 class Parser(argparse.ArgumentParser):
-    """One whose errors are told as all others are."""
+    """One whose errors read as all others do."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"sweep: {message}. Flags of the runs come after --; see bayesprune sweep --help.")
@@ -47,13 +47,13 @@ def sweep(words: Sequence[str]) -> None:
         planned = grid(vary, asked.seeds, words[cut + 1 :], asked.out)
         quiet = joblib.effective_n_jobs(asked.jobs) > 1
         here = os.getcwd()
-        told = joblib.Parallel(n_jobs=asked.jobs)(
+        failures = joblib.Parallel(n_jobs=asked.jobs)(
             joblib.delayed(_finish)(cell, f"{number} of {len(planned)}", quiet, here)
             for number, cell in enumerate(planned, start=1)
         )
-        table = _written(planned, [cell for cell, why in zip(planned, told, strict=True) if not why], asked.out)
+        table = _written(planned, [cell for cell, why in zip(planned, failures, strict=True) if not why], asked.out)
     print(f"\n{table}\n\nwritten:\n  {asked.out / 'sweep.jsonl'}\n  {asked.out / 'sweep.md'}")
-    if failed := [(cell, why) for cell, why in zip(planned, told, strict=True) if why]:
+    if failed := [(cell, why) for cell, why in zip(planned, failures, strict=True) if why]:
         raise ValueError(f"{len(failed)} of {len(planned)} runs failed, first {failed[0][0].key}: {failed[0][1]}")
 
 
@@ -71,7 +71,7 @@ def _parser() -> Parser:
 
 def _finish(cell: PlannedRun, number: str, quiet: bool, folder: str) -> str:
     """Bring one run to its end, in whatever process; why it could not be, or nothing."""
-    if os.getcwd() != folder:  # a process that is used again stands where it stood before
+    if os.getcwd() != folder:  # a process that is used again keeps its folder
         os.chdir(folder)
     begin = time.perf_counter()
     try:
@@ -116,8 +116,8 @@ def tables(planned: Sequence[PlannedRun], records: dict[PlannedRun, dict[str, An
         of = [cell for cell in planned if cell.varied == varied]
         have = [cell for cell in of if cell in records]
         values = [[records[cell]["figures"].get(name) for cell in have] for name in figures]
-        told = [cells.mean_and_spread(np.array([one for one in column if one is not None])) for column in values]
-        means.append([*dict(varied).values(), cells.count(have, of), *told])
+        spreads = [cells.mean_and_spread(np.array([one for one in column if one is not None])) for column in values]
+        means.append([*dict(varied).values(), cells.count(have, of), *spreads])
         for place, cell in enumerate(have):
             singles.append([*dict(varied).values(), str(cell.seed), *(_number(column[place]) for column in values)])
     align = "l" * len(names) + "r" * (1 + len(figures))

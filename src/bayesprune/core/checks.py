@@ -1,4 +1,4 @@
-"""Checks at the door: bad input is told once, by name, with what it was and what to do."""
+"""Checks at the door: bad input is refused once, by name, with what it was and what to do."""
 
 import difflib
 import math

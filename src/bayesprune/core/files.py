@@ -44,7 +44,7 @@ class DamagedFileError(OSError, ValueError):
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike[str], what: str, remedy: str) -> Iterator[None]:
-    """Whatever fails inside is told as one `DamagedFileError` that names the file, the cause and the remedy.
+    """Whatever fails inside is raised as one `DamagedFileError` that names the file, the cause and the remedy.
 
     That a file is not there, is a folder, or may not be opened says so itself and passes.
 
@@ -121,7 +121,7 @@ def _mode_of(path: Path) -> int | None:
     """The permissions of a file that will be replaced; None where there is none. Raises ``OSError`` for what is no file."""
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # there is none, or what is wrong is told where it is written
+    except OSError:  # there is none, or the write itself says what is wrong
         return None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder is refused by the system, in its own words
         raise OSError(errno.EINVAL, f"it is {kind_of(mode)}, no file")
@@ -129,7 +129,7 @@ def _mode_of(path: Path) -> int | None:
 
 
 def kind_of(mode: int) -> str:
-    """What stands at a path, in words; ``mode``: as `os.stat` has it."""
+    """What is at a path, in words; ``mode``: as `os.stat` has it."""
     kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISREG: "a file"}
     return next((word for is_kind, word in kinds.items() if is_kind(mode)), "a device")
 
@@ -141,8 +141,8 @@ def check_readable(path: str | os.PathLike[str]) -> None:
     except FileNotFoundError:
         if not os.path.islink(path):
             raise
-        told = f"{os.fspath(path)} is a link to {os.readlink(path)}, which is not there: put that back, or delete the link"
-        raise FileNotFoundError(errno.ENOENT, told) from None
+        what = f"{os.fspath(path)} is a link to {os.readlink(path)}, which is not there: put that back, or delete the link"
+        raise FileNotFoundError(errno.ENOENT, what) from None
     if not stat.S_ISREG(mode):
         number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
         raise OSError(number, f"{os.fspath(path)} is {kind_of(mode)}, no file: give another path, or move it away")

@@ -46,7 +46,7 @@ def alone_in(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(handle)
 
 
-def told(folder: str | os.PathLike[str]) -> str:
+def who_is_at_work(folder: str | os.PathLike[str]) -> str:
     """A sentence on the process that is at work in ``folder``; an empty text where none is."""
     pid, host = _owner(Path(folder) / NAME)
     return f"Process {pid} on {host} is at work there." if pid and (host != platform.node() or running(int(pid))) else ""
@@ -78,7 +78,7 @@ def _opened(path: Path) -> int:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Lock the open file, or say who has; where the system has no locks, by the process number that stands in it."""
+    """Lock the open file, or say who has; where the system has no locks, by the process number in it."""
     try:
         if fcntl is not None:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +92,7 @@ def _lock(handle: int, path: Path) -> None:
 
 
 def _owner(path: Path) -> tuple[str, str]:
-    """Process number and machine that stand in the file; empty texts where none do."""
+    """Process number and machine in the file; empty texts where there are none."""
     with contextlib.suppress(OSError):  # there is none
         pid, _, host = path.read_text(encoding="utf-8", errors="replace").partition(" ")
         return (pid, host) if pid.isdigit() else ("", "")
@@ -102,5 +102,5 @@ def _owner(path: Path) -> tuple[str, str]:
 def _at_work(path: Path, more: str = "") -> OSError:
     pid, host = _owner(path)
     who = f"process {pid} on {host}" if pid else "another process"
-    told = f"{who} is at work in {path.parent}: wait until it ends, or give another folder.{more}"
-    return OSError(errno.EWOULDBLOCK, told)
+    what = f"{who} is at work in {path.parent}: wait until it ends, or give another folder.{more}"
+    return OSError(errno.EWOULDBLOCK, what)

@@ -29,7 +29,7 @@ class OfAStep(IntEnum):
 
 
 class OfAnAct(IntEnum):
-    """Of the key of one pruning pass, of which the sparsifier itself draws."""
+    """Of the key of one pruning pass, from which the sparsifier itself draws."""
 
     VERIFYING = 2**31
 

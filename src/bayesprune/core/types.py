@@ -191,7 +191,7 @@ class Evidence(NamedTuple):
     ``gradient`` has one array per posterior node, dead weights included. A method that does not read it costs nothing:
     the compiler drops the pass that would have made it. ``progress``: the share of the training that is done, in [0, 1].
     ``groups``: `Groups` where the method needs them, else None. ``loss``: where the method needs it, else None: a pure function
-    of a whole mask, ``loss(mask)``, -log p(y | w) of the whole data set in nats, at the weights that stand (of a posterior with
+    of a whole mask, ``loss(mask)``, -log p(y | w) of the whole data set in nats, at the present weights (of a posterior with
     spread: at one draw of it) and as one minibatch estimates it, the same for every mask. ``loss(mask, shift)`` adds shift,
     site -> array, to the weights after the mask, in the units of loc: zeros are there to be differentiated in.
     """

@@ -64,7 +64,7 @@ def read(paths: tuple[Path, ...], name: str, part: str, verify: bool = True) -> 
 
 
 def _batch(content: bytes, path: Path, verify: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (rows, 3072) and labels (rows,) of one batch; structure first, so that damage is told as damage."""
+    """Pixels (rows, 3072) and labels (rows,) of one batch; structure first, so that damage is reported as damage."""
     pixels, labels = (_records if path.suffix == ".bin" else _pickled)(content, path)
     if labels.size and (labels.min() < 0 or labels.max() > 9):
         raise ValueError(f"{path}: labels must lie in 0..9, got {labels.min()} to {labels.max()}: fetch the file again.")

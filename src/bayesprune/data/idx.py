@@ -86,7 +86,7 @@ def _candidate(folder: Path, stem: str) -> Path:
 
 
 def _content(path: Path, name: str, stem: str, verify: bool) -> bytes:
-    """A file's bytes, unpacked. Structure is judged by `parse`, so damage is told as damage and not as a wrong checksum."""
+    """A file's bytes, unpacked. Structure is judged by `parse`, so that damage is reported as such, not as a wrong checksum."""
     packed = path.read_bytes()
     content = packed
     if path.suffix == ".gz":

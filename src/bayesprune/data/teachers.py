@@ -6,7 +6,7 @@ noise of 1, and predicting the mean already achieves a root mean squared error o
 
 B is sparse, 100-6-6-1 with tanh. The paper draws its edges in a figure and prints no weights; the ones below are this
 project's own: 12 of 642 kernel entries, no biases, five relevant inputs, one of them (x3) through two units of the second
-layer. Its signal has variance 13.4 against a noise of 1, of which 83 % is linear in x, and would lose at least 1.0 of it
+layer. Its signal has variance 13.4 against a noise of 1; 83 % of it is linear in x, and would lose at least 1.0 of it
 with any one of the five (x4; half the mean square of what shuffling it changes), so a student has reason to find them all.
 Figures for the paper's own B compare in kind, not in digits.
 

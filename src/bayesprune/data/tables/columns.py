@@ -36,7 +36,7 @@ class Column:
         return {"number": 1, "category": len(self.categories), "constant": 0}[self.kind]
 
     def encode(self, values: np.ndarray, where: str) -> np.ndarray:
-        """(rows, width) float32; ``where`` the values stand, for an error."""
+        """(rows, width) float32; ``where`` the values are, for an error."""
         if self.kind == "constant":
             return np.zeros((len(values), 0), np.float32)
         if self.kind == "number":
@@ -69,8 +69,8 @@ def check_whole(frame: Any, names: Iterable[str], otherwise: str) -> None:
     """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
     counts = {name: int(frame[name].isna().sum()) for name in names}
     if gaps := {name: count for name, count in counts.items() if count}:
-        told = ", ".join(f"{name} ({count} of {len(frame):,} rows)" for name, count in gaps.items())
-        raise ValueError(f"values are missing in {told}: fill them in, delete those rows, or {otherwise}.")
+        where = ", ".join(f"{name} ({count} of {len(frame):,} rows)" for name, count in gaps.items())
+        raise ValueError(f"values are missing in {where}: fill them in, delete those rows, or {otherwise}.")
 
 
 def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = False) -> Column:

@@ -105,7 +105,7 @@ def to_json(schema: Schema) -> dict[str, Any]:
     return dataclasses.asdict(schema)
 
 
-def told(schema: Schema, rows: Sequence[int]) -> str:
+def described(schema: Schema, rows: Sequence[int]) -> str:
     """What was found, in a few lines; ``rows``: to train on, and to judge on."""
     of, target = (
         {kind: [c for c in schema.columns if c.kind == kind] for kind in ("number", "category", "constant")},

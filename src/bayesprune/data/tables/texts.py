@@ -8,7 +8,7 @@ import numpy as np
 from bayesprune.data.tables.reading import is_number
 
 MOST = 0.75  # of the different values: where more of them are numbers, or dates, the column is one of these
-_BESIDE = re.compile(r"[\s,$€£%]")  # stands in or beside a number
+_BESIDE = re.compile(r"[\s,$€£%]")  # in or beside a number
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _MONTH, _YEAR_FIRST, _YEAR_LAST = (
     r"\d{4}-(0[1-9]|1[0-2])",
