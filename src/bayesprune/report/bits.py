@@ -33,7 +33,7 @@ def bits_per_weight(
         weights; NaN where nothing lives.
 
     Raises:
-        ValueError: a node has no spread, is a spike and slab, or shares scales of which its law says too much (the slab of
+        ValueError: a node has no spread, is a spike and slab, or shares scales that its law fixes too closely (the slab of
             `priors.Horseshoe` bounds them); ``nats`` is not positive.
 
     Example:

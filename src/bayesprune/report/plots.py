@@ -229,7 +229,7 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     foot.bar(centre, bins.count / bins.count.sum(), width, color=GREY)
     style(foot, "confidence", "share of rows")
     in_percent(foot.yaxis, decimals=0)
-    # Bars may stand anywhere, so that the legend has a place outside: to the right, or below in a narrow part of a figure.
+    # Bars may be anywhere, so that the legend has a place outside: to the right, or below in a narrow part of a figure.
     wide = fig.bbox.width >= NARROW * fig.get_figure(root=True).dpi
     look = {"frameon": False, "fontsize": 9, "loc": "upper left" if wide else "upper center"}
     (top if wide else foot).legend(

@@ -41,7 +41,7 @@ def density_and_acts(
         connected: the share of weights that is connected at the end, for a history without ``prune/num_connected``.
         fig: a figure or subfigure of your own to draw into.
 
-    Of an act is shown how many weights the method proposed to cut and how many fell; a cross is one of which none did.
+    Shown for each act: how many weights the method proposed to cut and how many were cut; a cross where none were.
 
     Example:
         >>> history = {"prune/step": [5, 10], "prune/density": [0.5, 0.5], "prune/num_alive": [4, 4]}

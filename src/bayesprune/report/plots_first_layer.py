@@ -44,9 +44,9 @@ def first_layer_heatmap(
     ax.spines[:].set_visible(False)
     kept = shown.shape[-1]
     count = f"{total} features" if kept == total else f"{kept} of {total} features"
-    told = f"{count} in use" if in_use is not None and kept == used.sum() else count
+    title = f"{count} in use" if in_use is not None and kept == used.sum() else count
     pruned = "" if alive.all() else f"; {1 - alive.mean():.1%}{' of their weights' if kept < total else ''} pruned (grey)"
-    fig.suptitle(f"{told}, largest norm first{pruned}", fontsize=11)
+    fig.suptitle(f"{title}, largest norm first{pruned}", fontsize=11)
     fig.colorbar(scale, ax=ax, label="posterior mean", shrink=0.8, extend="both")
     return fig
 

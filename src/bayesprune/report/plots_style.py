@@ -17,7 +17,7 @@ __all__ = ["Axes", "Figure", "FigureBase"]  # handed on, so that matplotlib is i
 # Okabe and Ito's palette, told apart by colour-blind eyes; black is kept for totals
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
 BLACK, GREY = "#222222", "#999999"
-SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN stands for a pruned weight
+SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN is a pruned weight
 DASHES = ("-", "--", "-.")
 MAX_LEGEND = 8
 
@@ -50,7 +50,7 @@ def in_percent(axis: Any, decimals: int | None = None) -> None:
 
 
 def over_steps(ax: Axes, num_steps: int) -> None:
-    """Training steps along the foot, with few ticks: several panels stand side by side."""
+    """Training steps along the foot, with few ticks: several panels are side by side."""
     ax.set_xlim(0, num_steps)
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 

@@ -37,15 +37,15 @@ class Acts(NamedTuple):
 
     @property
     def refused(self) -> np.ndarray:
-        """Rounds of which nothing fell: the bound would have been lower, or no path left."""
+        """Rounds that cut nothing: the bound would have been lower, or no path left."""
         return (self.proposed > 0) & (self.cut == 0)
 
 
 def acts_of(history: Mapping[str, Any]) -> Acts:
     """The acts in a fit's history. Where nobody looked at them, what was cut was proposed."""
     cut = np.asarray(history.get("prune/num_pruned", []), float)
-    told = np.asarray(history.get("prune/num_proposed", np.full(cut.shape, np.nan)), float)
-    return Acts(np.where(np.isnan(told), cut, told), cut)
+    said = np.asarray(history.get("prune/num_proposed", np.full(cut.shape, np.nan)), float)
+    return Acts(np.where(np.isnan(said), cut, said), cut)
 
 
 def acts(history: Mapping[str, Any]) -> dict[str, int]:
@@ -114,8 +114,8 @@ def flops(bnn: Any, mask: Mapping[str, Any]) -> dict[str, Any] | None:
         counted = metrics.flops(bnn, mask)
     except ValueError:
         return None
-    told = "of one draw on one row; theoretical: of alive weights alone, executed: by the dense arrays that hold them"
-    return {"theoretical": counted["theoretical"], "executed": counted["executed"], "definition": told}
+    meaning = "of one draw on one row; theoretical: of alive weights alone, executed: by the dense arrays that hold them"
+    return {"theoretical": counted["theoretical"], "executed": counted["executed"], "definition": meaning}
 
 
 def definitions(scores: Mapping[str, Any]) -> dict[str, str]:
