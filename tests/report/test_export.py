@@ -184,11 +184,11 @@ def test_foreign_cut_and_missing_files_are_told_apart(tmp_path, posterior):
     with pytest.raises(FileNotFoundError, match="write one with save_posterior"):
         load_posterior(path)
     save_file({"a": np.ones(2)}, path)
-    with pytest.raises(ValueError, match="no posterior of bayesprune in version 4"):
+    with pytest.raises(ValueError, match="no fit of bayesprune in version 5"):
         load_posterior(path)
     save_posterior(path, posterior, {}, {})
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ValueError, match="no whole safetensors file of a posterior"):
+    with pytest.raises(ValueError, match="no whole file of a fit"):
         load_posterior(path)
 
 

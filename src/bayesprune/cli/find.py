@@ -19,7 +19,7 @@ from bayesprune.prune.needs import needs_of
 _MOVES = "moves a chain", "SGHMC()"
 
 
-class Named(NamedTuple):
+class NamedClass(NamedTuple):
     """The class of a name, and the name as flags spell it."""
 
     name: str
@@ -52,7 +52,7 @@ KINDS: dict[str, Callable[[], dict[str, type]]] = {
 }
 
 
-def choose(kind: str, name: str) -> Named:
+def choose(kind: str, name: str) -> NamedClass:
     """The class of a name, whatever its case and separators; a `ValueError` with the nearest names if unknown.
 
     ``kind``: one of `KINDS`. A net may be the user's own, MODULE:FUNCTION.
@@ -62,11 +62,11 @@ def choose(kind: str, name: str) -> Named:
     """
     if kind == "net" and own_net.MARK in name:
         own_net.load(name)  # an error comes now
-        return Named(name, own_net.OwnNet)
+        return NamedClass(name, own_net.OwnNet)
     known = KINDS[kind]()
     for candidate, cls in known.items():
         if _squash(candidate) == _squash(name):
-            return Named(candidate, cls)
+            return NamedClass(candidate, cls)
     if kind == "method":
         _check_trained(name)
     raise unknown_name(kind, name, known, "`bayesprune methods` describes them.")

@@ -6,7 +6,7 @@ from bayesprune.core.formats import read_tensors
 from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.files import artefact
 from bayesprune.report import saved_fit
-from bayesprune.report.export import FORMAT, SavedPosterior, load_posterior
+from bayesprune.report.export import SavedPosterior, load_posterior
 from bayesprune.train.continuation import Kept
 from bayesprune.train.result import FitResult
 
@@ -34,8 +34,10 @@ def load(path: str | os.PathLike[str]) -> FitResult | Compact | SavedPosterior:
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no file at {path}: check the path.")
     header = read_tensors(path, artefact.WHAT, artefact.REMEDY, header_only=True)[1]
-    if header.get("format") == saved_fit.FORMAT:
+    if header.get("format") != saved_fit.FORMAT:
+        return Compact(**artefact.read(path))
+    if saved_fit.WHOLE in header:
         fit = saved_fit.read_fit(path)
         state = None if fit.state is None else Kept(**fit.state)
         return FitResult(fit.params, state, fit.losses, fit.mask, fit.history)
-    return load_posterior(path) if header.get("format") == FORMAT else Compact(**artefact.read(path))
+    return load_posterior(path)

@@ -1,4 +1,4 @@
-"""A fit as one safetensors file, which any language can read: see docs/reading_a_posterior.md for the format."""
+"""A fit with its posterior written out, which any language can read: see docs/reading_a_posterior.md for the format."""
 
 import json
 import os
@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.files import reading, write_atomically
+from bayesprune.core.files import reading
 from bayesprune.core.finite import check_finite
-from bayesprune.core.formats import jsonable, pack_tensors, read_tensors, require
+from bayesprune.core.formats import jsonable, require
 from bayesprune.core.types import Node
 from bayesprune.posteriors.params import kinds
 from bayesprune.report.inputs import ArrayLike, truth_values
 from bayesprune.report.packing import pack, plain, unpack
+from bayesprune.report.saved_fit import LAWS, REMEDY, WHAT, WHOLE, read_parts, write_parts
 
 __all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 
-FORMAT, VERSION = "bayesprune posterior", "4"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-WHAT, REMEDY = "safetensors file of a posterior", "Copy it, or save it, again."
 
 
 @dataclass(frozen=True)
@@ -104,16 +103,11 @@ def save_posterior(
                 f"sites, in the shape of loc; its sites are {', '.join(sorted(posterior))}."
             )
         tensors[f"mask/{site}"] = values
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "sites": json.dumps(list(posterior)),
-        "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
-    }
+    header: dict[str, Any] = {LAWS: list(posterior), "metadata": jsonable(dict(metadata), "metadata")}
     if params:
-        plan, more = pack(params, "param/{}", _held(posterior, tensors))
-        header["params"], tensors = json.dumps(plan), tensors | more
-    write_atomically(path, pack_tensors(tensors, header))
+        header["params"], more = pack(params, "param/{}", _held(posterior, tensors))
+        tensors |= more
+    write_parts(path, tensors, header)
 
 
 def _held(posterior: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> dict[int, str]:
@@ -157,16 +151,12 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no posterior at {path}: check the path, or write one with save_posterior.")
-    tensors, header = read_tensors(path, WHAT, REMEDY)
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        raise ValueError(
-            f"{path} is no posterior of bayesprune in version {VERSION}, its header says format "
-            f"{header.get('format')!r}, version {header.get('version')!r}: read it with bp.load, which takes every "
-            "file of ours, or with the release that wrote it."
-        )
+    tensors, header = read_parts(path)
+    if WHOLE in header:
+        raise ValueError(f"{path} holds a fit without the laws of its weights, as fit.save writes it: read it with bp.load.")
     with reading(path, WHAT, REMEDY):
-        require(header, ("sites", "metadata"))
-        posterior = {site: _node(tensors, site) for site in json.loads(header["sites"])}
+        require(header, (LAWS, "metadata"))
+        posterior = {site: _node(tensors, site) for site in json.loads(header[LAWS])}
         mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
         params = unpack(json.loads(header.get("params", "[]")), tensors)
         return SavedPosterior(posterior, mask, json.loads(header["metadata"]), params)

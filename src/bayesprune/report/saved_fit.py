@@ -1,4 +1,8 @@
-"""A whole fit as one safetensors file: parameters, mask, losses and history, to the bit; no code, and no pickle."""
+"""The one file of a fit, safetensors: what `FitResult.save` and `report.save_fit` write; to the bit, no code, and no pickle.
+
+A whole fit has its losses and history, one with its posterior written out the laws of its weights; parameters and masks are the
+same in both.
+"""
 
 import json
 import os
@@ -12,8 +16,9 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import pack_tensors, read_tensors, require
 from bayesprune.report.packing import pack, unpack
 
-FORMAT, VERSION = "bayesprune fit", "3"
+FORMAT, VERSION = "bayesprune fit", "5"
 WHAT, REMEDY = "file of a fit", "Copy it, or save it, again."
+WHOLE, LAWS = "history", "sites"  # entries of the header that say what a file holds
 
 
 class SavedFit(NamedTuple):
@@ -45,25 +50,40 @@ def write_fit(path: str | os.PathLike[str], fit: SavedFit) -> None:
     state, kept = pack({name: v for name, v in (fit.state or {}).items() if isinstance(v, dict)}, "state/{}", {})
     if fit.state is not None:
         header["state"] = [state, {name: value for name, value in fit.state.items() if not isinstance(value, dict)}]
-    texts = {"format": FORMAT, "version": VERSION} | {name: json.dumps(value) for name, value in header.items()}
-    write_atomically(path, pack_tensors(tensors | alive | record | kept, texts))
+    write_parts(path, tensors | alive | record | kept, header)
 
 
 def read_fit(path: str | os.PathLike[str]) -> SavedFit:
     """What `write_fit` wrote, bit for bit; parameters and mask as JAX arrays.
 
-    Raises ``ValueError`` for another version, `DamagedFileError`, a ``ValueError`` too, for a file that has changed since.
+    Errors as of `read_parts`.
     """
-    tensors, header = read_tensors(path, WHAT, REMEDY)
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"{os.fspath(path)} holds a fit in version {header.get('version')!r}, this release reads {VERSION}: "
-            "read it with the release that wrote it."
-        )
+    tensors, header = read_parts(path)
     with reading(path, WHAT, REMEDY):
-        require(header, ("params", "mask", "history"))
+        require(header, ("params", "mask", WHOLE))
         plans: Mapping[str, Any] = {name: json.loads(header[name]) for name in ("params", "mask", "history")}
         history = {name: tensors[f"history/{name}"] for name in plans["history"]}
         kept, rest = json.loads(header.get("state", "[[], {}]"))
         state = rest | unpack(kept, tensors) if "state" in header else None
         return SavedFit(unpack(plans["params"], tensors), tensors["losses"], unpack(plans["mask"], tensors), history, state)
+
+
+def write_parts(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+    """Write tensors and a header of JSON's types, atomically."""
+    texts = {"format": FORMAT, "version": VERSION} | {name: json.dumps(value) for name, value in header.items()}
+    write_atomically(path, pack_tensors(tensors, texts))
+
+
+def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Tensors, and the header's texts.
+
+    Raises ``ValueError`` for another format or version, `DamagedFileError`, a ``ValueError`` too, for a file that has changed.
+    """
+    tensors, header = read_tensors(path, WHAT, REMEDY)
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
+        raise ValueError(
+            f"{os.fspath(path)} is no fit of bayesprune in version {VERSION}, its header says format {header.get('format')!r}, "
+            f"version {header.get('version')!r}: read it with bp.load, which takes every file of ours, or with the release "
+            "that wrote it."
+        )
+    return tensors, header
