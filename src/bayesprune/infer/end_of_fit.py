@@ -87,8 +87,8 @@ def advise(losses: Any, baseline: float | None, num_rows: int) -> str:
 def warn_at_end(fit: FitResult, recipe: Recipe, data: Any) -> None:
     """Warn of what `advise` has to say of a fit that went to its end.
 
-    A baseline needs targets in memory and a bound of weight 1: points have no bound, a cold posterior minimises another, and under
-    an improper prior the bound has a constant that nobody knows.
+    A baseline needs targets in memory and a bound of weight 1: points have no bound, a cold posterior minimises another, and
+    under an improper prior the bound has a constant that nobody knows.
     """
     if fit.interrupted or "halted/step" in fit.history:
         return
