@@ -180,9 +180,9 @@ print(f"\nfigure: chain.png in {os.path.relpath(OUT)}")
 # three values.
 #
 # - The chain finds x1 to x5, and no other of the hundred, in its first seventy epochs; the rest of the run changes nothing.
-# - On digits SGHMC is the most accurate, by two images over the five MAP fits. Samples, like BMR's draws, are the least
-#   confident: their NLL is above that of one MAP fit, which these data leave little to be unsure of.
-#   What pays is what the data are short of.
+# - On digits the five MAP fits, of a fifth of the steps each, are the best in all three; SGHMC is one image behind. Samples,
+#   like BMR's draws, are less confident: their NLL is above that of one MAP fit, which these data leave little to be unsure
+#   of. What pays is what the data are short of.
 # - R-hat well above 1.01 says that two chains of 3,000 steps have not met, even in what they predict: they are ensembles from
 #   around two modes, and no draws from one posterior. That is the price of few steps; four cycles give four effective samples.
 # - SGHMC-SPL cuts what has not grown: inputs that are blank in most images, and units that nothing came to need. A higher
