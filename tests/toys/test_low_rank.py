@@ -197,7 +197,7 @@ def test_what_is_not_of_it_is_refused(fit, rng_key) -> None:
     with pytest.raises(ValueError, match="from_trained needs"):
         bp.from_trained(bnn, bnn.net_params(fit.params))
     with pytest.raises(ValueError, match="LowRankFamily has no method gated"):
-        programs.small_bnn(posterior=LowRankFamily(), prior=bp.priors.DiracSlab())
+        bp.fit_svi(rng_key, programs.small_bnn(posterior=LowRankFamily(), prior=bp.priors.DiracSlab()), DATA, num_steps=1)
 
 
 def test_a_missing_method_is_named() -> None:

@@ -42,6 +42,11 @@ class Correlated(Joint, MeanField):
     columns: Any = None
 
     @property
+    def factor(self) -> Any:
+        """The Cholesky factor of a full covariance."""
+        return self.rows
+
+    @property
     def matrix(self) -> tuple[int, int]:
         """Rows and columns of the array as its covariance sees it."""
         return jnp.shape(self.rows)[0], jnp.shape(self.columns)[0]
@@ -81,52 +86,21 @@ class Correlated(Joint, MeanField):
         return replace(self, loc=loc, scale=scale, rows=rows, columns=columns)
 
 
-@dataclass(frozen=True)
-class FullNames(Named):
-    """``"<site>_auto_loc"`` and ``"<site>_auto_factor"``, the Cholesky factor of the covariance, (weights, weights).
-
-    >>> FULL.name("w", "factor")
-    'w_auto_factor'
-    """
-
-    stem: str = "auto"
-    hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc", "factor")
-    joint: tuple[str, ...] = ("factor",)
-    node: ClassVar[type] = Correlated
-
-    def make(self, values: dict[str, Any]) -> Correlated:
-        """The node; the parameters alone know of no prior."""
-        loc, rows = values["loc"], values["factor"]
-        columns = jnp.ones((1, 1), jnp.result_type(rows))
-        return Correlated(loc, marginal(rows, columns, jnp.shape(loc)), None, rows=rows, columns=columns)
-
-    def values_of(self, node: Correlated) -> dict[str, Any]:
-        """The parameters of a node by field."""
-        return {"loc": node.loc, "factor": node.rows}
+def _full(values: dict[str, Any]) -> Correlated:
+    return _matrix_normal(
+        {"loc": values["loc"], "rows": values["factor"], "columns": jnp.ones((1, 1), jnp.result_type(values["factor"]))}
+    )
 
 
-@dataclass(frozen=True)
-class MatrixNormalNames(Named):
-    """``"<site>_auto_loc"``, and the factors ``"<site>_auto_rows"`` and ``"<site>_auto_columns"`` of the two covariances.
-
-    >>> MATRIX_NORMAL.name("w", "rows")
-    'w_auto_rows'
-    """
-
-    stem: str = "auto"
-    hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc", "rows", "columns")
-    joint: tuple[str, ...] = ("rows", "columns")
-    node: ClassVar[type] = Correlated
-
-    def make(self, values: dict[str, Any]) -> Correlated:
-        """The node; the parameters alone know of no prior."""
-        scale = marginal(values["rows"], values["columns"], jnp.shape(values["loc"]))
-        return Correlated(values["loc"], scale, None, rows=values["rows"], columns=values["columns"])
+def _matrix_normal(values: dict[str, Any]) -> Correlated:
+    scale = marginal(values["rows"], values["columns"], jnp.shape(values["loc"]))
+    return Correlated(scale=scale, prior_scale=None, **values)
 
 
-FULL, MATRIX_NORMAL = FullNames(), MatrixNormalNames()
+# "<site>_auto_loc", and the Cholesky factors of covariances: "<site>_auto_factor", (weights, weights), or "<site>_auto_rows"
+# and "<site>_auto_columns".
+FULL = Named(("loc", "factor"), Correlated, _full, joint=("factor",))
+MATRIX_NORMAL = Named(("loc", "rows", "columns"), Correlated, _matrix_normal, joint=("rows", "columns"))
 
 
 class CorrelatedNormal(dist.Distribution):

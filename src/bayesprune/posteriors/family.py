@@ -1,6 +1,7 @@
 """What a family of posteriors is: a guide of one array of weights, and how its node is read from parameters and written."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -111,19 +112,21 @@ class Named:
     """Parameters called ``"<site>_<stem>_<field>"``, of the site's shape, but for those of ``joint``.
 
     ``hidden``: the stem in the names of weights that are never pruned, so that whoever reads parameters does not find them.
-    Fields of ``joint`` are of all weights at once. ``node``: the class of what they make.
+    Fields of ``joint`` are of all weights at once. ``node``: the class of what they make; ``make``: the node of values by
+    field, which alone know of no prior.
     """
 
-    stem: str
-    hidden: str
     fields: tuple[str, ...]
+    node: type[Node]
+    make: Callable[[dict[str, Any]], Any]
+    stem: str = "auto"
+    hidden: str = "dense"
     joint: tuple[str, ...] = ()
-    node: ClassVar[type] = Node
 
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of one parameter.
 
-        >>> Named("auto", "dense", ("loc", "scale")).name("w", "loc")
+        >>> Named(("loc",), Node, dict).name("w", "loc")
         'w_auto_loc'
         """
         return f"{site}_{self.hidden if hidden else self.stem}_{field}"
@@ -137,10 +140,6 @@ class Named:
     def values(self, params: dict[str, Any], site: str, hidden: bool = False) -> dict[str, Any]:
         """The parameters of a site by field. Raises `KeyError` for one that is missing."""
         return {field: params[self.name(site, field, hidden)] for field in self.fields}
-
-    def make(self, values: dict[str, Any]) -> Any:
-        """The node of these values; the parameters alone know of no prior."""
-        raise NotImplementedError
 
     def values_of(self, node: Any) -> dict[str, Any]:
         """The parameters of a node by field: those that it holds."""

@@ -73,25 +73,8 @@ class Scaled(MeanField):
     law: Any = None
 
 
-@dataclass(frozen=True)
-class MeanFieldNames(Named):
-    """``"<site>_auto_loc"`` and ``"<site>_auto_scale"``: q(w) = N(loc, scale²), element by element.
-
-    >>> FAMILY.sites({"w_auto_loc": jnp.zeros(3), "w_auto_scale": jnp.ones(3), "nn$params": {}})
-    ['w']
-    """
-
-    stem: str = "auto"
-    hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc", "scale")
-    node: ClassVar[type] = MeanField
-
-    def make(self, values: dict[str, Any]) -> MeanField:
-        """The node; the parameters alone know of no prior."""
-        return MeanField(**values, prior_scale=None)
-
-
-FAMILY = MeanFieldNames()
+# "<site>_auto_loc" and "<site>_auto_scale": q(w) = N(loc, scale²), element by element.
+FAMILY = Named(("loc", "scale"), MeanField, lambda values: MeanField(**values, prior_scale=None))
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,8 @@ class Known:
 @functools.cache
 def families() -> tuple[Any, ...]:
     """The families there are, those with the most fields first."""
-    made = {file.__name__: vars(file).values() for file in files("bayesprune.posteriors")}
-    found = [
-        value
-        for file, values in made.items()
-        for value in values
-        if isinstance(value, Named) and type(value).__module__ == file
-    ]
-    return tuple(sorted(found, key=lambda family: -len(family.fields)))
+    found = [value for file in files("bayesprune.posteriors") for value in vars(file).values() if isinstance(value, Named)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda family: -len(family.fields)))
 
 
 @functools.cache
@@ -209,3 +203,23 @@ def stems(params: Mapping[str, Any], sites: Container[str]) -> dict[str, str]:
     suffixes = {family.name("", field) for family in families() for field in family.fields if field not in family.joint}
     pairs = ((name, name.removesuffix(end)) for name in params for end in suffixes if name.endswith(end))
     return {name: site for name, site in pairs if site in sites}
+
+
+def locs(params: Mapping[str, Any], sites: Container[str]) -> dict[str, str]:
+    """Site -> the parameter that holds its locs, for those of ``sites`` that have one.
+
+    >>> locs({"w_auto_loc": 0.0, "w_auto_scale": 1.0}, {"w"})
+    {'w': 'w_auto_loc'}
+    """
+    return {site: name for name, site in stems(params, sites).items() if _field(name) == "loc"}
+
+
+def kind_of(name: str) -> str:
+    """What a parameter is to an optimizer: "loc" of a weight with a posterior, "spread" of anything, or "plain", the rest.
+
+    >>> [kind_of(name) for name in ("w_auto_loc", "w_dense_map_loc", "w_auto_scale", "tau_log_loc", "bias")]
+    ['loc', 'loc', 'spread', 'spread', 'plain']
+    """
+    if name.endswith(tuple(family.name("", "loc", hidden) for family in families() for hidden in (False, True))):
+        return "loc"
+    return "spread" if name.endswith(("_scale", "_log_loc", "_logit")) else "plain"

@@ -14,25 +14,12 @@ from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
 
 
-@dataclass(frozen=True)
-class PointNames(Named):
-    """``"<site>_map_loc"``: w = loc.
-
-    >>> print(FAMILY.make({"loc": jnp.ones(2)}).scale)
-    [0. 0.]
-    """
-
-    stem: str = "map"
-    hidden: str = "dense_map"
-    fields: tuple[str, ...] = ("loc",)
-    node: ClassVar[type] = MeanField
-
-    def make(self, values: dict[str, Any]) -> MeanField:
-        """The node, of scale 0; the parameters alone know of no prior."""
-        return MeanField(**values, scale=jnp.zeros_like(values["loc"]), prior_scale=None)
+def _make(values: dict[str, Any]) -> MeanField:
+    return MeanField(**values, scale=jnp.zeros_like(values["loc"]), prior_scale=None)
 
 
-FAMILY = PointNames()
+# "<site>_map_loc": w = loc.
+FAMILY = Named(("loc",), MeanField, _make, "map", "dense_map")
 
 
 @dataclass(frozen=True)

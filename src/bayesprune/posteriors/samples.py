@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +28,6 @@ class Samples(Named):
     [2. 0.] [1. 0.]
     """
 
-    stem: str = ""
-    hidden: str = ""
-    fields: tuple[str, ...] = ("draws",)
-    node: ClassVar[type] = MeanField
-
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of the parameter, of a weight that may be pruned or not."""
         return f"{site}${field}"
@@ -41,13 +36,13 @@ class Samples(Named):
         """The sites with arrays of draws, those of numbers left out."""
         return [site for site, value in draws_of(params).items() if not isinstance(value, dict) and jnp.ndim(value) > len(AXES)]
 
-    def make(self, values: dict[str, Any]) -> MeanField:
-        """The node: mean and standard deviation over all draws; the parameters alone know of no prior."""
-        draws = values["draws"]
-        return MeanField(jnp.mean(draws, AXES), jnp.std(draws, AXES), prior_scale=None)
+
+def _make(values: dict[str, Any]) -> MeanField:
+    draws = values["draws"]
+    return MeanField(jnp.mean(draws, AXES), jnp.std(draws, AXES), prior_scale=None)
 
 
-FAMILY = Samples()
+FAMILY = Samples(("draws",), MeanField, _make)
 
 
 def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:

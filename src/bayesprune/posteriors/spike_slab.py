@@ -81,21 +81,8 @@ class SpikeSlab(Node):
         return replace(super().renewed(grown, scale, mean), logit=jnp.where(grown, mean(self.logit), self.logit))
 
 
-@dataclass(frozen=True)
-class SpikeSlabNames(Named):
-    """``"<site>_auto_loc"``, ``"<site>_auto_scale"``, ``"<site>_auto_logit"``: w = g v, g ~ Bernoulli, v ~ N(loc, scale²)."""
-
-    stem: str = "auto"
-    hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc", "scale", "logit")
-    node: ClassVar[type] = SpikeSlab
-
-    def make(self, values: dict[str, Any]) -> SpikeSlab:
-        """The node."""
-        return SpikeSlab(**values)
-
-
-FAMILY = SpikeSlabNames()
+# "<site>_auto_loc", "<site>_auto_scale", "<site>_auto_logit": w = g v, g ~ Bernoulli, v ~ N(loc, scale²).
+FAMILY = Named(("loc", "scale", "logit"), SpikeSlab, lambda values: SpikeSlab(**values))
 
 
 class GatedNormal(dist.Distribution):

@@ -18,25 +18,12 @@ from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 LARGEST = 0.999
 
 
-@dataclass(frozen=True)
-class StructuredNames(Named):
-    """``"<site>_auto_loc"``, ``"<site>_auto_scale"``, ``"<site>_auto_correlation"``; the node holds the marginals (3.7).
-
-    >>> FAMILY.name("w", "correlation")
-    'w_auto_correlation'
-    """
-
-    stem: str = "auto"
-    hidden: str = "dense"
-    fields: tuple[str, ...] = ("loc", "scale", "correlation")
-    node: ClassVar[type] = MeanField
-
-    def make(self, values: dict[str, Any]) -> MeanField:
-        """The marginals; the parameters alone know of no prior."""
-        return MeanField(values["loc"], values["scale"], prior_scale=None)
+def _make(values: dict[str, Any]) -> MeanField:
+    return MeanField(values["loc"], values["scale"], prior_scale=None)  # the marginals (3.7)
 
 
-FAMILY = StructuredNames()
+# "<site>_auto_loc", "<site>_auto_scale", "<site>_auto_correlation"
+FAMILY = Named(("loc", "scale", "correlation"), MeanField, _make)
 
 
 @dataclass(frozen=True)

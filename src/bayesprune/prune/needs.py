@@ -34,7 +34,7 @@ def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None
     """
     needs, name = needs_of(sparsifier), type(sparsifier).__name__
     for site, node in trees.flatten(posterior).items():
-        if needs.node.gated and not node.gated:  # type: ignore[attr-defined]
+        if getattr(needs.node, "gated", False) and not node.gated:
             raise TypeError(
                 f"{name} reads inclusion probabilities, and site {site!r} is a {type(node).__name__}, which has no inclusion "
                 "probabilities: fit with priors.DiracSlab or priors.GaussianSlab and "

@@ -63,7 +63,7 @@ def bits_per_weight(
 
 def _moments(site: str, node: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the network's weights, a shared scale's spread included (16.2)."""
-    if node.gated:
+    if getattr(node, "gated", True):
         raise ValueError(f"site {site!r} is a {type(node).__name__}, which is partly a point: bits are of Gaussian posteriors.")
     if node.together:
         raise ValueError(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from bayesprune.core.types import Dataset, Mask, Node, Params
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise
-from bayesprune.posteriors.params import stems
+from bayesprune.posteriors.params import locs
 from bayesprune.prune.needs import needs_of
 from bayesprune.train.batches import Block, Reading
 from bayesprune.train.objective import Objective
@@ -44,8 +44,8 @@ def look(
         if not wanted.divergence:
             return reading, jax.grad(loss, 1)(params, probe)
         whole, found = jax.grad(loss, (0, 1))(params, probe)
-        locs = {site: name for name, site in stems(params, probe).items() if name.endswith("_loc")}
-        return reading, {site: jnp.where(mask[site], whole[locs[site]], found[site]) for site in probe}
+        of_site = locs(params, probe)
+        return reading, {site: jnp.where(mask[site], whole[of_site[site]], found[site]) for site in probe}
 
     if wanted.num_draws == 1:
         return one(carry.batches, rng_key)[1]

@@ -8,6 +8,7 @@ import optax
 
 from bayesprune.core.checks import check_not_negative, check_positive, unknown_name
 from bayesprune.core.types import PyTree
+from bayesprune.posteriors.params import kind_of
 from bayesprune.train.kernels.sghmc_spl import SGHMCSPL
 
 MOMENTUM = 0.9
@@ -61,13 +62,7 @@ def _by_kind(
 
 def _kinds(params: dict[str, Any]) -> dict[str, str]:
     """Parameter -> "loc" of a weight with a posterior, "spread" of anything, or "plain", a weight without a posterior."""
-    return {name: _kind(name) for name in params}
-
-
-def _kind(name: str) -> str:
-    if name.endswith(("_auto_loc", "_dense_loc", "_map_loc")):
-        return "loc"
-    return "spread" if name.endswith(("_scale", "_log_loc", "_logit")) else "plain"
+    return {name: kind_of(name) for name in params}
 
 
 class SPLMoves(NamedTuple):
