@@ -1,6 +1,7 @@
 """Checks at the door: bad input is refused once, by name, with what it was and what to do."""
 
 import difflib
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -108,6 +109,29 @@ def check_object(value: Any, name: str, functions: Iterable[str], example: str) 
         raise TypeError(f"{name} must be an object, got the class {value.__name__}: call it, as in {example}.")
     if missing:
         raise TypeError(f"{name} must be an object with {' and '.join(missing)}, got {got(value)}: give one such as {example}.")
+
+
+def check_calls(
+    value: Any, name: str, calls: Mapping[str, tuple[str, ...]], optional: Mapping[str, Iterable[str]] = {}
+) -> None:
+    """Refuse an object whose methods cannot be called as they will be; a method that it has not is not looked at.
+
+    ``calls``: method -> the arguments that it is called with, in order; ``optional``: method -> those that it is given by name,
+    if it has parameters of that name.
+
+    >>> check_calls({}, "table", {"get": ("key", "default"), "close": ()})
+    """
+    for method, arguments in calls.items():
+        if not callable(function := getattr(value, method, None)):
+            continue
+        signature = inspect.signature(function)
+        try:
+            signature.bind(*arguments, **{word: word for word in optional.get(method, ()) if word in signature.parameters})
+        except TypeError:
+            raise TypeError(
+                f"{name}.{method} is called as {method}({', '.join(arguments)}), and that of {type(value).__name__} is "
+                f"{method}{signature}: give it these parameters."
+            ) from None
 
 
 def check_params(params: Any, name: str = "params") -> None:

@@ -1,7 +1,6 @@
 """A Bayesian neural network: a module, a prior and a likelihood, as a plain NumPyro model and guide."""
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -13,7 +12,6 @@ import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_object
 from bayesprune.core.types import Groups, Node
 from bayesprune.model import select
 from bayesprune.model.families import Family, family_of, why_not_cut, writes_itself
@@ -22,9 +20,10 @@ from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_where_bayesian
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.learned import guide_of
+from bayesprune.model.likelihoods.protocol import check_likelihood
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
-from bayesprune.model.prior import Moments, meaning
+from bayesprune.model.prior import Moments, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, summarise
 from bayesprune.model.trained import take
@@ -98,14 +97,13 @@ class BNN:
         prunable: Predicate | Any = None,
         frozen: Predicate | Any = select.nothing,
     ) -> None:
-        check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
+        check_prior(prior)
         _check_predicates(bayesian, frozen, prunable)
-        check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
+        check_likelihood(likelihood)
         self.prior, self.likelihood = prior, likelihood
         self.inputs = inputs_of(input_shape, example, scaling)
         self.input_shape = self.inputs.shape
         self.posterior_name = posterior if isinstance(posterior, str) else ""
-        self._counts_rows = "num_rows" in inspect.signature(prior.model).parameters
         self._net = make_network(net, self.inputs, apply_kwargs, output)
         self.inputs = self._net.inputs  # which knows the tables that rows are looked up in
         self.graph: Graph = self._net.graph
@@ -161,7 +159,7 @@ class BNN:
     def network(self, x: Any, train: bool = False, num_rows: int | Any = None) -> Any:
         """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
         x = self.inputs.as_rows(x)
-        rows = {"num_rows": len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows} if self._counts_rows else {}
+        rows = rows_of(self.prior, len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows)
         weights = self.prior.model(self.layout, **rows)
         for spec in self.layout:
             if not spec.bayesian:

@@ -1,8 +1,10 @@
 """What a prior is: the weights it samples, its guide, and what the guide's weights are in the network."""
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
@@ -56,8 +58,15 @@ class Prior(Protocol):
     Gaussian), ``unit``, and its inclusion probability where the prior has one. A Gaussian prior of one scale everywhere also
     says it as an attribute ``prior_scale``, which needs no parameters. A prior whose weights are w = number c^power w_hat, with
     one positive site c for an array or none, may say so by ``factor(spec) -> (number, name of c, power)``, the name empty for
-    none: then the law of the weights is known without drawing them. ``improper``, an attribute that is
-    true, says that it has no norm: losses under it have a constant of their own.
+    none: then the law of the weights is known without drawing them.
+
+    Rely on: ``layout`` is of the whole network, in the order of its use; ``family`` has ``weight``, ``coupled``, ``gated``,
+    ``positive`` and ``scale_of_units`` of `posteriors.family.Family`; a node's loc and scale have the array's shape.
+
+    Optional: a parameter ``num_rows`` of ``model``, the rows of the whole data set; ``scale_starts(layout)``, where the
+    logarithms of positive scales start, by site. Attributes: ``prunable``, a predicate; ``family``, whose start is that of the
+    prior's authors; ``couples``, whether weights may vary with a unit's scale; ``improper``, true where the
+    prior has no norm: losses under it have a constant of their own.
     """
 
     def model(self, layout: Layout) -> dict[str, Any]: ...
@@ -65,6 +74,24 @@ class Prior(Protocol):
     def guide(self, layout: Layout, family: Family) -> None: ...
 
     def node(self, node: Any, spec: ParamSpec, moment: Moment) -> Node: ...
+
+
+# What methods are called with; those after ``guide`` a prior may leave out.
+CALLS = {
+    "model": ("layout",), "guide": ("layout", "family"), "node": ("node", "spec", "moment"), "factor": ("spec",),
+    "scale_starts": ("layout",),
+}  # fmt: skip
+
+
+def check_prior(prior: Any) -> None:
+    """Refuse what is no prior, and one whose methods have other parameters than `Prior` says."""
+    check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
+    check_calls(prior, "prior", CALLS, {"model": ("num_rows",)})
+
+
+def rows_of(prior: Any, num_rows: Any) -> dict[str, Any]:
+    """The rows of the whole data set, by name, for the ``model`` of a prior that asks for them."""
+    return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
 def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> Node:

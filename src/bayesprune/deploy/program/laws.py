@@ -1,6 +1,5 @@
 """From a fit to the law of a network's weights: which are alive, and what is known of them."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.net_params import mean_weights, why_no_mean
+from bayesprune.model.prior import rows_of
 from bayesprune.posteriors.samples import count, draws_of
 
 Arrays = dict[str, np.ndarray]
@@ -60,7 +60,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
     source, number = networks(params, num_draws)
     masks = {site: jnp.asarray(alive) for site, alive in mask.items()}
     rng_key = jax.random.key(0) if stored else check_key(rng_key)  # nothing is drawn of what is stored
-    rows = {"num_rows": 1} if "num_rows" in inspect.signature(bnn.prior.model).parameters else {}
+    rows = rows_of(bnn.prior, 1)
 
     @by_one_thread
     def weights(index: Any) -> dict[str, Any]:

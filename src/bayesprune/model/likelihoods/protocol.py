@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+from bayesprune.core.checks import check_calls, check_object
 from bayesprune.model.families import Family
 
 OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, classes) say
@@ -34,3 +35,16 @@ class Likelihood(Protocol):
     def mean(self, outputs: Any) -> Any: ...
 
     def check(self, y: Any, output_shape: OutputShape) -> None: ...
+
+
+# What methods are called with; those after ``mean`` a likelihood may leave out.
+CALLS = {
+    "observe": ("outputs", "y"), "guide": ("family",), "mean": ("outputs",), "check": ("y", "output_shape"),
+    "metrics": ("draws", "y", "params"), "read_noise_scale": ("params",), "baseline": ("y",), "least_spread": ("num_targets",),
+}  # fmt: skip
+
+
+def check_likelihood(likelihood: Any) -> None:
+    """Refuse what is no likelihood, and one whose methods have other parameters than `Likelihood` says."""
+    check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
+    check_calls(likelihood, "likelihood", CALLS, {"guide": ("output_shape",)})
