@@ -1,7 +1,6 @@
 """Parameters to start a fit from: a network that someone trained, with a spread around it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -62,9 +61,8 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
         unit = np.broadcast_to(np.asarray(node.unit, jnp.result_type(float)), weights[site].shape)
         if not np.all(np.isfinite(unit) & (unit > 0)):
             raise ValueError(f"{type(bnn.prior).__name__} gives {site!r} no unit, so that w / unit has no value: take another.")
-        near = {"loc": send(np.asarray(weights[site]) / unit)}
-        near |= {"scale": send(_spread(scale, site, weights[site]) / unit)} if bnn.family.spread else {}
-        params |= bnn.family.write(replace(bnn.family.read(params, specs[site]), **near), specs[site])
+        spread = send(_spread(scale, site, weights[site]) / unit) if bnn.family.spread else None
+        params |= bnn.family.around(send(np.asarray(weights[site]) / unit), spread, specs[site])
     params |= {name: value for name, value in weights.items() if name not in nodes} | state
     return params | bnn.describe(params)
 

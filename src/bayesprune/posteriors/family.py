@@ -28,8 +28,8 @@ class Family(ABC):
     and ``positive`` or ``scale_of_units`` of its own scales, and so writes its guide once, for any family.
 
     ``spread``: weights have one; points have not. ``factorised``: weights are independent Gaussians of the node's loc and
-    scale; who overrides a method that draws or reads has to say so anew. ``centred``: a node of any loc and scale is written
-    as it is, so that a fit can start around given weights. ``no_mean``: why the mean of the weights is none of the network's.
+    scale; who overrides a method that draws or reads has to say so anew. ``centred``: ``around`` says all of a weight, so that
+    a fit can start from one that was trained. ``no_mean``: why the mean of the weights is none of the network's.
     """
 
     init_range: float = 2.0
@@ -97,6 +97,10 @@ class Family(ABC):
     def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]:
         """Mean and standard deviation of log c."""
         return params[f"{name}_log_loc"], params[f"{name}_log_scale"]
+
+    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+        """The parameters that put an array of weights at ``loc``, with this ``scale`` where it has one of each weight."""
+        return {}
 
     def joint(self, spec: ParamSpec) -> bool:
         """Whether the weights of an array vary together, so that a cut moves the others."""

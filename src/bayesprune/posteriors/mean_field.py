@@ -129,6 +129,9 @@ class MeanFieldFamily(Family):
     def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
         return (spike_slab.FAMILY if node.gated else FAMILY).write(node, spec)
 
+    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+        return self.write(MeanField(loc, scale), spec)
+
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:
         name = lambda field: FAMILY.name(str(spec.path), field, not spec.prunable)  # noqa: E731
         loc = numpyro.param(name("loc"), start_of_loc(self, spec))

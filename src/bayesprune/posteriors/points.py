@@ -69,6 +69,9 @@ class MapFamily(Family):
     def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
         return FAMILY.write(node, spec)
 
+    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+        return FAMILY.write(MeanField(loc, scale), spec)
+
     def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
         """c^power at the point c."""
         return jnp.exp(power * params[f"{name}_log_loc"])

@@ -15,7 +15,7 @@ from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
-from bayesprune.posteriors import mean_field, params, points
+from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "nguyen2018variational"
@@ -94,10 +94,9 @@ class Posterior:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``, which starts where the prior stands."""
         starts: dict[str, Any] = {}
-        for path in self._paths(layout):
-            for hidden in (False, True):
-                starts |= {kind.FAMILY.name(path, "loc", hidden): self._typed(self.loc[path]) for kind in (mean_field, points)}
-                starts[mean_field.FAMILY.name(path, "scale", hidden)] = self._typed(self.scale[path])
+        paths = self._paths(layout)
+        for spec, path in zip([spec for spec in layout if spec.bayesian], paths, strict=True):
+            starts |= family.around(self._typed(self.loc[path]), self._typed(self.scale[path]), spec)
         with substitute(data=starts):
             guide_each(layout, family)
 
