@@ -3,14 +3,20 @@
 import importlib.util
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
+from tests.deploy.functions import program_of
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import ELEMENTWISE
-from bayesprune.deploy.program.run import FUNCTIONS
-from bayesprune.structure import ops
+from bayesprune.deploy.program.run import FUNCTIONS, run
+from bayesprune.structure import ops, reachable, read, units
+from bayesprune.structure.independence import mixing
+from bayesprune.structure.ops import elementwise
 
 SCRIPT = Path(__file__).resolve().parents[3] / "docs" / "site" / "operations.py"
 
@@ -36,6 +42,33 @@ def test_the_reader_jax_and_onnx_mean_the_same_function(name) -> None:
 def test_what_goes_entry_by_entry_in_a_plan_has_zeros() -> None:
     entry_by_entry = {record.plan for record in ops.PRIMITIVES.values() if record.terms is not None and record.plan != "same"}
     assert entry_by_entry - {""} == ELEMENTWISE
+
+
+def test_a_new_operation_is_one_record(monkeypatch) -> None:
+    softsign = Primitive("softsign")
+    softsign.def_abstract_eval(lambda a: a)
+    written = lambda params, shapes, known: lambda a: a / (1 + jnp.abs(a))  # noqa: E731
+    net = lambda w, x: softsign.bind(x @ w["a"]) @ w["b"]  # noqa: E731
+    shapes = {"a": (4, 5), "b": (5, 3)}
+
+    def traced(rows):
+        arrays = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (*shapes.values(), (rows, 4))]
+        return jax.make_jaxpr(lambda a, b, x: net({"a": a, "b": b}, x))(*arrays)
+
+    assert program_of(net, shapes, (4,)).opaque == ["softsign"]
+    assert "softsign" in read(traced(2), shapes).unfollowed
+    monkeypatch.setitem(ops.PRIMITIVES, "softsign", elementwise.odd("softsign", written=written))
+    program, graph = program_of(net, shapes, (4,)), read(traced(2), shapes)
+    assert not program.opaque and not graph.unfollowed and units(graph).count == 5
+    assert mixing(traced(2), traced(3)) == ""
+    rng = np.random.default_rng(0)
+    a, b, x = (rng.normal(size=shape).astype(np.float32) for shape in (*shapes.values(), (6, 4)))
+    hidden = x @ a
+    wanted = (hidden / (1 + np.abs(hidden))) @ b
+    np.testing.assert_allclose(run(program, {"a": a, "b": b}, x), wanted, rtol=1e-5, atol=1e-6)
+    mask = {"a": np.arange(5) != 2, "b": np.ones((5, 3), bool)}
+    connected = reachable(graph, {"a": np.broadcast_to(mask["a"], (4, 5)), "b": mask["b"]})
+    np.testing.assert_array_equal(connected["b"].any(1), mask["a"])
 
 
 def test_the_page_is_that_of_the_records() -> None:

@@ -106,8 +106,8 @@ def _in_place(params: Params, shape: Shape, out: Shape, operand: int, axis: int)
     return axis if axis < len(out) and shape[axis] == out[axis] else None
 
 
-def _record(name: str, numpy: str = "", onnx: Any = "", terms: Any = _always, **more: Any) -> Primitive:
-    """An operation that NumPy has is in plans under its own name, if nothing else is said."""
+def function(name: str, numpy: str = "", onnx: Any = "", terms: Any = _always, **more: Any) -> Primitive:
+    """The record of an operation entry by entry; one that NumPy has is in plans under its own name, if nothing else is said."""
 
     def read(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
         return [read_elementwise(walk.recorder, record, equation.params, inputs)]
@@ -116,13 +116,14 @@ def _record(name: str, numpy: str = "", onnx: Any = "", terms: Any = _always, **
     return record
 
 
-def _odd(name: str, numpy: str = "", onnx: Any = "", **more: Any) -> Primitive:
+def odd(name: str, numpy: str = "", onnx: Any = "", **more: Any) -> Primitive:
     """Of one operand, zero at zero."""
-    return _record(name, numpy, onnx, _each, **more)
+    return function(name, numpy, onnx, _each, **more)
 
 
-def _same(name: str, **more: Any) -> Primitive:
-    return _record(name, terms=_each, **{"linear": "sum", "same": True, "keeps": True, **more})
+def same(name: str, **more: Any) -> Primitive:
+    """Of numbers that stay what they are."""
+    return function(name, terms=_each, **{"linear": "sum", "same": True, "keeps": True, **more})
 
 
 # Of several nodes of ONNX; exp(a) - 1 and log(1 + a) as they stand would lose the digits of a small a.
@@ -133,75 +134,78 @@ _LOG1P = lambda add, a: add("Asinh", add("Mul", add("Add", a, add("Div", a, add(
 
 RECORDS = [
     # functions of one number
-    _odd("abs", "abs", "Abs"),
-    _record("acos", "arccos", "Acos"),
-    _record("acosh", "arccosh", "Acosh"),
-    _odd("asin", "arcsin", "Asin"),
-    _odd("asinh", "arcsinh", "Asinh"),
-    _odd("atan", "arctan", "Atan"),
-    _odd("atanh", "arctanh", "Atanh"),
-    _odd("cbrt", "cbrt", _CBRT),
-    _odd("ceil", "ceil", "Ceil"),
-    _record("cos", "cos", "Cos"),
-    _record("cosh", "cosh", "Cosh"),
-    _odd("erf", "erf", "Erf"),
-    _record("erfc", "erfc", lambda add, a: add("Sub", 1, add("Erf", a))),
-    _record("exp", "exp", "Exp"),
-    _record("exp2", "exp2", lambda add, a: add("Pow", 2, a)),
-    _odd("expm1", "expm1", _EXPM1),
-    _odd("floor", "floor", "Floor"),
-    _record("is_finite", "isfinite", _FINITE),
-    _record("log", "log", "Log"),
-    _odd("log1p", "log1p", _LOG1P),
-    _record("logistic", "logistic", "Sigmoid"),
-    _odd("neg", "negative", "Neg", linear="sum", keeps=True),
-    _record("not", "logical_not", "Not", kind="b"),
-    _odd("round", "round", "Round"),
-    _record("rsqrt", "rsqrt", lambda add, a: add("Reciprocal", add("Sqrt", a))),
-    _odd("sign", "sign", "Sign", kind="f"),
-    _odd("sin", "sin", "Sin"),
-    _odd("sinh", "sinh", "Sinh"),
-    _odd("sqrt", "sqrt", "Sqrt"),
-    _odd("square", "square", lambda add, a: add("Mul", a, a)),
-    _odd("tan", "tan", "Tan"),
-    _odd("tanh", "tanh", "Tanh"),
-    _record("integer_pow", "power", lambda add, a, y: add("Pow", a, y), _whole_power, kind="f"),
+    odd("abs", "abs", "Abs"),
+    function("acos", "arccos", "Acos"),
+    function("acosh", "arccosh", "Acosh"),
+    odd("asin", "arcsin", "Asin"),
+    odd("asinh", "arcsinh", "Asinh"),
+    odd("atan", "arctan", "Atan"),
+    odd("atanh", "arctanh", "Atanh"),
+    odd("cbrt", "cbrt", _CBRT),
+    odd("ceil", "ceil", "Ceil"),
+    function("cos", "cos", "Cos"),
+    function("cosh", "cosh", "Cosh"),
+    odd("erf", "erf", "Erf"),
+    function("erfc", "erfc", lambda add, a: add("Sub", 1, add("Erf", a))),
+    function("exp", "exp", "Exp"),
+    function("exp2", "exp2", lambda add, a: add("Pow", 2, a)),
+    odd("expm1", "expm1", _EXPM1),
+    odd("floor", "floor", "Floor"),
+    function("is_finite", "isfinite", _FINITE),
+    function("log", "log", "Log"),
+    odd("log1p", "log1p", _LOG1P),
+    function("logistic", "logistic", "Sigmoid"),
+    odd("neg", "negative", "Neg", linear="sum", keeps=True),
+    function("not", "logical_not", "Not", kind="b"),
+    odd("round", "round", "Round"),
+    function("rsqrt", "rsqrt", lambda add, a: add("Reciprocal", add("Sqrt", a))),
+    odd("sign", "sign", "Sign", kind="f"),
+    odd("sin", "sin", "Sin"),
+    odd("sinh", "sinh", "Sinh"),
+    odd("sqrt", "sqrt", "Sqrt"),
+    odd("square", "square", lambda add, a: add("Mul", a, a)),
+    odd("tan", "tan", "Tan"),
+    odd("tanh", "tanh", "Tanh"),
+    function("integer_pow", "power", lambda add, a, y: add("Pow", a, y), _whole_power, kind="f"),
     # of two
-    _record("add", "add", "Add", _each, linear="sum"),
-    _record("add_any", "add", "Add", _each, linear="sum", plan="add"),
-    _record("and", "logical_and", "And", _product, kind="b"),
-    _record("div", "divide", "Div", _quotient, linear="sum", but=(1,), kind="f"),
-    _record("eq", "equal", "Equal"),
-    _record("ge", "greater_equal", "GreaterOrEqual"),
-    _record("gt", "greater", "Greater", _each),
-    _record("le", "less_equal", "LessOrEqual"),
-    _record("lt", "less", "Less", _each),
-    _record("max", "maximum", "Max", _bounded(lambda bound: bound <= 0)),
-    _record("min", "minimum", "Min", _bounded(lambda bound: bound >= 0)),
-    _record("mul", "multiply", "Mul", _product, linear="product"),
-    _record("ne", "not_equal", "Equal", _each),
-    _record("or", "logical_or", "Or", _each, kind="b"),
-    _record("pow", "power", "Pow", _power, kind="f"),
-    _record("rem", "fmod", lambda add, a, b: add("Mod", a, b, fmod=1), _quotient, kind="f"),
-    _record("sub", "subtract", "Sub", _each, linear="sum"),
-    _record("xor", "logical_xor", "Xor", _each, kind="b"),
+    function("add", "add", "Add", _each, linear="sum"),
+    function("add_any", "add", "Add", _each, linear="sum", plan="add"),
+    function("and", "logical_and", "And", _product, kind="b"),
+    function("div", "divide", "Div", _quotient, linear="sum", but=(1,), kind="f"),
+    function("eq", "equal", "Equal"),
+    function("ge", "greater_equal", "GreaterOrEqual"),
+    function("gt", "greater", "Greater", _each),
+    function("le", "less_equal", "LessOrEqual"),
+    function("lt", "less", "Less", _each),
+    function("max", "maximum", "Max", _bounded(lambda bound: bound <= 0)),
+    function("min", "minimum", "Min", _bounded(lambda bound: bound >= 0)),
+    function("mul", "multiply", "Mul", _product, linear="product"),
+    function("ne", "not_equal", "Equal", _each),
+    function("or", "logical_or", "Or", _each, kind="b"),
+    function("pow", "power", "Pow", _power, kind="f"),
+    function("rem", "fmod", lambda add, a, b: add("Mod", a, b, fmod=1), _quotient, kind="f"),
+    function("sub", "subtract", "Sub", _each, linear="sum"),
+    function("xor", "logical_xor", "Xor", _each, kind="b"),
     # of three
-    _record("select_n", "where", "Where", _choice, plan="select", linear="sum", but=(0,), keeps=True),
-    _record("clamp", "clip", lambda add, low, a, high: add("Min", add("Max", a, low), high), _clamped),
+    function("select_n", "where", "Where", _choice, plan="select", linear="sum", but=(0,), keeps=True),
+    function("clamp", "clip", lambda add, low, a, high: add("Min", add("Max", a, low), high), _clamped),
     # numbers that stay what they are
-    _same("convert_element_type", plan="convert", linear="cast"),
-    _same("copy", plan="same"),
-    _same("copy_p", plan="same"),
-    _same("stop_gradient", plan="same"),
-    _same("sharding_constraint", plan="same"),
-    _same("reduce_precision"),
+    same("convert_element_type", plan="convert", linear="cast"),
+    same("copy", plan="same"),
+    same("copy_p", plan="same"),
+    same("stop_gradient", plan="same"),
+    same("sharding_constraint", plan="same"),
+    same("reduce_precision"),
     Primitive("optimization_barrier", read=lambda walk, equation, inputs: inputs, same=True, keeps=True, plan="same"),
     # that neither NumPy nor ONNX has
-    _odd("erf_inv", written=_erf_inv),
-    _odd("real", linear="sum"),
-    *[_odd(name) for name in ("conj", "imag")],
-    *[_record(name) for name in ("atan2", "bessel_i0e", "bessel_i1e", "clz", "complex", "digamma", "igamma")],
-    *[_record(name) for name in ("igammac", "lgamma", "nextafter", "polygamma", "population_count", "zeta")],
-    *[_record(name) for name in ("regularized_incomplete_beta", "shift_left", "shift_right_arithmetic", "shift_right_logical")],
+    odd("erf_inv", written=_erf_inv),
+    odd("real", linear="sum"),
+    *[odd(name) for name in ("conj", "imag")],
+    *[function(name) for name in ("atan2", "bessel_i0e", "bessel_i1e", "clz", "complex", "digamma", "igamma")],
+    *[function(name) for name in ("igammac", "lgamma", "nextafter", "polygamma", "population_count", "zeta")],
+    *[
+        function(name)
+        for name in ("regularized_incomplete_beta", "shift_left", "shift_right_arithmetic", "shift_right_logical")
+    ],
     Primitive("bitcast_convert_type", axis=_in_place),
 ]
