@@ -25,8 +25,8 @@ by `docs/site/operations.py`.
   *kept*: as it is, for JAX alone, with all that it reads and makes, and `small.pinned` names it.
 - **NumPy, ONNX**: what runs the smaller network: the reader of files, and `bp.export_onnx`.
 
-A new operation is one record: one entry by entry that is zero at zero is `odd("name", written=...)`. With `written`, the same in
-operations that have a record, compaction, NumPy and ONNX have it, too.
+A new operation is one record: one entry by entry that is zero at zero is `odd("name", written=...)`. With `written`, the same
+in operations that have a record, compaction, NumPy and ONNX have it, too.
 
 | operation | kind | graph | rows | linear | compact | NumPy, ONNX |
 | --- | --- | --- | --- | --- | --- | --- |
