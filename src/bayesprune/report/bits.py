@@ -37,6 +37,7 @@ def bits_per_weight(
             `priors.Horseshoe` bounds them); ``nats`` is not positive.
 
     Example:
+        >>> from bayesprune import MeanField
         >>> node = MeanField(jnp.array([0.5, -1.0]), jnp.array([0.01, 0.01]))
         >>> found = bits_per_weight({"w": node})["per_site"]["w"]
         >>> found["paper"], found["ours"], round(found["step"], 4)
