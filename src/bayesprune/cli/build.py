@@ -1,4 +1,4 @@
-"""From settings to objects: network, method, arguments of the fit."""
+"""From settings to objects: network and start of its weights, method, arguments of the fit."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import course, knobs, likelihood, log, own_net, start, valid
+from bayesprune.cli import course, knobs, likelihood, log, own_net, valid
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.rows import Data, Task, chosen_by
 from bayesprune.cli.settings import RunSettings, own_knobs, periods
@@ -15,6 +15,7 @@ from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
+from bayesprune.model.families import Family, authors_family
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
@@ -86,17 +87,62 @@ def bnn_for(settings: RunSettings, task: Task) -> BNN:
         prior=prior,
         likelihood=made,
         input_shape=task.shape,
-        posterior=start.family(settings, prior),
+        posterior=_family(settings, prior),
         bayesian=getattr(select, settings.bayesian),
         prunable=None if settings.prunable == "prior" else getattr(select, settings.prunable),
     )
-    return start.started(settings, bnn)
+    return _started(settings, bnn)
 
 
 def _net(settings: RunSettings, task: Task, outputs: int) -> Any:
     if own_net.MARK in settings.net:
         return own_net.make(settings.net, outputs, task.shape)
     return knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs)
+
+
+def unit_of(settings: RunSettings) -> float:
+    """What one unit of the posterior's coordinates is in the network, where it is the same for all weights."""
+    return own_knobs(settings, "prior")["scale"] if settings.prior == "gaussian" else 1.0
+
+
+def _family(settings: RunSettings, prior: Any) -> str | Family:
+    """The family by name, which the course gives its start; or with the start that was asked for."""
+    name, start = settings.posterior.replace("-", "_"), _asked(settings)
+    if not start or _partly_sound(settings):
+        return name
+    return dataclasses.replace(authors_family(name, prior), **start)  # type: ignore[type-var]
+
+
+def _started(settings: RunSettings, bnn: BNN) -> BNN:
+    """The network whose standard start has been overridden in part."""
+    start, sound = _asked(settings), getattr(bnn.family, "sound", ())
+    if not start or not _partly_sound(settings):
+        return bnn
+    if not sound:  # of the prior's authors
+        return bnn.under(dataclasses.replace(bnn.family, **start))  # type: ignore[type-var]
+    if start.get("init_spread"):
+        what = f"init_spread={settings.init_spread} with course=standard, whose start has one scale for each array"
+        raise ValueError(f"{what}: give init_loc too, or --course plain.")
+    loc, scale = start.get("init_range"), start.get("init_scale")
+    sound = tuple((site, loc or mean, scale or spread) for site, mean, spread in sound)
+    latent = {"init_scale": scale} if scale else {}  # of the prior's own scales
+    return bnn.under(dataclasses.replace(bnn.family, sound=sound, **latent))  # type: ignore[type-var]
+
+
+def _asked(settings: RunSettings) -> dict[str, Any]:
+    """The fields of a family that were asked for, in the posterior's coordinates."""
+    start: dict[str, Any] = {}
+    unit = unit_of(settings)
+    if settings.init_loc:
+        start |= {"init_loc": "normal", "init_range": settings.init_loc / unit}
+    if settings.init_scale and settings.posterior != "map":
+        start |= {"init_scale": settings.init_scale / unit, "init_spread": settings.init_spread / unit}
+    return start
+
+
+def _partly_sound(settings: RunSettings) -> bool:
+    """Whether the standard course still has a say: a mean or a scale was not asked for."""
+    return settings.course == "standard" and not (settings.init_loc and settings.init_scale)
 
 
 def make_method(settings: RunSettings) -> Any:
@@ -112,7 +158,7 @@ def fit_arguments(settings: RunSettings, data: Data) -> dict[str, Any]:
         "num_steps": settings.steps,
         "batch_size": min(settings.batch_size, len(data.train.y)),
         "course": course.of(settings),
-        "optimizer": course.optimizer(settings, start.unit(settings)),
+        "optimizer": course.optimizer(settings, unit_of(settings)),
         "kl_weight": course.kl_weight(settings),
         "estimator": None if settings.estimator == course.COURSE else settings.estimator,
         "every": settings.every or None,

@@ -65,7 +65,8 @@ class FitResult(NamedTuple):
         Raises ``TypeError`` for parameters that are no arrays, ``OSError`` with the path and a remedy where the disk refuses.
 
         >>> import tempfile, bayesprune as bp
-        >>> fit = FitResult({"w_auto_loc": np.zeros(3)}, None, np.ones(2), {"w": np.ones(3, bool)}, {"eval/nll": np.ones(1)})
+        >>> params, mask = {"w_auto_loc": np.zeros(3, "f4")}, {"w": np.ones(3, bool)}
+        >>> fit = FitResult(params, None, np.ones(2), mask, {"eval/nll": np.ones(1)})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     fit.save(f"{folder}/fit.safetensors")
         ...     bp.load(f"{folder}/fit.safetensors")
