@@ -4,12 +4,12 @@
     python benchmarks/course.py run --only road=standard seed=0 # one road, one seed
     python benchmarks/course.py table                                       # from the results kept here
 
-Roads: "standard" has BMR and nothing else given; in "rising" the divergence's weight rises until the last step. "two_calls" fits
-without a sparsifier and calls `bmr_prune` once, "two_calls_data" has it look at the training rows; "rounds" does so after each of
-four fits of a quarter of the steps, each going on from the last. "old" is the default before: AdaBelief 5e-3, weights from
-U(-2, 2), divergence of weight 1 throughout, cuts that nothing verifies, every 500 steps; "old_two_calls" ends with one such cut,
-"old_he" starts from He's and cuts every 100 steps. The loss is that of the last 300 steps, before what is cut by hand after them.
-Flat prior, batches of 128, figures of 100 drawn networks.
+Roads: "standard" has BMR and nothing else given; in "rising" the divergence's weight rises until the last step. "two_calls"
+fits without a sparsifier and calls `bmr_prune` once, "two_calls_data" has it look at the training rows; "rounds" does so
+after each of four fits of a quarter of the steps, each going on from the last. "old" is the default before: AdaBelief 5e-3,
+weights from U(-2, 2), divergence of weight 1 throughout, cuts that nothing verifies, every 500 steps; "old_two_calls" ends
+with one such cut, "old_he" starts from He's and cuts every 100 steps. The loss is that of the last 300 steps, before what is
+cut by hand after them. Flat prior, batches of 128, figures of 100 drawn networks.
 
 With rows=test all training rows are trained on and the test rows judge, once. With rows=held_out, for the choice of settings in
 `course_choices.py`, a sixth of the training rows, the same for all, is kept back and judges; RMSE is in deviations of the
