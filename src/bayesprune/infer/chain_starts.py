@@ -13,6 +13,7 @@ from numpyro.handlers import seed, substitute, trace
 from bayesprune.core.checks import as_params
 from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Mask, Params, Pruned
 from bayesprune.infer.chains import key_of
 from bayesprune.infer.origins import check_origin, law_of
 from bayesprune.infer.predict import check_sites
@@ -21,12 +22,20 @@ from bayesprune.model.handlers import masked
 from bayesprune.model.samples import params_at
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.train.continuation import Kept, Origin, keep, own_names
+from bayesprune.train.result import FitResult
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.start import Given
 
 
 def chain_starts(
-    rng_key: jax.Array, bnn: BNN, moving: BNN, example: Example, init: Any, init_params: Any, mask: Any, num_chains: int
+    rng_key: jax.Array,
+    bnn: BNN,
+    moving: BNN,
+    example: Example,
+    init: FitResult | Pruned | None,
+    init_params: Params | None,
+    mask: Mask | None,
+    num_chains: int,
 ) -> list[Given]:
     """What each chain starts from. ``moving``: the network with the guide that a sampler moves.
 
@@ -75,7 +84,7 @@ def _network(bnn: BNN, mean: bool, rng_key: jax.Array, params: dict[str, Any], m
     return {name: value * mask[name].astype(value.dtype) if name in mask else value for name, value in values.items()}
 
 
-def _after_chains(moving: BNN, sites: Sites, init: Any, num_chains: int) -> list[Origin]:
+def _after_chains(moving: BNN, sites: Sites, init: FitResult | Pruned, num_chains: int) -> list[Origin]:
     """The last network of each chain; of a single one all that it left, where that is whole."""
     draws, (chains, _) = draws_of(init.params), count(init.params)
     if chains != num_chains:
@@ -87,11 +96,12 @@ def _after_chains(moving: BNN, sites: Sites, init: Any, num_chains: int) -> list
     # A weight that is cut is exactly 0 in the samples since; the mask of the run has those alone that were 0 in all of them.
     masks = [{site: np.asarray(alive) & (np.asarray(one[site]) != 0) for site, alive in init.mask.items()} for one in last]
     origins = [_at(moving, one, alive) for one, alive in zip(last, masks, strict=True)]
-    kept = keep(init.state) if chains == 1 else None
-    return [_whole(origins[0], sites, kept, init)] if kept is not None else origins
+    if chains > 1 or not isinstance(init, FitResult) or (kept := keep(init.state)) is None:
+        return origins
+    return [_whole(origins[0], sites, kept, init)]
 
 
-def _whole(origin: Origin, sites: Sites, kept: Kept, init: Any) -> Origin:
+def _whole(origin: Origin, sites: Sites, kept: Kept, init: FitResult) -> Origin:
     """The end of a single chain with the kernel's state, its parameters as they stood after the last step."""
     params = {name: kept.params.get(f"[{name!r}]") for name in sites.params}
     if any(value is None or np.shape(value) != np.shape(sites.params[name]) for name, value in params.items()):
@@ -117,7 +127,7 @@ def _same(origin: Origin, stands: Mapping[str, Any]) -> bool:
     return all(bool(jnp.all(close | origin.dead(name))) for name, close in pairs if name in origin.params)
 
 
-def _at(moving: BNN, values: dict[str, Any], mask: Any) -> Origin:
+def _at(moving: BNN, values: dict[str, Any], mask: Mask) -> Origin:
     return Origin(params_at(moving, values), mask, None, whole=False)
 
 

@@ -1,5 +1,6 @@
 """The chains of a sampler, one after another through one compiled program."""
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def sequential(
     starts: list[Given],
     periods: Periods,
     watch: Watch,
-    checkpoint: Any,
+    checkpoint: str | PathLike[str] | None,
     num_chains: int,
     progress: bool | None,
     returns: bool,
@@ -51,7 +52,7 @@ def sequential(
     return fits[-1]._replace(losses=losses, history=fits[-1].history | ended), chains
 
 
-def _folders(checkpoint: Any, num_chains: int) -> list[Path | None]:
+def _folders(checkpoint: str | PathLike[str] | None, num_chains: int) -> list[Path | None]:
     if checkpoint is None:
         return [None] * num_chains
     return [Path(checkpoint)] if num_chains == 1 else [Path(checkpoint) / f"chain_{chain}" for chain in range(num_chains)]

@@ -1,7 +1,5 @@
 """The chains of a sampler, all at once in one compiled program, on one device or spread over several."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +23,7 @@ from bayesprune.train.training import Periods
 PARALLEL = "parallel"
 
 
-def check_plain(chain_method: str, sparsifier: Any, callbacks: Any, *given: Any) -> None:
+def check_plain(chain_method: str, sparsifier: object, callbacks: object, *given: object) -> None:
     """Refuse what chains side by side have no place for."""
     if not isinstance(sparsifier, KeepAll) or callbacks or any(value is not None for value in given):
         raise ValueError(

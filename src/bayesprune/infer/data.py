@@ -6,7 +6,7 @@ are read while the loop works.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +18,18 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.send import send_all
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, PyTree
 from bayesprune.infer.predict import check_bnn
+from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
 from bayesprune.train.feed import Stream, Whole
-from bayesprune.train.processes import check_same, check_shares, of_mesh
+from bayesprune.train.processes import Alone, Together, check_same, check_shares, of_mesh
 from bayesprune.train.share import check_spread, everywhere, rows_here
 from bayesprune.train.sources.batched import Batched
 from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, mapped_files
 from bayesprune.train.sources.in_order import by_batch, by_number
 from bayesprune.train.sources.source import Check, Source
-from bayesprune.train.stopping import NeverStop
+from bayesprune.train.stopping import EarlyStop, NeverStop
 
 
 @runtime_checkable
@@ -41,7 +42,9 @@ class OwnFeed(Protocol):
     def feed(self, program: Trainable, batch_size: int | None, mesh: Mesh | None) -> tuple[Whole | Stream, int]: ...
 
 
-def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | None, mesh: Any) -> tuple[Whole | Stream, int]:
+def feed_of(
+    program: Trainable, data: Any, num_rows: int | None, batch_size: int | None, mesh: Mesh | None
+) -> tuple[Whole | Stream, int]:
     """The data in the form that a fit takes, checked as far as they can be without reading all of them; and rows of a batch.
 
     Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it. Of several
@@ -70,7 +73,7 @@ def feed_of(program: Any, data: Any, num_rows: int | None, batch_size: int | Non
     raise _unknown(data)
 
 
-def held_out(program: Any, data: Any, early_stop: Any) -> Dataset | None:
+def held_out(program: Trainable, data: Any, early_stop: EarlyStop | NeverStop) -> Dataset | None:
     """What a fit is evaluated on, if anything: arrays on the device, or rows that are read in order at every evaluation."""
     if data is None:
         if not isinstance(early_stop, NeverStop):
@@ -93,11 +96,11 @@ def _in_memory(data: Any) -> bool:
     return isinstance(data, type) or (_has_fields(data) and not mapped_files((data.x, data.y)))
 
 
-def _has_fields(data: Any) -> bool:
+def _has_fields(data: object) -> bool:
     return hasattr(data, "x") and hasattr(data, "y")
 
 
-def _check_of(program: Any, name: str) -> Check:
+def _check_of(program: Trainable, name: str) -> Check:
     return lambda x, y: jax.tree.map(np.asarray, check_rows(program, Dataset(x, y), name))
 
 
@@ -107,12 +110,12 @@ class _Noting:
     def __init__(self, check: Check) -> None:
         self.check, self.types = check, ""
 
-    def __call__(self, x: Any, y: Any) -> Dataset:
+    def __call__(self, x: PyTree, y: PyTree) -> Dataset:
         self.types = self.types or types_of(x, y)
         return self.check(x, y)
 
 
-def types_of(x: Any, y: Any) -> str:
+def types_of(x: PyTree, y: PyTree) -> str:
     """The types of inputs and targets as they come: whether the same numbers come again, a fit that goes on has to ask.
 
     >>> types_of(np.zeros(3), {"a": [True], "b": np.ones(2, np.int8)})
@@ -129,7 +132,9 @@ def _type(array: Any) -> str:
     return str(kind).removeprefix("torch.")
 
 
-def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, check: _Noting, mesh: Any) -> tuple[Stream, int]:
+def _by_row(
+    table: Mapped | Examples, num_rows: int | None, size: int | None, check: _Noting, mesh: Mesh | None
+) -> tuple[Stream, int]:
     _check_same(num_rows, len(table))
     check_not_empty(len(table), "data")
     size = check_batch(size, len(table))
@@ -139,7 +144,9 @@ def _by_row(table: Mapped | Examples, num_rows: int | None, size: int | None, ch
     return Stream(source, size, _shown(source, of_mesh(mesh)), mesh, check.types), size
 
 
-def _batched(data: Any, num_rows: int, size: int | None, check: _Noting, mesh: Any, processes: Any) -> tuple[Stream, int]:
+def _batched(
+    data: Any, num_rows: int, size: int | None, check: _Noting, mesh: Mesh | None, processes: Alone | Together
+) -> tuple[Stream, int]:
     if size is not None:
         check_spread(size, mesh)
     source = Batched.of(_again(data), num_rows, size and max(1, size // processes.count), check, processes.count)
@@ -150,7 +157,7 @@ def _batched(data: Any, num_rows: int, size: int | None, check: _Noting, mesh: A
     return Stream(source, size, _shown(source, processes), mesh, check.types), size
 
 
-def _shown(source: Source, processes: Any) -> Any:
+def _shown(source: Source, processes: Alone | Together) -> Any:
     """Rows that the program may be run on outside of the loop, the same in every process."""
     if processes.count == 1:
         return source.first
@@ -162,7 +169,7 @@ def _check_same(num_rows: int | None, rows: int) -> None:
         raise ValueError(f"num_rows={num_rows}, but data has {rows} rows: leave num_rows out, it is for data in batches.")
 
 
-def _again(data: Any, name: str = "data") -> Callable[[], Iterator[Any]]:
+def _again(data: object, name: str = "data") -> Callable[[], Iterator[Any]]:
     """A function that returns a new iterator of the batches at every call."""
     if isinstance(data, Iterator):
         raise TypeError(
@@ -181,13 +188,13 @@ def _again(data: Any, name: str = "data") -> Callable[[], Iterator[Any]]:
     )
 
 
-def _has_numbers(data: Any) -> bool:
+def _has_numbers(data: object) -> bool:
     """Whether single examples can be asked for by number; lists and arrays are left to mean batches or columns."""
     plain = isinstance(data, list | tuple | Mapping | str) or hasattr(data, "shape")
     return not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__")
 
 
-def _unknown(data: Any) -> Exception:
+def _unknown(data: object) -> Exception:
     batches = not isinstance(data, tuple | Mapping | str) and not hasattr(data, "shape")
     if batches and not isinstance(data, list) and (hasattr(data, "__iter__") or callable(data)):
         return ValueError(
@@ -198,26 +205,26 @@ def _unknown(data: Any) -> Exception:
     return TypeError(f"data must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y){remedy}.")
 
 
-def check_program_data(program: Any, data: Any, name: str) -> Dataset:
+def check_program_data(program: Trainable, data: Any, name: str) -> Dataset:
     """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
     return send_all(check_rows(program, data, name))  # type: ignore[no-any-return]
 
 
-def check_rows(program: Any, data: Any, name: str) -> Dataset:
+def check_rows(program: Trainable, data: Any, name: str) -> Dataset:
     """`check_program_data` of arrays that stay where they are."""
     trainable: bool = isinstance(program, Trainable)
     if not trainable:
         raise TypeError(f"program must be a bp.BNN or a bp.Program(model, guide), got {type(program).__name__}.")
-    network = hasattr(program, "likelihood")
-    data = numbers_in(data, name, bytes_stay=network, takes_nan=network and takes_nan(program))
-    if not network:
-        return data
-    program.inputs.check(data.x, f"{name}.x")
-    program.likelihood.check(np.asarray(data.y), program.output_shape)
+    if not hasattr(program, "likelihood"):
+        return numbers_in(data, name)
+    network = cast(BNN, program)
+    data = numbers_in(data, name, bytes_stay=True, takes_nan=takes_nan(network))
+    network.inputs.check(data.x, f"{name}.x")
+    network.likelihood.check(np.asarray(data.y), network.output_shape)
     return data
 
 
-def check_same_length(x: Any, y: Any, name: str) -> None:
+def check_same_length(x: PyTree, y: PyTree, name: str) -> None:
     """Refuse inputs, an array or a tree of them, and targets without rows or of different numbers of rows."""
     *inputs, targets = (tuple(np.shape(leaf)) for leaf in jax.tree.leaves((x, y)))
     for shape in inputs:
@@ -234,16 +241,16 @@ def check_not_empty(num_rows: int, name: str) -> None:
         raise ValueError(f"{name} is empty: it has no rows. Check the selection or the split that made it.")
 
 
-def check_fields(data: Any, name: str) -> None:
+def check_fields(data: object, name: str) -> None:
     """Refuse data without fields x and y."""
     if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
 
 
-def takes_nan(program: Any) -> bool:
+def takes_nan(bnn: BNN) -> bool:
     """Whether NaN among targets means something: that they are missing."""
-    return bool(getattr(program.likelihood, "takes_nan", False))
+    return bool(getattr(bnn.likelihood, "takes_nan", False))
 
 
 def numbers_in(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool = False) -> Dataset:
@@ -256,7 +263,7 @@ def numbers_in(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool =
     return found
 
 
-def _check_squares(array: Any, name: str) -> None:
+def _check_squares(array: np.ndarray | jax.Array, name: str) -> None:
     """Refuse numbers whose squares overflow: of one such the gradient's moments are infinite, and its weights stand still."""
     if not jnp.issubdtype(array.dtype, jnp.floating) or not array.size:
         return
@@ -269,7 +276,7 @@ def _check_squares(array: Any, name: str) -> None:
         )
 
 
-def check_batch(batch_size: Any, num_rows: int) -> int:
+def check_batch(batch_size: int | None, num_rows: int) -> int:
     """The number of rows of a batch: all of them for None."""
     if batch_size is None:
         return num_rows

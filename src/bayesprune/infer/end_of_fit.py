@@ -2,12 +2,12 @@
 
 import math
 import warnings
-from typing import Any
 
 import jax
 import numpy as np
 
 from bayesprune.core.send import send
+from bayesprune.core.types import PyTree
 from bayesprune.train.result import FitResult
 from bayesprune.train.state import Recipe
 
@@ -20,7 +20,7 @@ SHARE = 0.01  # of what was gained: with less in a twentieth of the steps, as ma
 NATS_PER_ROW = 1e-3  # nobody sees less in a test nll
 
 
-def baseline(likelihood: Any, y: Any) -> float | None:
+def baseline(likelihood: object, y: PyTree) -> float | None:
     """-log likelihood of all targets, nats, by the best prediction that knows no inputs: (21.11), (21.12), (21.13).
 
     By the likelihood's own ``baseline(y)``. None where it has none (`StudentT`, `Beta`, `Custom`), or none in closed form, and
@@ -34,7 +34,7 @@ def baseline(likelihood: Any, y: Any) -> float | None:
     return of_targets(np.asarray(y)) if callable(of_targets) else None
 
 
-def advise(losses: Any, baseline: float | None, num_rows: int) -> str:
+def advise(losses: np.ndarray, baseline: float | None, num_rows: int) -> str:
     """One line about a fit that ended too early or badly, with the remedy; "" where there is nothing to say.
 
     The level L is the mean loss over the last twentieth of the steps, at least 20. It is said
@@ -84,7 +84,7 @@ def advise(losses: Any, baseline: float | None, num_rows: int) -> str:
     return ""
 
 
-def warn_at_end(fit: FitResult, recipe: Recipe, data: Any) -> None:
+def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:
     """Warn of what `advise` has to say of a fit that went to its end.
 
     A baseline needs targets in memory and a bound of weight 1: points have no bound, a cold posterior minimises another, and

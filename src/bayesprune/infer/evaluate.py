@@ -4,6 +4,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
 from bayesprune.infer.data import check_fields, check_same_length
@@ -24,10 +25,10 @@ class Settings(TypedDict):
 
 
 def evaluate(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | None,
-    data: Any,
+    data: GivenRows,
     *,
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
@@ -56,10 +57,10 @@ def evaluate(
 
 
 def scored(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | None,
-    data: Any,
+    data: GivenRows,
     *,
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
@@ -99,7 +100,7 @@ def scored(
 
 
 def _of_standalone(
-    rng_key: Any, network: Standalone, data: Any, num_samples: int
+    rng_key: RandomKey, network: Standalone, data: GivenRows, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
     y = np.asarray(without_mask(data.y, "data.y"))
     if network.task == "numbers":

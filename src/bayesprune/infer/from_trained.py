@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from numpyro.handlers import seed, trace
 
 from bayesprune.core.send import send
@@ -79,7 +80,7 @@ def _neutral(bnn: BNN) -> dict[str, Any]:
     return {name: send(np.zeros_like(value)) if name.endswith("_log_loc") else value for name, value in params.items()}
 
 
-def _spread(scale: Any, site: str, weights: jax.Array) -> np.ndarray:
+def _spread(scale: float | Callable[[str, np.ndarray], ArrayLike], site: str, weights: jax.Array) -> np.ndarray:
     """The standard deviation of each weight in the network's units."""
     given = np.asarray(scale(site, np.asarray(weights)) if callable(scale) else scale, dtype=jnp.result_type(float))
     if given.shape not in ((), weights.shape) or not (np.isfinite(given).all() and (given > 0).all()):

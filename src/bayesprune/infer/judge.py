@@ -3,8 +3,11 @@
 import math
 from typing import Any
 
+import jax
 import numpy as np
 
+from bayesprune.core.given import GivenRows
+from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of
@@ -17,7 +20,7 @@ SAMPLES = 1000  # targets drawn of each row, over all networks; of a quantile at
 VALUES = 2**22  # of them at once
 
 
-def figures_of_numbers(draws: np.ndarray, y: np.ndarray, noise_scale: Any) -> dict[str, float]:
+def figures_of_numbers(draws: np.ndarray, y: np.ndarray, noise_scale: float | np.ndarray | jax.Array) -> dict[str, float]:
     """The figures of draws (num_samples, rows, ..., outputs) with Gaussian noise; each token counts as a row."""
     outputs = draws.shape[-1]
     return metrics.regression_summary(draws.reshape(len(draws), -1, outputs), y.reshape(-1, outputs), noise_scale)
@@ -31,7 +34,7 @@ def figures_of_bits(mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) ->
 
 
 def figures_observed(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mean: np.ndarray, mask: Any, num_samples: int
+    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], data: GivenRows, mean: np.ndarray, mask: Mask | None, num_samples: int
 ) -> dict[str, float]:
     """Figures by what the likelihood samples as "obs"; and the error of its mean, where that has the targets' shape."""
     y, kind = np.asarray(data.y), kind_of(bnn, params)
@@ -59,7 +62,7 @@ def figures_observed(
 
 
 def figures_of_rates(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mean: np.ndarray, mask: Any, num_samples: int
+    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], data: GivenRows, mean: np.ndarray, mask: Mask | None, num_samples: int
 ) -> dict[str, float]:
     """Of counts beside their exposures in y, and the means of an exposure of one: rmse of counts, and nll."""
     likelihood: Any = bnn.likelihood
@@ -81,7 +84,7 @@ def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
 
 
 def sampled_by_target(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], x: Any, y: np.ndarray, mask: Any, num_samples: int
+    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], x: PyTree, y: np.ndarray, mask: Mask | None, num_samples: int
 ) -> dict[str, np.ndarray]:
     """The figures of `sampled_figures` of every target, (rows, -1), from samples of so many rows at a time as memory holds."""
     num_networks = min(num_samples, math.prod(count(params))) if draws_of(params) else num_samples

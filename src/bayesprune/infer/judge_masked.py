@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
+from bayesprune.core.given import GivenRows
+from bayesprune.core.types import Mask, Params
 from bayesprune.infer.judge import figures_of_bits, figures_of_numbers, sampled_by_target
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
@@ -15,7 +18,7 @@ from bayesprune.report import metrics
 
 
 def figures_where_observed(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mask: Any, num_samples: int
+    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], data: GivenRows, mask: Mask | None, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """The figures of the likelihood that is masked; of classes also the probabilities of what is observed.
 
@@ -28,7 +31,8 @@ def figures_where_observed(
         raise TypeError(
             f"{type(inner).__name__} has figures of its own, which know of nothing missing: predict, and judge there."
         )
-    present, targets, settings = masked.present(y), masked.observed(y), {"mask": mask, "num_samples": num_samples}
+    present, targets = masked.present(y), masked.observed(y)
+    settings: dict[str, Any] = {"mask": mask, "num_samples": num_samples}
     mean = predict(rng_key, bnn, params, data.x, **settings)
     kind, task = kind_of(bnn, params), getattr(inner, "task", "other")
     if task == "classes" or (kind == "classes" and mean.shape[:-1] == present.shape):
@@ -51,7 +55,7 @@ def figures_where_observed(
     return figures | nll, None
 
 
-def _normals(rng_key: Any, bnn: BNN, params: Any, data: Any, kind: str | None, settings: dict[str, Any]) -> Any:
+def _normals(rng_key: jax.Array, bnn: BNN, params: Params, data: GivenRows, kind: str | None, settings: dict[str, Any]) -> Any:
     """Means and scales of every network's Gaussian targets, each of one network along the first axis; None of other laws."""
     inner: Any = of_observed(bnn.likelihood)
     if getattr(inner, "known", False):

@@ -8,12 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
 from numpyro.handlers import trace
 
+from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Mask, Params, PyTree
 from bayesprune.infer.data import takes_nan
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
@@ -21,7 +24,7 @@ from bayesprune.model.bnn import BNN
 
 
 def log_density(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mask: dict[str, Any] | None, num_samples: int
+    rng_key: RandomKey, bnn: BNN, params: dict[str, Any], data: GivenRows, mask: dict[str, Any] | None, num_samples: int
 ) -> np.ndarray | None:
     """log p(y_i | x_i, data), the log of the mean density over ``num_samples`` networks drawn, nats, (rows,).
 
@@ -32,7 +35,7 @@ def log_density(
 
 
 def log_densities(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, mask: dict[str, Any] | None, num_samples: int
+    rng_key: RandomKey, bnn: BNN, params: dict[str, Any], data: GivenRows, mask: dict[str, Any] | None, num_samples: int
 ) -> np.ndarray | None:
     """log p(y_i | x_i, w) of every network and row, nats, (num_samples, rows), or (num_samples, rows, tokens).
 
@@ -43,7 +46,13 @@ def log_densities(
 
 
 def _by_blocks(
-    make: Callable[[BNN], Any], rng_key: Any, bnn: BNN, params: Any, data: Any, mask: Any, num_samples: int
+    make: Callable[[BNN], Any],
+    rng_key: RandomKey,
+    bnn: BNN,
+    params: Params,
+    data: GivenRows,
+    mask: Mask | None,
+    num_samples: int,
 ) -> np.ndarray | None:
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
@@ -57,7 +66,7 @@ def _by_blocks(
 
 
 @by_one_thread
-def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any, y: jax.Array) -> jax.Array:
+def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: Mask, x: PyTree, y: jax.Array) -> jax.Array:
     """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows), or (chunks, rows, tokens)."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
 
@@ -78,7 +87,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: A
     return jax.lax.map(chunk, (x, y))
 
 
-def _shape(bnn: BNN, rng_key: jax.Array, params: Any, mask: Any, x: Any, y: Any) -> tuple[int, ...]:
+def _shape(bnn: BNN, rng_key: jax.Array, params: Params, mask: Mask, x: PyTree, y: PyTree) -> tuple[int, ...]:
     return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 

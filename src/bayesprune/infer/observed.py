@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
+from numpyro.distributions import Distribution
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Standalone
+from bayesprune.core.types import Mask, Params, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
 
@@ -22,10 +25,10 @@ CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
 
 
 def sample_targets(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    x: Any,
+    x: PyTree,
     *,
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
@@ -56,10 +59,10 @@ def sample_targets(
 
 
 def draws_of_targets(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN,
     params: dict[str, Any],
-    x: Any,
+    x: PyTree,
     mask: dict[str, Any] | None,
     num_samples: int,
     each: int = 1,
@@ -72,7 +75,14 @@ def draws_of_targets(
 
 
 def _drawn(
-    rng_key: jax.Array, bnn: BNN, params: Any, x: Any, mask: dict[str, Any], num_samples: int, each: int, read: tuple[str, ...]
+    rng_key: jax.Array,
+    bnn: BNN,
+    params: Params,
+    x: PyTree,
+    mask: dict[str, Any],
+    num_samples: int,
+    each: int,
+    read: tuple[str, ...],
 ) -> dict[str, np.ndarray]:
     params, num_samples = networks(params, num_samples)
     of_block, found = functools.partial(_draw(bnn, each, read), rng_key, params, mask), []
@@ -104,12 +114,12 @@ def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
     return found[0]
 
 
-def elements(fn: Any) -> Any:
+def elements(fn: Distribution) -> Any:
     """The distribution of the single targets, below those that one row makes an event of."""
     return elements(fn.base_dist) if isinstance(fn, dist.Independent) else fn
 
 
-def _kind(fn: Any) -> str | None:
+def _kind(fn: Distribution) -> str | None:
     if fn.batch_shape[:1] != (2,):
         return None
     if type(fn) is dist.Normal:
@@ -120,7 +130,7 @@ def _kind(fn: Any) -> str | None:
 
 
 @by_one_thread
-def _observed(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: Any, x: Any) -> Any:
+def _observed(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: Mask, x: PyTree) -> Any:
     """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
     # A value is given so that none is drawn: only the distribution is wanted, and NumPyro's draws may promote types unasked.

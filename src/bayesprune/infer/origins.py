@@ -1,7 +1,5 @@
 """What a fit may go on from: another fit or a pruned one; all else is refused with what to give in its place."""
 
-from typing import Any
-
 from bayesprune.core.checks import got
 from bayesprune.core.finite import check_finite
 from bayesprune.core.types import Pruned
@@ -12,7 +10,7 @@ from bayesprune.train.history import LAW
 from bayesprune.train.result import FitResult
 
 
-def as_origin(init: Any, init_params: Any) -> Origin | None:
+def as_origin(init: FitResult | Pruned | None, init_params: object) -> Origin | None:
     """What ``init`` holds to go on from; None for None. `TypeError`, `ValueError`: it is no such thing, or both are given."""
     if init is None:
         return None
@@ -33,7 +31,7 @@ def law_of(fit: FitResult) -> str:
     return bytes(fit.history.get(LAW, b"")).decode()
 
 
-def check_origin(init: Any, init_params: Any) -> None:
+def check_origin(init: object, init_params: object) -> None:
     """Refuse what is neither a fit nor a pruned one, and two starts at once."""
     if init_params is not None:
         raise ValueError("init and init_params both say where to start: give init=fit, or init_params= and mask= alone.")
@@ -43,7 +41,7 @@ def check_origin(init: Any, init_params: Any) -> None:
         raise TypeError(f"init was pruned as a {type(init.params).__name__}, no parameters by name: prune fit.params.")
 
 
-def _what(init: Any) -> str:
+def _what(init: object) -> str:
     """What was given, and what to give in its place."""
     if isinstance(init, Replicates):
         return "Replicates, many fits: give one, as init_params=jax.tree.map(lambda leaf: leaf[r], fits.params)"

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from numpyro.handlers import substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
+from bayesprune.core.given import GivenMask, RandomKey
 from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Standalone
+from bayesprune.core.types import Params, PyTree, Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.seeding import seeded
@@ -27,10 +29,10 @@ _ROWS, _CHUNKS, _BYTES = 125, 400, 2**28
 
 
 def predict(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    x: Any,
+    x: PyTree,
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
@@ -73,10 +75,10 @@ def predict(
 
 
 def predict_draws(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    x: Any,
+    x: PyTree,
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
@@ -97,14 +99,14 @@ def predict_draws(
     return draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
 
 
-def standalone(network: Standalone, params: Any, mask: Any) -> Standalone:
+def standalone(network: Standalone, params: object, mask: object) -> Standalone:
     """The network, or an error: it holds its own weights, and no others are taken."""
     if params is not None or mask:
         raise ValueError(f"{type(network).__name__} holds its own weights: give None for params, and no mask.")
     return network
 
 
-def check_bnn(bnn: Any) -> None:
+def check_bnn(bnn: object) -> None:
     """Refuse what is no `BNN`: a NumPyro program does not say which of its sites are predictions."""
     if not isinstance(bnn, BNN):
         raise TypeError(
@@ -113,7 +115,7 @@ def check_bnn(bnn: Any) -> None:
         )
 
 
-def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
+def check_sites(bnn: BNN, params: Params, mask: GivenMask) -> dict[str, Any]:
     """Missing parameters would be initialised at random, and a mask's unknown sites ignored: refuse both. The mask, checked."""
     check_params(params)
     try:
@@ -136,7 +138,7 @@ def check_sites(bnn: BNN, params: Any, mask: Any) -> dict[str, Any]:
 
 
 def check_inputs(
-    rng_key: Any, bnn: Any, params: Any, x: Any, mask: Any, num_samples: int
+    rng_key: RandomKey, bnn: BNN, params: Params, x: PyTree, mask: GivenMask, num_samples: int
 ) -> tuple[jax.Array, Any, dict[str, Any]]:
     """Key, rows and mask of a prediction, each checked."""
     rng_key = check_key(rng_key)
@@ -166,7 +168,7 @@ def _check_not_empty(num_rows: int) -> None:
         raise ValueError("x is empty: there are no rows to predict.")
 
 
-def blocks_of(x: Any, beside: Any = None) -> Iterator[Any]:
+def blocks_of(x: PyTree, beside: PyTree = None) -> Iterator[Any]:
     """Cut x into blocks of (chunks, rows, ...), the last rows repeated to fill a chunk.
 
     ``x``: an array, a tree of them, or what is read in order; ``beside``: of which the blocks have as many rows.
@@ -177,12 +179,12 @@ def blocks_of(x: Any, beside: Any = None) -> Iterator[Any]:
         yield jax.tree.map(lambda leaf: send(_chunks(leaf, rows)), part_of(x, slice(first, first + rows * chunks)))
 
 
-def part_of(x: Any, part: slice) -> Any:
+def part_of(x: PyTree, part: slice) -> Any:
     """Some rows of an array, of a tree of them, or of what is read in order."""
     return x[part] if isinstance(x, InOrder) else jax.tree.map(lambda leaf: np.asarray(leaf)[part], x)
 
 
-def _row_bytes(x: Any) -> int:
+def _row_bytes(x: PyTree) -> int:
     return x.row_bytes if isinstance(x, InOrder) else max(1, sum(a.nbytes for a in jax.tree.leaves(x)) // rows_in(x))
 
 
@@ -213,7 +215,7 @@ def networks(params: dict[str, Any], num_samples: int) -> tuple[Any, int]:
 
 
 def draw(
-    bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], *parts: Callable[..., Any]
+    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any], *parts: Callable[..., Any]
 ) -> list[Callable[..., Any]]:
     """Parts of the model (`BNN.network`, its likelihood) with draw number ``index``, and all of ``params``, filled in."""
     model_key = jax.random.split(jax.random.fold_in(rng_key, index))[1]
@@ -222,7 +224,7 @@ def draw(
     return [substitute(seeded(masked(part, mask), model_key), data=values) for part in parts]
 
 
-def draw_sites(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any]) -> dict[str, Any]:
+def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any]) -> dict[str, Any]:
     """Draw number ``index`` of the guide's sites; of stored networks all that each of them holds."""
     if isinstance(params, Networks):
         return jax.tree.map(lambda leaf: leaf[index], params.values)  # type: ignore[no-any-return]
@@ -231,7 +233,9 @@ def draw_sites(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict
     return {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
 
 
-def draw_outputs(bnn: BNN, rng_key: jax.Array, index: Any, params: Any, mask: dict[str, Any], block: Any) -> jax.Array:
+def draw_outputs(
+    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any], block: PyTree
+) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
     # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.
     network, mean = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.mean)

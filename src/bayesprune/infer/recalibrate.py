@@ -10,8 +10,10 @@ import numpy as np
 from numpyro.handlers import trace
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import PyTree
 from bayesprune.infer.data import check_batch, check_program_data
 from bayesprune.infer.predict import check_bnn, check_sites, draw
 from bayesprune.model.bnn import BNN, STATE
@@ -20,10 +22,10 @@ from bayesprune.train import batches as batching
 
 
 def recalibrate(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    data: Any,
+    data: GivenRows,
     *,
     mask: dict[str, Any] | Any = None,
     batch_size: int = 128,
@@ -92,7 +94,7 @@ Update = Callable[[Any], Any]  # of all statistics by one minibatch, as a step o
 
 
 def _updates(
-    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: Any, batch_size: int, num_batches: int
+    bnn: BNN, rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], x: PyTree, batch_size: int, num_batches: int
 ) -> Iterator[Update]:
     """The updates by minibatches in a random order, each through a network drawn for it."""
     order_key, run_key = jax.random.split(rng_key)
@@ -105,7 +107,13 @@ def _updates(
 @functools.lru_cache(maxsize=32)
 def _run(bnn: BNN) -> Callable[..., Any]:
     def update(
-        params: dict[str, Any], mask: dict[str, Any], rng_key: jax.Array, number: Any, x: Any, rows: jax.Array, state: Any
+        params: dict[str, Any],
+        mask: dict[str, Any],
+        rng_key: jax.Array,
+        number: jax.Array,
+        x: PyTree,
+        rows: jax.Array,
+        state: PyTree,
     ) -> Any:
         # A copy: the network updates the dict that it is given in place.
         (network,) = draw(bnn, rng_key, number, params | {STATE: dict(state)}, mask, bnn.network)
@@ -114,14 +122,14 @@ def _run(bnn: BNN) -> Callable[..., Any]:
     return jax.jit(by_one_thread(update))
 
 
-def _start(old: Any, new: Any) -> jax.Array:
+def _start(old: PyTree, new: PyTree) -> jax.Array:
     """Zero for what a batch moves, so that an update leaves (1 - m) batch without the rounding of a difference: the variance
     of a channel with no weights left is then zero, not a little below. What does not move, or counts, stays."""
     moves = jnp.issubdtype(new.dtype, jnp.floating) and bool(jnp.any(new != old))
     return jnp.zeros_like(new) if moves else jnp.asarray(old)
 
 
-def _inertia(start: Any, first: Any, second: Any) -> float:
+def _inertia(start: PyTree, first: PyTree, second: PyTree) -> float:
     """The weight m of the old average in new = m old + (1 - m) batch, for any module, whatever its name for it.
 
     ``first`` is an update of zero, ``second`` the same update of ``first``: it adds m first. 1: nothing moved.

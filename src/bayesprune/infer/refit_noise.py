@@ -5,8 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn, predict_draws
 from bayesprune.model.bnn import BNN
@@ -18,10 +20,10 @@ ROWS = 8192  # whose draws are held at once
 
 
 def refit_noise(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    data: Any,
+    data: GivenRows,
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
@@ -87,7 +89,7 @@ def learns_noise(bnn: BNN, params: dict[str, Any]) -> bool:
     return isinstance(likelihood, Normal) and likelihood.learns_noise and LOC in params
 
 
-def present_in(bnn: BNN, y: Any) -> np.ndarray:
+def present_in(bnn: BNN, y: np.ndarray | jax.Array) -> np.ndarray:
     """Which targets are observed: all, but of a masked likelihood."""
     likelihood, y = bnn.likelihood, np.asarray(y)
     return np.asarray(likelihood.present(y)) if isinstance(likelihood, Masked) else np.ones(y.shape, bool)
@@ -98,7 +100,9 @@ def counts(observed: np.ndarray, params: dict[str, Any]) -> np.ndarray:
     return np.asarray(observed.reshape((-1, *np.shape(params[LOC]))).sum(axis=0))
 
 
-def squared_errors(draws: Any, y: Any, params: dict[str, Any], observed: np.ndarray) -> np.ndarray:
+def squared_errors(
+    draws: np.ndarray | jax.Array, y: np.ndarray | jax.Array, params: dict[str, Any], observed: np.ndarray
+) -> np.ndarray:
     """sum_i E_w[(y_i - f_i(w))²], of means (num_samples, rows, ...) and targets of as many numbers.
 
     Of every noise in ``params``: of all outputs together (), or of each place along their last axis, (outputs,).
@@ -108,7 +112,7 @@ def squared_errors(draws: Any, y: Any, params: dict[str, Any], observed: np.ndar
     return np.asarray(np.mean(errors**2, axis=0).reshape((-1, *np.shape(params[LOC]))).sum(axis=0))
 
 
-def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: Any, count: Any) -> dict[str, Any]:
+def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: ArrayLike, count: ArrayLike) -> dict[str, Any]:
     """The parameters of the noise, given the expected squared errors of ``count`` targets of each."""
     shape, rate = likelihood.noise_shape + 0.5 * np.asarray(count), likelihood.noise_rate + 0.5 * np.asarray(squared)
     if SCALE not in params:

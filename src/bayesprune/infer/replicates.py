@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.typing import ArrayLike
 from numpyro.infer import ELBO
 
 from bayesprune.core.checks import check_integer, check_key, check_mask
+from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
@@ -41,9 +43,9 @@ class Replicates(NamedTuple):
 
 
 def fit_replicates(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
-    data: Any,
+    data: GivenRows,
     *,
     num_steps: int,
     batch_size: int | None = None,
@@ -85,33 +87,33 @@ def fit_replicates(
         >>> fits.losses.shape, fits.params["Dense_0.kernel_auto_loc"].shape
         ((3, 5), (3, 2, 4))
     """
-    keys, data, batch = _check(rng_key, bnn, data, num_steps, batch_size)
+    keys, rows, batch = _check(rng_key, bnn, data, num_steps, batch_size)
     check_optimizer(optimizer)
     warn_of_frozen(bnn, None)
     if mask is None and (dead := standing_mask(bnn, None)):
-        mask = {site: np.broadcast_to(alive, (data.x.shape[0], *alive.shape)) for site, alive in dead.items()}
+        mask = {site: np.broadcast_to(alive, (rows.x.shape[0], *alive.shape)) for site, alive in dead.items()}
     check_training(bnn, mask=mask)
-    devices = _devices(mesh, data.x.shape[0])
-    example = Example.of(Dataset(data.x[0], data.y[0]))
+    devices = _devices(mesh, rows.x.shape[0])
+    example = Example.of(Dataset(rows.x[0], rows.y[0]))
     recipe = make_recipe(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=as_schedule(kl_weight, num_steps),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
-    mask = _check_masks(bnn, mask, data.x.shape[0])
-    keys, data, mask = over_devices((keys, data, mask), devices)
-    carry = fits.init(keys, data)
+    mask = _check_masks(bnn, mask, rows.x.shape[0])
+    keys, rows, mask = over_devices((keys, rows, mask), devices)
+    carry = fits.init(keys, rows)
     with make_progress(num_steps, progress, initial=0) as bar:
-        carry, losses = advance(fits, carry, data, mask, 0, num_steps, "replication", bar)
+        carry, losses = advance(fits, carry, rows, mask, 0, num_steps, "replication", bar)
     params = cut(at_home(fits.constrain(carry.params, carry.opt_state) | carry.mutable, devices), at_home(mask, devices))
     return Replicates(params | jax.vmap(bnn.describe)(params), losses)
 
 
 def predict_replicates(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any],
-    x: Any,
+    x: ArrayLike,
     *,
     mask: dict[str, Any] | None = None,
     num_samples: int = 100,
@@ -137,11 +139,13 @@ def predict_replicates(
     return np.stack([np.asarray(column) for column in columns], axis=1)
 
 
-def _check(rng_key: Any, bnn: Any, data: Any, num_steps: int, batch_size: int | None) -> tuple[jax.Array, Dataset, int]:
+def _check(
+    rng_key: RandomKey, bnn: BNN, data: GivenRows, num_steps: int, batch_size: int | None
+) -> tuple[jax.Array, Dataset, int]:
     check_bnn(bnn)
     check_integer(num_steps, "num_steps")
-    data = _check_replicated(bnn, data)
-    return jax.random.split(check_key(rng_key), data.x.shape[0]), data, check_batch(batch_size, data.x.shape[1])
+    rows = _check_replicated(bnn, data)
+    return jax.random.split(check_key(rng_key), rows.x.shape[0]), rows, check_batch(batch_size, rows.x.shape[1])
 
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
@@ -171,7 +175,7 @@ def _predictor(bnn: BNN) -> Callable[..., jax.Array]:
     return jax.jit(by_one_thread(jax.vmap(draw, in_axes=(0, 0, 0, 0, None))))
 
 
-def _check_replicated(bnn: BNN, data: Any) -> Dataset:
+def _check_replicated(bnn: BNN, data: GivenRows) -> Dataset:
     """Data of several fits, with a leading axis of replications: each as `check_program_data` has it."""
     bnn.inputs.check_array()
     if not (hasattr(data, "x") and hasattr(data, "y")):
@@ -179,12 +183,12 @@ def _check_replicated(bnn: BNN, data: Any) -> Dataset:
             f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
             "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
         )
-    data = send_all(numbers_in(data, "data", bytes_stay=True, takes_nan=takes_nan(bnn)))
-    if data.x.ndim < 2 or data.y.ndim < 2 or data.x.shape[1] != data.y.shape[1] or data.x.shape[1] == 0:
+    rows: Dataset = send_all(numbers_in(data, "data", bytes_stay=True, takes_nan=takes_nan(bnn)))
+    if rows.x.ndim < 2 or rows.y.ndim < 2 or rows.x.shape[1] != rows.y.shape[1] or rows.x.shape[1] == 0:
         raise ValueError(
             "data.x and data.y must have shapes (replications, rows, ...) with as many rows, at least one, got "
-            f"{data.x.shape} and {data.y.shape}: stack the data sets, which must be of one size."
+            f"{rows.x.shape} and {rows.y.shape}: stack the data sets, which must be of one size."
         )
-    check_program_data(bnn, Dataset(data.x[0], data.y[0]), "data[0]")
-    bnn.likelihood.check(np.asarray(data.y).reshape((-1, *data.y.shape[2:])), bnn.output_shape)
-    return data
+    check_program_data(bnn, Dataset(rows.x[0], rows.y[0]), "data[0]")
+    bnn.likelihood.check(np.asarray(rows.y).reshape((-1, *rows.y.shape[2:])), bnn.output_shape)
+    return rows

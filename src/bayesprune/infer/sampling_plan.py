@@ -1,12 +1,11 @@
 """The steps of a chain after which its networks are kept."""
 
-from typing import Any
-
 from bayesprune.core.checks import check_integer
+from bayesprune.train.kernel import Kernel
 from bayesprune.train.snapshots import steps_of
 
 
-def check_begun(kernel: Any, num_steps: int, begun: int) -> None:
+def check_begun(kernel: Kernel, num_steps: int, begun: int) -> None:
     """Refuse to go on in the midst of a cycle: its end would not be where networks are kept. ``begun``: steps taken so far."""
     cycles = getattr(kernel, "num_cycles", 0)
     period = max(num_steps // cycles, 1) if cycles else 1
@@ -17,14 +16,14 @@ def check_begun(kernel: Any, num_steps: int, begun: int) -> None:
         )
 
 
-def plan(kernel: Any, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
+def plan(kernel: Kernel, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int) -> tuple[int, ...]:
     """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit."""
     check_integer(burn_in, "burn_in", minimum=0)
     asked = getattr(kernel, "num_cycles", 0)
     cycles = max(asked, 1)
-    if asked and getattr(kernel, "num_steps", num_steps) != num_steps:
+    if asked and (own := getattr(kernel, "num_steps", num_steps)) != num_steps:
         raise ValueError(
-            f"the kernel's cycles are parts of its num_steps={kernel.num_steps}, and the call takes {num_steps} steps, at the "
+            f"the kernel's cycles are parts of its num_steps={own}, and the call takes {num_steps} steps, at the "
             "ends of whose parts networks are kept: leave num_steps out of the kernel, or give both the same."
         )
     period = num_steps // cycles

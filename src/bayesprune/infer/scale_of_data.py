@@ -3,14 +3,17 @@
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.spread import is_constant
+from bayesprune.core.types import PyTree
+from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Custom, Masked, NegativeBinomial, Poisson
+from bayesprune.model.program import Trainable
 from bayesprune.structure.untouched import untouched
 from bayesprune.train.sources.by_row import shared_mapping
 
@@ -34,7 +37,7 @@ class _Far(NamedTuple):
     remedy: str
 
 
-def warn_of_scale(program: Any, data: Any) -> None:
+def warn_of_scale(program: Trainable, data: object) -> None:
     """Warn, once, where x or y is far from unit scale and the program does nothing about it.
 
     Of x, or of any array of a tree: sqrt(mean x²) above 60, or below 3e-3 over the entries that are not 0, so that one-hot rows
@@ -71,7 +74,7 @@ def warn_of_scale(program: Any, data: Any) -> None:
     )
 
 
-def _far_inputs(program: Any, x: Any) -> list[_Far]:
+def _far_inputs(program: Trainable, x: PyTree) -> list[_Far]:
     inputs = getattr(program, "inputs", None)
     if getattr(inputs, "scaling", None) is not None:
         return []
@@ -90,7 +93,8 @@ def _far_inputs(program: Any, x: Any) -> list[_Far]:
             far[place] = _Far(name, f"root mean square {size:.2g}", _remedy(name, values, program))
     if far and inputs is not None:
         # Only now: to trace the net takes longer than to look at the data.
-        met = untouched(program.jaxpr(), len(program.layout))
+        network = cast(BNN, program)
+        met = untouched(network.jaxpr(), len(network.layout))
         far = {place: one for place, one in far.items() if place < len(met) and met[place]}
     return list(far.values())
 
@@ -100,7 +104,7 @@ def _takes_whole(inputs: Any, place: int) -> bool:
     return place >= len(inputs.leaves) or inputs.leaves[place][1] != "float32"
 
 
-def _remedy(name: str, values: np.ndarray, program: Any) -> str:
+def _remedy(name: str, values: np.ndarray, program: Trainable) -> str:
     if values.dtype == np.uint8 and getattr(getattr(program, "inputs", None), "is_array", False):
         return "BNN(..., scaling=bp.data.Scaling(0.0, 255.0))"
     if values.ndim > 2:  # one scale for all pixels: those that are nearly constant have none of their own
@@ -108,7 +112,7 @@ def _remedy(name: str, values: np.ndarray, program: Any) -> str:
     return f"bp.data.fit_scaling({name}).apply({name})"
 
 
-def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
+def _far_targets(program: Trainable, y: PyTree) -> Iterator[_Far]:
     likelihood = getattr(program, "likelihood", None)
     if isinstance(likelihood, Masked):
         if (looked := _looked_at(y)) is None or looked.shape != likelihood.present(looked).shape:
@@ -137,7 +141,7 @@ def _far_targets(program: Any, y: Any) -> Iterator[_Far]:
     yield _Far("data.y", figure, "bp.data.fit_scaling(data.y).apply(data.y), whose undo takes predictions back")
 
 
-def _far_counts(likelihood: Any, y: Any) -> Iterator[_Far]:
+def _far_counts(likelihood: Poisson | NegativeBinomial, y: PyTree) -> Iterator[_Far]:
     """Counts, or their rates under known exposures, far from what outputs of zero mean."""
     if likelihood.start is not None or (found := _looked_at(y)) is None:
         return
@@ -148,7 +152,7 @@ def _far_counts(likelihood: Any, y: Any) -> Iterator[_Far]:
         yield _Far("data.y", f"counts of mean {mean:.2g}", f"counts stay what they are: likelihoods.{kind}(start={mean:.2g})")
 
 
-def _looked_at(array: Any) -> np.ndarray | None:
+def _looked_at(array: PyTree) -> np.ndarray | None:
     """Evenly spaced rows of an array of finite real numbers, on the host; None of anything else. Files are not read whole."""
     if isinstance(array, jax.Array):
         if (array := _on_host(array)) is None:
@@ -164,7 +168,7 @@ def _looked_at(array: Any) -> np.ndarray | None:
     return values if real and values.size else None
 
 
-def _of_the_largest(array: Any) -> float:
+def _of_the_largest(array: PyTree) -> float:
     """What the largest number alone makes of the root mean square: the rows that are looked at may miss a lone one.
 
     Of arrays that the host holds in memory; files are not read whole.

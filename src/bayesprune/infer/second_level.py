@@ -1,7 +1,7 @@
 """Model reduction at a second level: scales of units for a fit that had none, learned from its evidence alone."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,15 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.given import RandomKey
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Params
 from bayesprune.formulas import gaussian
 from bayesprune.infer.predict import check_bnn, check_sites
+from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO
-from bayesprune.model.families import MeanFieldFamily
-from bayesprune.model.layout import ParamSpec
+from bayesprune.model.families import Family, MeanFieldFamily
+from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.prune.scores import check_evidence
@@ -46,7 +49,7 @@ class _ScalesAlone(MeanFieldFamily):
 
 
 def reduce_scales(
-    rng_key: Any, bnn: Any, params: Any, prior: Any, *, num_steps: int = 2000, optimizer: Any = None
+    rng_key: RandomKey, bnn: BNN, params: Params, prior: Any, *, num_steps: int = 2000, optimizer: Any = None
 ) -> Reduction:
     """Give the weights of a fit a hierarchical prior after the fact, by stochastic VI on its scales alone (2.7).
 
@@ -96,7 +99,7 @@ def reduce_scales(
     layout = tuple(spec for spec in bnn.layout if spec.prunable)
     family = _ScalesAlone(init_range=0.5)
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, num_steps)) if optimizer is None else optimizer
-    program = _program(prior, layout, nodes, family)
+    program = _program(prior, layout, cast(dict[str, MeanField], nodes), family)
     svi = SVI(*program, optimizer, MeanFieldELBO())
     # By itself NumPyro starts operation by operation, each of which is compiled alone.
     start = jax.jit(by_one_thread(svi.init))(check_key(rng_key))
@@ -113,7 +116,7 @@ def reduce_scales(
 
 
 @by_one_thread
-def _program(prior: Any, layout: Any, nodes: dict[str, MeanField], family: Any) -> tuple[Any, Any]:
+def _program(prior: Any, layout: Layout, nodes: dict[str, MeanField], family: Family) -> tuple[Any, Any]:
     """Model and guide of the scales; the model's density is the evidence that they gain."""
     ones = {str(spec.path): jnp.ones(spec.shape) for spec in layout}
 

@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, SupportsFloat, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,10 @@ from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Mask, Params, Sparsifier
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import check_cut
+from bayesprune.model.program import Trainable
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_prune, warm_up_of
 from bayesprune.train.kernel import Kernel
@@ -28,7 +30,7 @@ from bayesprune.train.storage import STORAGES
 _LOOKED_AT = 33  # steps of a schedule
 
 
-def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:
+def check_parts(program: object, sparsifier: object, early_stop: object) -> None:
     """Refuse classes, names and numbers where objects belong."""
     missing = [
         name for name in ("model", "guide", "keywords", "read", "describe") if not callable(getattr(program, name, None))
@@ -45,18 +47,18 @@ def check_parts(program: Any, sparsifier: Any, early_stop: Any) -> None:
         )
 
 
-def as_schedule(kl_weight: Any, num_steps: int) -> Callable[[jax.Array], Any]:
+def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps: int) -> Callable[[jax.Array], Any]:
     """The divergence's weight as a function of the step; a number is a constant one. Of a function some steps are looked at."""
     if callable(kl_weight) and not isinstance(kl_weight, type):
         _check_weights(kl_weight, np.unique(np.linspace(0, num_steps - 1, _LOOKED_AT).astype(np.int32)))
-        return kl_weight  # type: ignore[no-any-return]
-    number = np.ndim(kl_weight) == 0 and jnp.issubdtype(np.asarray(kl_weight).dtype, np.number)
-    if not number or not 0 <= float(kl_weight) < np.inf:
+        return kl_weight
+    number = np.asarray(kl_weight).ndim == 0 and jnp.issubdtype(np.asarray(kl_weight).dtype, np.number)
+    if not number or not 0 <= float(cast(SupportsFloat, kl_weight)) < np.inf:
         raise TypeError(
             f"kl_weight must be a function of the step, or one number that is not negative, got {kl_weight!r}: give "
             "bp.schedules.LinearWarmup(0, 1000), or 1.0."
         )
-    return Constant(float(kl_weight))
+    return Constant(float(cast(SupportsFloat, kl_weight)))
 
 
 def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> None:
@@ -77,7 +79,7 @@ def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> 
         )
 
 
-def check_optimizer(optimizer: Any) -> None:
+def check_optimizer(optimizer: object) -> None:
     """Refuse what is neither an optax transformation nor a kernel; say what to write where that is plain."""
     kind = type(optimizer)
     if isinstance(optimizer, type):
@@ -99,7 +101,7 @@ def check_optimizer(optimizer: Any) -> None:
     raise TypeError(f"optimizer must be an optax transformation or a kernel of bp.kernels, got {got}.")
 
 
-def is_sampler(kernel: Any) -> bool:
+def is_sampler(kernel: object) -> bool:
     """Whether a kernel draws from a posterior, in cycles or without: a fit would take its noise for an optimum.
 
     >>> from bayesprune.train.kernels import sghmc
@@ -109,7 +111,7 @@ def is_sampler(kernel: Any) -> bool:
     return hasattr(kernel, "num_cycles")
 
 
-def check_sampler(kernel: Any) -> None:
+def check_sampler(kernel: object) -> None:
     """Refuse what is no kernel, or one that descends: an optax transformation, bare or wrapped."""
     if isinstance(kernel, type) or not isinstance(kernel, Kernel) or isinstance(kernel, Optax):
         raise TypeError(
@@ -118,12 +120,12 @@ def check_sampler(kernel: Any) -> None:
         )
 
 
-def standing_mask(program: Any, mask: Any) -> Any:
+def standing_mask(program: Trainable, mask: Mask | None) -> Mask | None:
     """The mask given; None becomes that of a prior which knows of dead weights, `priors.Posterior`."""
     dead = getattr(getattr(program, "prior", None), "mask", None)
     if mask is not None or not dead:
         return mask
-    prunable = {str(spec.path) for spec in program.layout if spec.prunable}
+    prunable = {str(spec.path) for spec in getattr(program, "layout", ()) if spec.prunable}
     if lost := [site for site in dead if site not in prunable]:
         raise ValueError(
             f"prior has pruned weights at {lost[0]!r}, which may not be pruned in this network: give prunable= of the BNN as "
@@ -132,7 +134,7 @@ def standing_mask(program: Any, mask: Any) -> Any:
     return dict(dead)
 
 
-def check_acts(sparsifier: Any, every: int, num_steps: int) -> None:
+def check_acts(sparsifier: Sparsifier, every: int, num_steps: int) -> None:
     """Warn of a sparsifier whose first pruning comes too late; ``every``: 0 where there is none."""
     if not every or num_steps == 1:
         return
@@ -155,10 +157,10 @@ def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
 ON_INTERRUPT = ("return", "raise")
 
 
-def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], Any], ...]:
+def as_callbacks(callbacks: Callable[[Any], Any] | Iterable[Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:
     """Functions of a `Moment`; one alone needs no list."""
     alone = callable(callbacks) or not isinstance(callbacks, Iterable)
-    several = (callbacks,) if alone else tuple(callbacks)
+    several: tuple[Any, ...] = (callbacks,) if alone else tuple(cast(Iterable[Any], callbacks))
     for callback in several:
         if not callable(callback) or isinstance(callback, type):
             raise TypeError(
@@ -168,7 +170,7 @@ def as_callbacks(callbacks: Any) -> tuple[Callable[[Any], Any], ...]:
     return several
 
 
-def returns_when_interrupted(on_interrupt: Any) -> bool:
+def returns_when_interrupted(on_interrupt: str | None) -> bool:
     """Whether Ctrl-C makes a fit return what there is: as it says, and for None at a prompt or in a notebook."""
     if on_interrupt is None:
         return hasattr(sys, "ps1")  # of Python's prompt, IPython's and a notebook's; a script has none
@@ -177,7 +179,7 @@ def returns_when_interrupted(on_interrupt: Any) -> bool:
     return on_interrupt == "return"
 
 
-def check_surroundings(augment: Any, checkpoint: Any, mesh: Any, **switches: Any) -> None:
+def check_surroundings(augment: object, checkpoint: object, mesh: object, **switches: object) -> None:
     """Refuse what is no function, no path, no mesh; ``switches``: name -> True, False, or None where that is allowed."""
     check_function(augment, "augment", "bp.data.CropFlip()")
     if not isinstance(checkpoint, str | os.PathLike | None):
@@ -191,7 +193,7 @@ def check_surroundings(augment: Any, checkpoint: Any, mesh: Any, **switches: Any
             raise TypeError(f"{name} must be True or False, got {got(value)}.")
 
 
-def check_mesh(mesh: Any) -> None:
+def check_mesh(mesh: object) -> None:
     """Refuse what is neither a mesh of devices nor None."""
     if not isinstance(mesh, jax.sharding.Mesh | None):
         raise TypeError(
@@ -200,7 +202,9 @@ def check_mesh(mesh: Any) -> None:
         )
 
 
-def check_before(program: Any, sparsifier: Any, mask: Any, storage: str, start: Any = None) -> None:
+def check_before(
+    program: Trainable, sparsifier: Sparsifier, mask: Mask | None, storage: str, start: Params | None = None
+) -> None:
     """Refuse an unknown storage; and of a `BNN` what sparsifier and mask ask and it cannot have, by its guide's abstract trace.
 
     Values, of the parameters to ``start`` from say, are looked at later.
@@ -221,7 +225,7 @@ def check_before(program: Any, sparsifier: Any, mask: Any, storage: str, start: 
         _check_sparsifier(program, sparsifier)
 
 
-def _check_sparsifier(bnn: BNN, sparsifier: Any) -> None:
+def _check_sparsifier(bnn: BNN, sparsifier: Sparsifier) -> None:
     if not any(spec.prunable for spec in bnn.layout):
         raise nothing_to_prune("sparsifier has", bnn)
     needs = needs_of(sparsifier)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from numpyro.handlers import seed
 
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
+from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned
 from bayesprune.infer.chain_starts import begun, chain_starts
@@ -48,9 +49,9 @@ METHODS = ("sequential", "vectorized", PARALLEL)
 
 
 def fit_sgmcmc(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
-    data: Any,
+    data: GivenData,
     *,
     num_steps: int,
     kernel: Kernel | Any = SGHMC(),
@@ -66,7 +67,7 @@ def fit_sgmcmc(
     mask: dict[str, Any] | Any = None,
     init: FitResult | Pruned | Any = None,
     init_params: dict[str, Any] | Any = None,
-    eval_data: Any = None,
+    eval_data: GivenData | None = None,
     eval_every: int | None = None,
     callbacks: Sequence[Callable[[Moment], Any]] | Callable[[Moment], Any] | Any = (),
     callback_every: int | None = None,
@@ -187,7 +188,7 @@ def fit_sgmcmc(
     return _result(bnn, moving, last, chains)
 
 
-def _check_bnn(bnn: Any) -> None:
+def _check_bnn(bnn: object) -> None:
     if not isinstance(bnn, BNN):
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 

@@ -9,6 +9,7 @@ import optax
 from numpyro.infer import ELBO
 
 from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
+from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
 from bayesprune.infer.data import feed_of, held_out
@@ -46,9 +47,9 @@ from bayesprune.train.watch import Watch
 
 
 def fit_svi(
-    rng_key: Any,
+    rng_key: RandomKey,
     program: BNN | Program | Any,
-    data: Any,
+    data: GivenData,
     *,
     num_steps: int,
     batch_size: int | None = None,
@@ -63,7 +64,7 @@ def fit_svi(
     mask: dict[str, Any] | Any = None,
     init: FitResult | Pruned | Any = None,
     init_params: dict[str, Any] | Any = None,
-    eval_data: Any = None,
+    eval_data: GivenData | None = None,
     eval_every: int | None = None,
     eval_samples: int = 20,
     evaluator: Callable[..., dict[str, float]] | Any = evaluate,

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import xlogy
 
 from bayesprune.core.checks import check_key
+from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.types import Standalone
+from bayesprune.core.types import Mask, Params, PyTree, Standalone
 from bayesprune.infer.evaluate import Settings
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import check_inputs, part_of, predict_draws, standalone
@@ -33,10 +34,10 @@ class Uncertainty(NamedTuple):
 
 
 def uncertainty(
-    rng_key: Any,
+    rng_key: RandomKey,
     bnn: BNN | Any,
     params: dict[str, Any] | Any,
-    x: Any,
+    x: PyTree,
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
@@ -114,7 +115,7 @@ def of_bits(probabilities: np.ndarray) -> Uncertainty:
     return of_classes(np.stack([draws, 1.0 - draws], axis=-1))
 
 
-def of_numbers(means: np.ndarray, variances: Any) -> Uncertainty:
+def of_numbers(means: np.ndarray, variances: np.ndarray) -> Uncertainty:
     """(21.16) of draws (num_samples, rows, ...), and variances that broadcast to them.
 
     >>> [float(part[0]) for part in of_numbers(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]))]
@@ -147,7 +148,7 @@ def _numbers_of(bnn: BNN) -> int:
 
 
 def _moments(
-    rng_key: Any, bnn: BNN, params: Any, x: Any, mask: Any, num_samples: int, kind: str | None
+    rng_key: RandomKey, bnn: BNN, params: Params, x: PyTree, mask: Mask | None, num_samples: int, kind: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the targets under each network, (num_samples, rows, ...)."""
     name = type(bnn.likelihood).__name__
@@ -161,7 +162,7 @@ def _moments(
     return found["mean"], found["variance"]
 
 
-def _of_standalone(rng_key: Any, network: Standalone, x: Any, num_samples: int) -> Uncertainty:
+def _of_standalone(rng_key: RandomKey, network: Standalone, x: PyTree, num_samples: int) -> Uncertainty:
     draws = network.predict_draws(rng_key, x, num_samples)
     if network.task == "classes":
         return of_classes(draws)
