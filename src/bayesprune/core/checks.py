@@ -4,11 +4,12 @@ import difflib
 import inspect
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.finite import check_finite
 from bayesprune.core.forks import check_process
@@ -24,7 +25,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -
     return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
 
 
-def check_density(density: Any, name: str = "density") -> None:
+def check_density(density: object, name: str = "density") -> None:
     """Refuse an alive fraction outside (0, 1]. A traced value cannot be looked at and passes."""
     check_share(density, name, "it is the fraction of weights that stay alive, so 0.05 keeps 5 %")
 
@@ -38,7 +39,7 @@ def check_share(share: Any, name: str, meaning: str) -> None:
         raise ValueError(f"{name} must lie in (0, 1], got {share!r}: {meaning}.")
 
 
-def check_positive(value: Any, name: str) -> None:
+def check_positive(value: ArrayLike, name: str) -> None:
     """Refuse a number that is not finite and above zero."""
     if isinstance(value, jax.core.Tracer):
         return
@@ -46,7 +47,7 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 
-def check_not_negative(value: Any, name: str) -> None:
+def check_not_negative(value: ArrayLike, name: str) -> None:
     """Refuse a number that is not finite, or below zero."""
     if isinstance(value, jax.core.Tracer):
         return
@@ -62,17 +63,17 @@ def check_number(value: Any, name: str) -> None:
         raise TypeError(f"{name} must be one number, got {value!r}: give a number such as 0.1.")
 
 
-def _numbers(value: Any) -> bool:
+def _numbers(value: ArrayLike) -> bool:
     return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
 
 
-def check_integer(value: Any, name: str, minimum: int = 1) -> None:
+def check_integer(value: object, name: str, minimum: int = 1) -> None:
     """Refuse what is not a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
 
 
-def check_site(argument: str, site: str, value: Any, shapes: Mapping[str, tuple[int, ...]], spread: bool = False) -> None:
+def check_site(argument: str, site: str, value: ArrayLike, shapes: Mapping[str, tuple[int, ...]], spread: bool = False) -> None:
     """Refuse ``argument[site]`` where there is no such site, or of another shape; ``spread``: what broadcasts to it may pass.
 
     ``shapes``: the shape of every known site.
@@ -85,7 +86,7 @@ def check_site(argument: str, site: str, value: Any, shapes: Mapping[str, tuple[
         raise ValueError(f"{argument}[{site!r}] has shape {shape}, its site {wanted}: give one value for each weight.")
 
 
-def got(value: Any) -> str:
+def got(value: object) -> str:
     """What was given, for a message: a name or number as it is, a class with what to do, all else by its kind.
 
     >>> got(0.1), got(dict), got([])
@@ -96,13 +97,13 @@ def got(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
 
 
-def check_function(given: Any, name: str, example: str) -> None:
+def check_function(given: object, name: str, example: str) -> None:
     """Refuse what cannot be called, and classes."""
     if not callable(given) or isinstance(given, type):
         raise TypeError(f"{name} must be a function, got {got(given)}: give {example}, or one that is called as it is.")
 
 
-def check_object(value: Any, name: str, functions: Iterable[str], example: str) -> None:
+def check_object(value: object, name: str, functions: Iterable[str], example: str) -> None:
     """Refuse a class, a name or anything else that has not the ``functions`` of what ``name`` must be, such as ``example``."""
     missing = [function for function in functions if not callable(getattr(value, function, None))]
     if isinstance(value, type):
@@ -134,7 +135,7 @@ def check_calls(
             ) from None
 
 
-def check_params(params: Any, name: str = "params") -> None:
+def check_params(params: object, name: str = "params") -> None:
     """Refuse what is no mapping of names to finite parameters, a whole fit above all: it does not say which part is meant."""
     if not isinstance(params, Mapping):
         remedy = ": give its .params, and its .mask as mask=" if hasattr(params, "params") else ", as fit.params is"
@@ -142,14 +143,14 @@ def check_params(params: Any, name: str = "params") -> None:
     check_finite(params, name)
 
 
-def as_params(value: Any, name: str) -> dict[str, Any]:
+def as_params(value: object, name: str) -> dict[str, Any]:
     """Parameters by name; of a fit or a pruned one, its ``params``. A `TypeError` for anything else."""
     inner = value if isinstance(value, Mapping) else getattr(value, "params", value)
     check_params(inner, name)
-    return dict(inner)
+    return dict(cast(Mapping[str, Any], inner))
 
 
-def check_mask(mask: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
+def check_mask(mask: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.Array]:
     """Masks by site as booleans, each of its site's shape; zeros and ones are taken too, and fractions above all refused."""
     if not isinstance(mask, Mapping):
         raise TypeError(

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.types import PyTree
+
 # Entries that may be infinite: the standard deviation of a flat prior, the log-odds of what is certain.
 _MAY_BE_INFINITE = ("$prior_scale", "$unit", "_logit")
 
@@ -28,7 +30,7 @@ def check_finite(params: Mapping[str, Any], name: str = "params") -> None:
             )
 
 
-def broken(tree: Any) -> frozenset[str]:
+def broken(tree: PyTree) -> frozenset[str]:
     """The ways to the arrays of a pytree with NaN or infinities. Keys and whole numbers have none.
 
     >>> sorted(broken({"w": jnp.ones(2), "m": (jnp.zeros(1), jnp.array([jnp.inf]))}))
@@ -45,7 +47,7 @@ def _sound(leaves: list[jax.Array]) -> jax.Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves])
 
 
-def _count(leaf: Any, infinite_too: bool) -> int:
+def _count(leaf: PyTree, infinite_too: bool) -> int:
     """How many numbers are NaN, or infinite."""
     if isinstance(leaf, jax.core.Tracer) or not _is_float(leaf) or not getattr(leaf, "is_fully_addressable", True):
         return 0
@@ -57,5 +59,5 @@ def _count(leaf: Any, infinite_too: bool) -> int:
     return int(jnp.sum(~jnp.isfinite(leaf) if infinite_too else jnp.isnan(leaf)))
 
 
-def _is_float(leaf: Any) -> bool:
+def _is_float(leaf: PyTree) -> bool:
     return bool(jnp.issubdtype(getattr(leaf, "dtype", np.asarray(leaf).dtype if np.isscalar(leaf) else np.int32), jnp.inexact))

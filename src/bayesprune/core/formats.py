@@ -24,7 +24,7 @@ _PREFIX = "sha256:"
 _CHANGED = "its contents do not have the checksum that it states: something in it has changed"
 
 
-def jsonable(value: Any, where: str = "data") -> Any:
+def jsonable(value: object, where: str = "data") -> Any:
     """``value`` in JSON's own types: arrays become lists, tuples lists, paths text, and NaN or infinity ``None``.
 
     Raises ``TypeError`` that names the place of a value with no JSON form.
@@ -50,7 +50,7 @@ def jsonable(value: Any, where: str = "data") -> Any:
     raise TypeError(f"{where} is a {type(value).__name__}, which JSON cannot hold: use numbers, text, lists or dicts.")
 
 
-def write_json(path: str | os.PathLike[str], data: Any) -> None:
+def write_json(path: str | os.PathLike[str], data: object) -> None:
     """Write ``data`` as strict, indented JSON, atomically; NaN and infinities, which JSON lacks, become ``null``.
 
     Raises ``TypeError`` for values with no JSON form (before anything is written), ``OSError`` as `write_atomically` does.
@@ -155,7 +155,7 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
     return _PREFIX + made.hexdigest()
 
 
-def _of_json(data: Any) -> str:
+def _of_json(data: object) -> str:
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return _PREFIX + hashlib.sha256(text.encode()).hexdigest()
 

@@ -4,7 +4,7 @@ The calls that users make check their arguments themselves, with errors that nam
 would come first, with an error that names none; so at run time these types are anything.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import jax
@@ -21,11 +21,19 @@ class Rows(Protocol):
     def y(self) -> Any: ...
 
 
+class Numbered(Protocol):
+    """Rows that can be asked for by number, each a pair (x, y)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Any: ...
+
+
 if TYPE_CHECKING:
     RandomKey: TypeAlias = jax.Array
     GivenRows: TypeAlias = Rows
-    GivenData: TypeAlias = Rows | Sequence[Any] | Iterable[Any] | Callable[[], Iterable[Any]]
+    GivenData: TypeAlias = Rows | Numbered | Iterable[Any] | Callable[[], Iterable[Any]]
     GivenMask: TypeAlias = Mapping[str, ArrayLike] | None
-    GivenParams: TypeAlias = Mapping[str, Any]
+    GivenScale: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
 else:
-    RandomKey = GivenRows = GivenData = GivenMask = GivenParams = Any
+    RandomKey = GivenRows = GivenData = GivenMask = GivenScale = Any

@@ -10,7 +10,7 @@ import jax
 _BLOCK = 8
 
 
-def is_key(leaf: Any) -> bool:
+def is_key(leaf: object) -> bool:
     """Whether it is a typed random key, or an array of them.
 
     >>> is_key(jax.random.key(0)), is_key(jax.random.PRNGKey(0)), is_key("key")

@@ -6,6 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
+
+from bayesprune.core.types import PyTree
 
 
 def real_numbers(value: Any, name: str, takes_nan: bool = False) -> np.ndarray | jax.Array:
@@ -43,7 +46,7 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     {'age': 'float32', 'tokens': 'int32'}
     """
 
-    def of_leaf(path: Any, leaf: Any) -> Any:
+    def of_leaf(path: tuple[Any, ...], leaf: Any) -> Any:
         leaf = without_mask(leaf, name + jax.tree_util.keystr(path))
         if bytes_stay and getattr(leaf, "dtype", None) == np.uint8:
             return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
@@ -52,7 +55,7 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not _is_tree(node))
 
 
-def rows_in(x: Any) -> int:
+def rows_in(x: PyTree) -> int:
     """Rows of an array, of the arrays of a tree, or of what is read as it is needed."""
     return len(jax.tree.leaves(x)[0])
 
@@ -76,13 +79,13 @@ def without_mask(value: Any, name: str) -> Any:
     return np.ma.getdata(value)
 
 
-def _is_tree(node: Any) -> bool:
+def _is_tree(node: object) -> bool:
     """Whether it is a tree of arrays; lists, and tuples of numbers, are arrays that are written out."""
     of_arrays = isinstance(node, tuple) and bool(node) and all(hasattr(part, "shape") or _is_tree(part) for part in node)
     return of_arrays or isinstance(node, Mapping)
 
 
-def _array(value: Any, name: str) -> np.ndarray | jax.Array:
+def _array(value: object, name: str) -> np.ndarray | jax.Array:
     value = without_mask(value, name)
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
@@ -95,7 +98,7 @@ def _array(value: Any, name: str) -> np.ndarray | jax.Array:
     return array
 
 
-def _cast(array: np.ndarray | jax.Array, dtype: Any) -> np.ndarray | jax.Array:
+def _cast(array: np.ndarray | jax.Array, dtype: DTypeLike) -> np.ndarray | jax.Array:
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as that
         return array.astype(dtype) if isinstance(array, jax.Array) else array.astype(dtype, copy=False)
 

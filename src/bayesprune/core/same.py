@@ -29,7 +29,7 @@ class Itself:
         return id(self.value)
 
 
-def key(value: Any) -> Hashable:
+def key(value: object) -> Hashable:
     """A key that hashes: equal for values of the same type with the same parts, arrays by their bytes.
 
     Parts are those of numbers, strings, arrays, containers, frozen dataclasses (Flax linen modules too), pytrees (Equinox and
@@ -59,7 +59,7 @@ def _first(keyed: _Keyed) -> Any:
     return keyed.value
 
 
-def spelled(value: Any) -> str:
+def spelled(value: object) -> str:
     """What a setting looks like in every process: its start in words, and a digest of all its parts.
 
     Functions count by their code, and by the values that they close over.
@@ -75,7 +75,7 @@ def spelled(value: Any) -> str:
     return f"{text if len(text) <= 120 else text[:117] + '...'} [{digest(_parts(value, _Code()))[:8]}]"
 
 
-def digest(parts: Any) -> str:
+def digest(parts: object) -> str:
     """A digest of nested tuples of plain values, the same in every process."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -114,17 +114,17 @@ def _parts(value: Any, atom: Callable[[Any], Hashable]) -> Hashable:
     return atom(value)
 
 
-def _has_fixed_fields(value: Any) -> bool:
+def _has_fixed_fields(value: object) -> bool:
     """Whether it is a dataclass that says itself that its fields make it what it is."""
     params = getattr(type(value), "__dataclass_params__", None)
     return params is not None and not isinstance(value, type) and (params.frozen or params.unsafe_hash)
 
 
-def _is_tree(value: Any) -> bool:
+def _is_tree(value: object) -> bool:
     return not jax.tree_util.all_leaves([value])
 
 
-def _hashed(structure: Any) -> Hashable:
+def _hashed(structure: object) -> Hashable:
     """The structure of a pytree, which hashes unless something static in it does not."""
     try:
         hash(structure)
@@ -139,7 +139,7 @@ class _Code:
     def __init__(self, above: tuple[int, ...] = ()) -> None:
         self._above = above  # objects that are being spelled: one that holds itself is spelled once
 
-    def __call__(self, value: Any) -> Hashable:
+    def __call__(self, value: object) -> Hashable:
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
         if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType) or id(value) in self._above:
             return name
@@ -157,5 +157,5 @@ def _code(code: types.CodeType) -> Hashable:
     return code.co_name, code.co_code.hex(), code.co_names, constants
 
 
-def _without_addresses(value: Any) -> str:
+def _without_addresses(value: object) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -4,9 +4,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+
+from bayesprune.core.types import PyTree
 
 
-def send(value: Any, dtype: Any = None) -> jax.Array:
+def send(value: ArrayLike, dtype: DTypeLike | None = None) -> jax.Array:
     """A number or an array of the host as one of the device; one that is there already stays, but for its type.
 
     >>> send(3, np.int32), send(np.ones(2)).dtype
@@ -17,6 +20,6 @@ def send(value: Any, dtype: Any = None) -> jax.Array:
     return jax.device_put(np.asarray(value, dtype))
 
 
-def send_all(tree: Any) -> Any:
+def send_all(tree: PyTree) -> Any:
     """Every array and number of a tree."""
     return jax.tree.map(send, tree)

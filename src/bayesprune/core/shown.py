@@ -17,7 +17,7 @@ def line(kind: str, *figures: str) -> str:
     return f"{kind}({', '.join(filter(None, figures))})"
 
 
-def share_pruned(mask: Any) -> str:
+def share_pruned(mask: object) -> str:
     """How many weights of a mask are dead; nothing where there is no mask, or none that has values yet."""
     leaves = jax.tree.leaves(mask)
     if not leaves or any(not has_values(leaf) for leaf in leaves):
@@ -26,7 +26,7 @@ def share_pruned(mask: Any) -> str:
     return f"{100 * (1 - alive / size):.1f} % of {size:,} weights pruned" if size else ""
 
 
-def share_connected(mask: Any, connected: Any) -> str:
+def share_connected(mask: object, connected: Any) -> str:
     """The share of a mask's weights that is on a living path; nothing where that is not known, or there are no values yet.
 
     >>> share_connected({"w": np.array([True, True, False, False])}, 1)
@@ -64,6 +64,6 @@ def last(history: Mapping[str, Any], kind: str) -> str:
     return f"at step {int(steps[-1]):,}: {figures}"
 
 
-def has_values(leaf: Any) -> bool:
+def has_values(leaf: object) -> bool:
     """Whether it is an array or number, and no stand-in for one, as a traced function has."""
     return isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array) and not isinstance(leaf, jax.core.Tracer)

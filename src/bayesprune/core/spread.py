@@ -1,13 +1,11 @@
 """Whether values differ by more than their rounding: what is to be divided by its spread is asked first."""
 
-from typing import Any
-
 import numpy as np
 
 ULPS = 4.0  # units in the last place, by which values that are equal but for how they were computed may differ
 
 
-def is_constant(values: Any, axis: int = 0) -> np.ndarray:
+def is_constant(values: np.ndarray, axis: int = 0) -> np.ndarray:
     """Whether values along an axis, of any real dtype, are all the same but for their rounding; booleans without that axis.
 
       std <= n eps |mean|   or   max - min <= 4 eps' max |v|

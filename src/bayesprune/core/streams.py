@@ -9,6 +9,7 @@ from enum import IntEnum
 import jax
 import numpy as np
 
+from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 
 
@@ -43,7 +44,7 @@ class OfAnEstimator(IntEnum):
     POSTERIOR = 4
 
 
-def stream(rng_key: jax.Array, purpose: IntEnum) -> jax.Array:
+def stream(rng_key: Key, purpose: IntEnum) -> jax.Array:
     """The key of a purpose.
 
     >>> key = jax.random.key(0)

@@ -8,6 +8,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from bayesprune.core.same import array_digest, digest
+from bayesprune.core.types import PyTree
 
 # Equations that carry Python functions beside what they compute: rules of their derivatives, and what to keep for them.
 _WITH_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
@@ -17,7 +18,7 @@ class OpaqueError(TypeError):
     """The trace holds something that only its identity tells from another, such as a callback to Python."""
 
 
-def fingerprint(fn: Callable[..., Any], *args: Any) -> str:
+def fingerprint(fn: Callable[..., Any], *args: PyTree) -> str:
     """A digest of what ``fn(*args)`` computes, equal for functions of equal traces, in every process of one JAX version.
 
     ``args``: trees of arrays or of `jax.ShapeDtypeStruct`. Constants count by their type and bytes; the names of variables do
@@ -80,12 +81,12 @@ def _jaxpr(jaxpr: Jaxpr) -> Hashable:
     return inputs, tuple(equations), tuple(map(atom, jaxpr.outvars))
 
 
-def _type(aval: Any) -> Hashable:
+def _type(aval: object) -> Hashable:
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     return str(aval) if dtype is None else (shape, str(dtype), getattr(aval, "weak_type", False))
 
 
-def _setting(value: Any, rules: bool = False) -> Hashable:
+def _setting(value: object, rules: bool = False) -> Hashable:
     """A setting of an equation, or a constant. ``rules``: Python functions in it do not matter."""
     if isinstance(value, ClosedJaxpr):
         return _closed(value)

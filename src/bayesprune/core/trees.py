@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from bayesprune.core.types import Node, PyTree
 
 
-def is_node(value: Any) -> bool:
+def is_node(value: object) -> bool:
     """Whether a value is a whole posterior node, not a branch.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
@@ -72,7 +72,7 @@ def paths(tree: PyTree) -> list[str]:
     return list(flatten(tree))
 
 
-def shape(node: Any) -> tuple[int, ...]:
+def shape(node: PyTree) -> tuple[int, ...]:
     """The shape of the weights that a node describes.
 
     >>> from bayesprune.posteriors.mean_field import MeanField

@@ -12,6 +12,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ FLOATS = ("bfloat16", "float16", "float32")  # types to compute in
 _PLAIN = (bool, int, float, str, types.NoneType)
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """A value as `from_text` reads it."""
     return value.__name__ if callable(value) and hasattr(value, "__name__") else repr(value)
 
@@ -73,7 +74,7 @@ def plain_type(hint: Any) -> Any:
     return types.GenericAlias(tuple, (arguments[0], ...)) if origin in (Sequence, list) else hint if origin is tuple else None
 
 
-def _named(kind: str, name: str, module: Any, wanted: Callable[[Any], bool]) -> Any:
+def _named(kind: str, name: str, module: ModuleType, wanted: Callable[[Any], bool]) -> Any:
     """The public thing of a name in a module."""
     known = {key: value for key, value in vars(module).items() if not key.startswith("_") and wanted(value)}
     if name not in known:

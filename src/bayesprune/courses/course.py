@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import optax
 
+from bayesprune.model.program import Trainable
+
 
 class Plan(NamedTuple):
     """A course laid out over the steps of one fit.
@@ -36,6 +38,6 @@ class Course(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def begin(self, program: Any) -> Any: ...
+    def begin(self, program: Trainable) -> Any: ...
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan: ...

@@ -8,7 +8,9 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.core.schedules import Constant
 from bayesprune.courses.course import Plan
+from bayesprune.model.bnn import BNN
 from bayesprune.model.families import authors_family
+from bayesprune.model.program import Trainable
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ class Plain:
         if self.every is not None:
             check_integer(self.every, "every")
 
-    def begin(self, program: Any) -> Any:
+    def begin(self, program: Trainable) -> Any:
         """The program with its prior's authors' start."""
         name = getattr(program, "posterior_name", "")
-        return program.under(authors_family(name, program.prior)) if name else program
+        if not isinstance(program, BNN) or not name:
+            return program
+        return program.under(authors_family(name, program.prior))
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The same for any number of steps."""

@@ -8,9 +8,10 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
+from bayesprune.model.program import Trainable
 
 
-def _check_share(value: Any, name: str) -> None:
+def _check_share(value: float, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError(f"{name} must lie in [0, 1], got {value!r}: it is a share of the steps.")
 
@@ -63,7 +64,7 @@ class Standard:
         if self.first > self.last:
             raise ValueError(f"first={self.first} lies after last={self.last}: within them the sparsifier acts; swap them.")
 
-    def begin(self, program: Any) -> Any:
+    def begin(self, program: Trainable) -> Any:
         """The program as it is: posteriors given by name have He's start."""
         return program
 

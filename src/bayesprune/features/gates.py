@@ -96,14 +96,14 @@ def _named(tree: PyTree, name: str) -> dict[str, Any]:
     raise TypeError(f"{name} must be a flat dict by site or a sequence, layer by layer, got {type(tree).__name__}.")
 
 
-def _is_kernel(site: str, node: Any) -> bool:
+def _is_kernel(site: str, node: PyTree) -> bool:
     shape = trees.shape(node)
     if len(shape) > 2:
         raise ValueError(f"{site} has the shape {shape}, and only dense layers (inputs, outputs) are read: leave it out.")
     return len(shape) == 2
 
 
-def _gates(site: str, node: Any, mask: Any, turn: Turn) -> Gates:
+def _gates(site: str, node: PyTree, mask: bool | jax.Array, turn: Turn) -> Gates:
     if trees.is_node(node) and node.gated:
         alive, dead = jax.nn.log_sigmoid(node.log_odds()), jax.nn.log_sigmoid(-node.log_odds())
     elif trees.is_node(node):
@@ -120,7 +120,7 @@ def _gates(site: str, node: Any, mask: Any, turn: Turn) -> Gates:
     return Gates(site, turn(jnp.where(mask, alive, -jnp.inf)), turn(jnp.where(mask, dead, 0.0)))
 
 
-def _probabilities(site: str, values: Any) -> Float[Array, "..."]:
+def _probabilities(site: str, values: np.ndarray) -> Float[Array, "..."]:
     array = jnp.asarray(values)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     if not isinstance(array, jax.core.Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= 1)):

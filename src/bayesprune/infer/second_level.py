@@ -49,7 +49,13 @@ class _ScalesAlone(MeanFieldFamily):
 
 
 def reduce_scales(
-    rng_key: RandomKey, bnn: BNN, params: Params, prior: Any, *, num_steps: int = 2000, optimizer: Any = None
+    rng_key: RandomKey,
+    bnn: BNN,
+    params: Params,
+    prior: Any,
+    *,
+    num_steps: int = 2000,
+    optimizer: optax.GradientTransformation | None = None,
 ) -> Reduction:
     """Give the weights of a fit a hierarchical prior after the fact, by stochastic VI on its scales alone (2.7).
 
@@ -138,7 +144,7 @@ def _program(prior: Any, layout: Layout, nodes: dict[str, MeanField], family: Fa
     return model, guide
 
 
-def _no_scales(prior: Any, path: Any = "") -> TypeError:
+def _no_scales(prior: Any, path: object = "") -> TypeError:
     if getattr(prior, "last", None) == "layer":
         name = type(prior).__name__
         return TypeError(

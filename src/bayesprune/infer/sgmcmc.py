@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from numpyro.handlers import seed
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Pruned
+from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
@@ -62,7 +63,7 @@ def fit_sgmcmc(
     chain_method: str = "sequential",
     batch_size: int | None = None,
     num_rows: int | None = None,
-    sparsifier: Any = KeepAll(),
+    sparsifier: Sparsifier = KeepAll(),
     every: int | None = None,
     mask: dict[str, Any] | Any = None,
     init: FitResult | Pruned | Any = None,
@@ -71,7 +72,7 @@ def fit_sgmcmc(
     eval_every: int | None = None,
     callbacks: Sequence[Callable[[Moment], Any]] | Callable[[Moment], Any] | Any = (),
     callback_every: int | None = None,
-    checkpoint: Any = None,
+    checkpoint: str | PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     on_interrupt: str | Any = None,
     progress: bool | Any = None,

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
 from bayesprune.formulas.inclusion import inclusion
+from bayesprune.model.program import Trainable
 from bayesprune.prune.bookkeeping import first_state, take_step
 from bayesprune.prune.one_by_one import one_by_one
 from bayesprune.prune.one_shot import prune_once
@@ -116,11 +118,11 @@ class BMR:
 
 
 def bmr_prune(
-    params: Any,
+    params: PyTree,
     *,
-    program: Any = None,
-    data: Any = None,
-    prior_scale: Any = None,
+    program: Trainable | Any = None,
+    data: GivenRows | None = None,
+    prior_scale: GivenScale = None,
     alpha0: float = 1.0,
     beta0: float = 1.0,
     num_iters: int = 4,
@@ -128,7 +130,7 @@ def bmr_prune(
     dead: str = "prior",
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
-    rng_key: Any = None,
+    rng_key: RandomKey | None = None,
 ) -> Pruned:
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 

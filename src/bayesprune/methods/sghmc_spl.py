@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -122,7 +122,7 @@ class SGHMCSPL:
         """What each weight's prior precision is beyond the slab's, in the coordinates of loc."""
         return dict(state.memory.precision)
 
-    def _round(self, posterior: Any, groups: Groups, state: SparseState) -> SparseState:
+    def _round(self, posterior: PyTree, groups: Groups, state: SparseState) -> SparseState:
         sums = GroupSums(groups, state.mask)
         present = sums.size > 0
         of_present = sums.mean({site: jnp.asarray(node.prior_scale, float) ** -2.0 for site, node in posterior.items()})
@@ -136,7 +136,7 @@ class SGHMCSPL:
         alive = {site: _kept(sums, site, stays, worth, mask) for site, mask in state.mask.items()}
         return SparseState(alive, Memory(share, precision), state.step)
 
-    def _inclusion(self, posterior: Any, sums: GroupSums, slab: jax.Array, share: jax.Array) -> jax.Array:
+    def _inclusion(self, posterior: PyTree, sums: GroupSums, slab: jax.Array, share: jax.Array) -> jax.Array:
         if self.rule == "switch":
             return (
                 sums.mean({site: jnp.square(node.loc * node.unit) for site, node in posterior.items()}) >= self.soft
@@ -144,7 +144,7 @@ class SGHMCSPL:
         square = sums.total({site: jnp.square(node.loc) for site, node in posterior.items()})
         return group_slab.inclusion(square, sums.size, share, slab, self.ratio * slab)
 
-    def _stays(self, posterior: Any, sums: GroupSums, p: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _stays(self, posterior: PyTree, sums: GroupSums, p: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Which groups stay, and what each is worth."""
         if self.hard is None:
             return p >= 0.5, p

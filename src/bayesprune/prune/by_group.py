@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import masks
@@ -19,7 +20,14 @@ SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_st
 
 
 def cut(
-    score: str, worth: PyTree, density: Any, least: Any, scope: str, evidence: Evidence, mask: PyTree, price: Any = None
+    score: str,
+    worth: PyTree,
+    density: ArrayLike | None,
+    least: Any,
+    scope: str,
+    evidence: Evidence,
+    mask: PyTree,
+    price: ArrayLike | None = None,
 ) -> dict[str, Bool[Array, "..."]]:
     """Masks by site: of ``scope`` "unit" or "head" wholes stay or fall; of "per_output" every output has as many weights.
 
@@ -73,7 +81,11 @@ def shared(gain: PyTree, groups: Groups, mask: PyTree) -> dict[str, Float[Array,
 
 
 def _highest(
-    total: Float[Array, " units"], ties: Float[Array, " units"], alive: Bool[Array, " units"], count: Any, within: Any
+    total: Float[Array, " units"],
+    ties: Float[Array, " units"],
+    alive: Bool[Array, " units"],
+    count: ArrayLike,
+    within: np.ndarray | jax.Array,
 ) -> Bool[Array, " units"]:
     """The ``count`` living units of the highest total among those ``within``; equal ones by ``ties``, then by their order."""
     order = jnp.argsort(-ties, stable=True)
@@ -83,7 +95,7 @@ def _highest(
 Highest = Callable[[Any, Any], Bool[Array, " units"]]
 
 
-def _best(highest: Highest, groups: Groups, mask: PyTree, density: Any) -> Bool[Array, " units"]:
+def _best(highest: Highest, groups: Groups, mask: PyTree, density: ArrayLike) -> Bool[Array, " units"]:
     """The highest units, exactly round(density * units) of them, the best of each array among them."""
     best = _best_of_arrays(highest, groups, mask)
     return best | highest(kept(density, groups.count) - masks.count(best), ~best)
@@ -98,7 +110,7 @@ def _best_of_arrays(highest: Highest, groups: Groups, mask: PyTree) -> Bool[Arra
 
 
 def _per_output(
-    worth: Float[Array, "..."], ids: Any, density: Any, least: Any, alive: Bool[Array, "..."]
+    worth: Float[Array, "..."], ids: np.ndarray, density: ArrayLike | None, least: Any, alive: Bool[Array, "..."]
 ) -> Bool[Array, "..."]:
     """The highest weights of every output of one array, at least one each."""
     if density is None:

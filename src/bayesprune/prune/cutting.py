@@ -1,7 +1,7 @@
 """Cuts: a score, how much of it is enough, and what competes with what. They multiply."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from bayesprune.prune import by_group, scores
 from bayesprune.prune.bookkeeping import take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
+Scheduled = float | Callable[[jax.Array], jax.Array]  # a number, or a function of the number of this step
 # Scores that compare a weight with its spread, and say nothing of points.
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
 PRICED = ("unit", "head")
@@ -22,7 +23,7 @@ GROUPED = ("per_output", *PRICED)
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
 
-def check(score: str, density: Any, least: float | None, scope: str, price: Any = None) -> None:
+def check(score: str, density: Scheduled | None, least: float | None, scope: str, price: Scheduled | None = None) -> None:
     """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, a cut said twice, and a price of
     what has none."""
     if score not in scores.BY_NAME:
@@ -39,7 +40,7 @@ def check(score: str, density: Any, least: float | None, scope: str, price: Any 
         raise ValueError(f"price needs scope 'unit' or 'head', got {scope!r}: by single weights no dense product gets smaller.")
 
 
-def _check_price(price: Any) -> None:
+def _check_price(price: Scheduled) -> None:
     """Refuse a price below zero or without a value; of a schedule by its first steps, and by some later ones."""
     if not callable(price):
         return check_not_negative(price, "price")
@@ -66,7 +67,13 @@ def needs(score: str, scope: str = "global") -> Needs:
 
 
 def cut(
-    score: str, density: Any, least: float | None, scope: str, evidence: Evidence, state: SparseState, price: Any = None
+    score: str,
+    density: Scheduled | None,
+    least: float | None,
+    scope: str,
+    evidence: Evidence,
+    state: SparseState,
+    price: Scheduled | None = None,
 ) -> tuple[SparseState, Info]:
     """Keep what scores ``least`` or more; with a ``density``, exactly so many of the highest instead. The dead stay dead.
 
@@ -74,11 +81,11 @@ def cut(
     """
     if score == "evidence":
         _check_apart(evidence.posterior)
-    target, price = (value(state.step + 1) if callable(value) else value for value in (density, price))
+    target, cost = (value(state.step + 1) if callable(value) else value for value in (density, price))
     worth = scores.BY_NAME[score](evidence.posterior)
     gain = jax.tree.map(jnp.negative, worth) if score == "evidence" else None
     if scope in GROUPED:
-        alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask, price)
+        alive = by_group.cut(score, worth, target, least, scope, evidence, state.mask, cost)
     elif target is None:
         alive = threshold(worth, least, within=state.mask)
     else:

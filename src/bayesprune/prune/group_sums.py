@@ -1,10 +1,9 @@
 """Sums, means and ranges over the alive members of groups."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.types import Groups, PyTree
 
@@ -34,7 +33,7 @@ class GroupSums:
             low = low.at[ids].min(jnp.where(counts, value, jnp.inf))
         return jnp.where(self.size > 0, high - low, 0.0)
 
-    def at(self, of_groups: jax.Array, site: str, otherwise: Any) -> jax.Array:
+    def at(self, of_groups: jax.Array, site: str, otherwise: ArrayLike) -> jax.Array:
         """The number of each weight's group; ``otherwise`` for a weight of none."""
         members = np.broadcast_to(self.groups.members[site], self.mask[site].shape)
         return jnp.where(members < 0, otherwise, of_groups[np.maximum(members, 0)])

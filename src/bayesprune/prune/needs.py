@@ -1,30 +1,31 @@
 """Does a sparsifier get what it needs? Compared at one place, before anything is trained or cut."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import jax
 import numpy as np
 
 from bayesprune.core import trees
-from bayesprune.core.types import Needs, PyTree
+from bayesprune.core.types import Needs, PyTree, Sparsifier
+from bayesprune.model.program import Trainable
 from bayesprune.prune.scores import check_evidence
 
 # Groups of weights that are whole rows or columns of their arrays.
 WHOLE = ("unit", "head")
 
 
-def needs_of(sparsifier: Any) -> Needs:
+def needs_of(sparsifier: Sparsifier) -> Needs:
     """What a sparsifier says that it needs; nothing where it says nothing."""
     return getattr(sparsifier, "needs", Needs())
 
 
-def warm_up_of(sparsifier: Any) -> int:
+def warm_up_of(sparsifier: Sparsifier) -> int:
     """How often a sparsifier does nothing at first; 0 where it says nothing."""
     return int(getattr(sparsifier, "warm_up", 0))
 
 
-def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None:
+def check_needs(sparsifier: Sparsifier, posterior: PyTree, program: Trainable | None = None) -> None:
     """Refuse a posterior, site -> node, that lacks what the sparsifier needs. Values are looked at where there are any yet.
 
     ``program``: what was asked for the priors, if anything was.
@@ -57,7 +58,7 @@ def check_needs(sparsifier: Any, posterior: PyTree, program: Any = None) -> None
         check_evidence(posterior, program)
 
 
-def no_spread(sparsifier: Any) -> ValueError:
+def no_spread(sparsifier: Sparsifier) -> ValueError:
     """The error for points, where a spread is needed."""
     return ValueError(
         f"{type(sparsifier).__name__} needs a posterior with spread, and this one is of points. A MAP fit has no evidence to "
@@ -66,7 +67,9 @@ def no_spread(sparsifier: Any) -> ValueError:
     )
 
 
-def nothing_to_prune(who: str, program: Any = None, whole: Sequence[str] = (), points: Sequence[str] = ()) -> ValueError:
+def nothing_to_prune(
+    who: str, program: Trainable | None = None, whole: Sequence[str] = (), points: Sequence[str] = ()
+) -> ValueError:
     """The error where all weights are kept whole; of what sites, a network's layout says before ``whole`` and ``points`` do.
 
     >>> print(nothing_to_prune("params have", whole=["Dense_0.kernel"]))
@@ -83,7 +86,7 @@ def nothing_to_prune(who: str, program: Any = None, whole: Sequence[str] = (), p
     )
 
 
-def check_whole(sparsifier: Any, posterior: PyTree) -> None:
+def check_whole(sparsifier: Sparsifier, posterior: PyTree) -> None:
     """Refuse to cut single weights of a matrix normal: by what the sparsifier says, for no mask is known while tracing."""
     needs = needs_of(sparsifier)
     if needs.whole or needs.groups in WHOLE:

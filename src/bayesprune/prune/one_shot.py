@@ -1,7 +1,7 @@
 """One pruning pass over finished parameters: any sparsifier, any mean-field posterior."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -10,11 +10,13 @@ import numpy as np
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
-from bayesprune.core.keys import NoKey
+from bayesprune.core.given import GivenRows, GivenScale, RandomKey
+from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.streams import OfAnAct, stream
-from bayesprune.core.types import Evidence, Pruned, PyTree, SparseState, Sparsifier
+from bayesprune.core.types import Evidence, Groups, Info, Node, Pruned, PyTree, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.families import check_cut
+from bayesprune.model.program import Trainable
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.joint import check_given
 from bayesprune.prune.bookkeeping import fill_unknown
@@ -29,15 +31,15 @@ DRAWS = (
 
 
 def prune_once(
-    params: Any,
+    params: PyTree,
     sparsifier: Sparsifier | Any,
     *,
-    program: Any = None,
-    data: Any = None,
-    prior_scale: Any = None,
+    program: Trainable | Any = None,
+    data: GivenRows | None = None,
+    prior_scale: GivenScale = None,
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
-    rng_key: Any = None,
+    rng_key: RandomKey | None = None,
     read: Callable[[Any], Any] = numpyro_params.read,
 ) -> Pruned:
     """Apply ``sparsifier`` once to a posterior. Pure: the arguments are left as they are; `jax.jit` takes it too.
@@ -93,23 +95,23 @@ def prune_once(
     chosen = _under(prior_scale, chosen, nodes)
     check_needs(sparsifier, chosen, program)
     check_whole(sparsifier, chosen)
-    rng_key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)
+    key: Key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)  # type: ignore[assignment]
     given = {} if mask is None else _given(mask, _shapes(nodes))
     given = {path: alive for path, alive in given.items() if path in chosen}
     # As they came: within `jax.jit` what was looked at is traced.
     check_given(chosen, {path: alive for path, alive in trees.flatten(mask).items() if path in given})
-    state = sparsifier.init(rng_key, chosen)  # not compiled: it may refuse what it sees
+    state = sparsifier.init(key, chosen)  # not compiled: it may refuse what it sees
     if warm_up := warm_up_of(sparsifier):
         state = state._replace(step=jnp.asarray(warm_up, jnp.int32))
     before = state._replace(mask={path: ~_gone(node) & given.get(path, True) for path, node in chosen.items()})
     seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
-    state, info = step(rng_key, chosen, before, params if seen else {}, seen[0] if seen else ())
+    state, info = step(key, chosen, before, params if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info), program)
 
 
-def _settled(paths: Paths, before: SparseState, after: SparseState, info: Any) -> tuple[SparseState, Any]:
+def _settled(paths: Paths, before: SparseState, after: SparseState, info: Info) -> tuple[SparseState, Any]:
     """The act as the network's paths have it, where there are a network and values to look at."""
     if any(isinstance(alive, jax.core.Tracer) for alive in after.mask.values()):
         return after, info
@@ -117,13 +119,17 @@ def _settled(paths: Paths, before: SparseState, after: SparseState, info: Any) -
 
 
 @functools.lru_cache(maxsize=32)
-def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Callable[..., tuple[SparseState, Any]]:
+def _compiled(
+    sparsifier: Sparsifier, groups: Groups | None, program: Trainable | None, num_rows: int
+) -> Callable[..., tuple[SparseState, Any]]:
     """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call.
 
     ``program``: None where there are no rows by which the act is verified.
     """
 
-    def step(rng_key: Any, posterior: Any, state: SparseState, params: dict[str, Any], rows: Any) -> tuple[SparseState, Any]:
+    def step(
+        rng_key: Key, posterior: PyTree, state: SparseState, params: dict[str, Any], rows: PyTree
+    ) -> tuple[SparseState, Any]:
         gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
         new, info = sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
         if program is not None and info.gains is not None:
@@ -135,18 +141,18 @@ def _compiled(sparsifier: Any, groups: Any, program: Any, num_rows: int) -> Call
     return jax.jit(step)
 
 
-def _ask(program: Any, data: Any, params: dict[str, Any]) -> dict[str, Any]:
+def _ask(program: Trainable, data: GivenRows | None, params: dict[str, Any]) -> dict[str, Any]:
     """What the program says of its own parameters."""
     return program.read(params | program.describe(params, data))
 
 
-def _groups(sparsifier: Any, program: Any) -> Any:
+def _groups(sparsifier: Sparsifier, program: Trainable | None) -> Any:
     """The groups that a sparsifier needs, where there is a network to ask."""
     name = needs_of(sparsifier).groups
     return program.groups(name) if name and program is not None else None
 
 
-def _nodes(params: Any, read: Callable[[Any], Any], program: Any) -> dict[str, Any]:
+def _nodes(params: PyTree, read: Callable[[Any], Any], program: Trainable | None) -> dict[str, Any]:
     """Posterior nodes by path, checked."""
     if hasattr(params, "params"):
         raise TypeError(f"params must be parameters, got a whole {type(params).__name__}: pass its .params.")
@@ -176,13 +182,13 @@ def _nodes(params: Any, read: Callable[[Any], Any], program: Any) -> dict[str, A
     return nodes
 
 
-def _given(mask: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Array]:
+def _given(mask: PyTree, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Array]:
     """A mask by path, of a tree of masks; a whole fit, or one array for no site, is refused."""
     flat = trees.flatten(mask)
     return check_mask(mask if hasattr(mask, "mask") or (list(flat) == [""] and "" not in shapes) else flat, shapes)
 
 
-def _gone(node: Any) -> Any:
+def _gone(node: Node) -> Any:
     """Weights that an earlier pass has cut: nothing is left of their posterior."""
     return (node.loc == 0) & (node.scale == 0)
 
@@ -195,11 +201,11 @@ def _shapes(nodes: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {path: trees.shape(node) for path, node in nodes.items()}
 
 
-def _under(prior_scale: Any, chosen: dict[str, Any], nodes: dict[str, Any]) -> dict[str, Any]:
+def _under(prior_scale: GivenScale, chosen: dict[str, Any], nodes: dict[str, Any]) -> dict[str, Any]:
     """The chosen nodes under the prior that was given; as they are for None."""
     if prior_scale is None:
         return chosen
-    if not isinstance(prior_scale, dict):
+    if not isinstance(prior_scale, Mapping):
         prior_scale = dict.fromkeys(chosen, prior_scale)
     for path, value in prior_scale.items():
         check_site("prior_scale", path, value, _shapes(nodes), spread=True)
@@ -211,7 +217,7 @@ def _under(prior_scale: Any, chosen: dict[str, Any], nodes: dict[str, Any]) -> d
     return {p: n.under(widths[p]) for p, n in chosen.items()}
 
 
-def _result(params: Any, chosen: dict[str, Any], state: SparseState, info: Any, program: Any) -> Pruned:
+def _result(params: PyTree, chosen: dict[str, Any], state: SparseState, info: Info, program: Trainable | None) -> Pruned:
     if isinstance(params, dict) and not _has_nodes(params):
         cut = getattr(program, "cut", numpyro_params.cut)(params, state.mask)
         return Pruned(cut, state.mask, info)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.send import send
-from bayesprune.core.types import Info, SparseState
+from bayesprune.core.types import Info, SparseState, Sparsifier
+from bayesprune.model.program import Trainable
 from bayesprune.prune.needs import needs_of
 from bayesprune.structure import Graph, has_path, reachable
 
@@ -23,7 +24,7 @@ class Paths:
     told: bool = False
 
     @classmethod
-    def of(cls, program: Any, sparsifier: Any) -> "Paths":
+    def of(cls, program: Trainable | None, sparsifier: Sparsifier) -> "Paths":
         """Of a network; a hand-written program shows no paths."""
         graph = getattr(program, "graph", None)
         return cls(graph if isinstance(graph, Graph) else None, sparsifier)

@@ -8,13 +8,13 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 
 from bayesprune.core import trees
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import folded, folded_exponential
+from bayesprune.model.program import Trainable
 
 
 def magnitude(posterior: PyTree) -> PyTree:
@@ -134,7 +134,7 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     return trees.map_nodes(lambda q: -q.gain(), posterior)
 
 
-def check_evidence(posterior: PyTree, program: Any = None) -> None:
+def check_evidence(posterior: PyTree, program: Trainable | None = None) -> None:
     """Refuse a posterior whose evidence has no closed form: that of a Gaussian prior is needed.
 
     ``program``: what was asked for the priors, if anything was.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from bayesprune.core import masks
@@ -53,7 +54,7 @@ def verify(
         candidates[site] = old[site] & (proposed if together else proposed | (gain > 0))
     number = masks.count(candidates)
 
-    def cut(least: Any) -> PyTree:
+    def cut(least: ArrayLike) -> PyTree:
         return {site: old[site] & ~(candidates[site] & (order[site] >= least)) for site in old}
 
     def search(_: None) -> tuple[PyTree, Float[Array, ""]]:
@@ -97,12 +98,12 @@ def _goes_on(at: _Search) -> Any:
     return (at.number < len(at.bounds)) & ((at.best == 0) | (at.best == at.number - 1))
 
 
-def _nats(bound: Any) -> Float[Array, ""]:
+def _nats(bound: ArrayLike) -> Float[Array, ""]:
     """What is no number is worst."""
     return jnp.where(jnp.isnan(bound), -jnp.inf, jnp.asarray(bound, float))
 
 
-def _all_alike(gains: Float[Array, "..."], cut: Any) -> Float[Array, "..."]:
+def _all_alike(gains: Float[Array, "..."], cut: jax.Array) -> Float[Array, "..."]:
     """The mean gain of what falls, for every weight."""
     mean = jnp.sum(jnp.where(cut, gains, 0.0)) / jnp.maximum(jnp.sum(cut), 1)
     return jnp.broadcast_to(mean, gains.shape)

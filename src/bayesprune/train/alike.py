@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.tree_util import PyTreeDef
 
 from bayesprune.core import same
@@ -22,7 +23,7 @@ from bayesprune.train.kernels.lookahead import Lookahead, takes_pairs
 from bayesprune.train.kernels.optimizer import Optax
 
 
-def as_kernel(optimizer: Any) -> Kernel:
+def as_kernel(optimizer: optax.GradientTransformation | Kernel) -> Kernel:
     """A kernel as it is; an optax transformation as one."""
     if isinstance(optimizer, Kernel):
         return optimizer

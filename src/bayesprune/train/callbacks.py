@@ -33,7 +33,7 @@ class Figures:
         self.send(figures, int(moment.step))
 
 
-def to_logger(logger: Any) -> Figures:
+def to_logger(logger: object) -> Figures:
     """A callback that logs a fit's figures, as floats by name, with the step.
 
     ``logger``: a function called as ``logger(figures, step=step)``, such as ``run.log`` of Weights & Biases or

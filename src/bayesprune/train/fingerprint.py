@@ -55,7 +55,7 @@ def _program(program: Trainable) -> dict[str, Any]:
     }
 
 
-def _word(value: Any) -> Any:
+def _word(value: object) -> Any:
     """A number or a name as it is; arrays by their digests; all else as `spelled`."""
     if isinstance(value, bool | int | float | str | type(None)):
         return value

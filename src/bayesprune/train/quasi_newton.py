@@ -1,15 +1,14 @@
 """Optimisers that learn from differences of gradients: they need a loss that is the same function at every step."""
 
-from typing import Any
-
 import jax
 from jax.interpreters.partial_eval import dce_jaxpr
 from optax import ScaleByLBFGSState
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import Dataset
 from bayesprune.train.loop import Loop
 from bayesprune.train.sites import Example, sites_of
-from bayesprune.train.state import Recipe, as_it_is
+from bayesprune.train.state import Carry, Recipe, as_it_is
 
 
 def check_quasi_newton(recipe: Recipe, example: Example) -> None:
@@ -34,7 +33,7 @@ def _drawn(recipe: Recipe, example: Example) -> str:
         return "inputs that augment= draws"
     loop, data = Loop(recipe, sites_of(recipe.program, example), example.num_rows), example.abstract()
 
-    def loss(rng_key: jax.Array, carry: Any, data: Any) -> jax.Array:
+    def loss(rng_key: jax.Array, carry: Carry, data: Dataset) -> jax.Array:
         return loop.loss(carry.params, carry, rng_key, data, {}, {})[0]
 
     carry = jax.eval_shape(loop.init, abstract_key(), data)

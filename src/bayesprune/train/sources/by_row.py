@@ -102,7 +102,7 @@ def mapped_files(data: PyTree) -> list[mmap.mmap]:
     return [file for file in map(shared_mapping, jax.tree.leaves(data)) if file is not None]
 
 
-def shared_mapping(array: Any) -> mmap.mmap | None:
+def shared_mapping(array: object) -> mmap.mmap | None:
     """The mapped file in whose memory an array or a view lies, if the array can only be read from there, or written to it.
 
     A mapping of mode "c" holds changes that no file has: it counts as an array in memory, as does what was copied.
