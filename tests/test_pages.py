@@ -1,7 +1,9 @@
 """The pages for a reader: their code runs, the names in it exist, and their links lead somewhere."""
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -65,3 +67,48 @@ def test_the_code_of_a_page_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp
     code = blocks(page.read_text(encoding="utf-8"))
     assert code
     exec(compile("\n\n".join(code), str(page), "exec"), vars(module))
+
+
+# What a type checker cannot know of a page: a part of a page's code begins in the middle of a story, a name may stand for one
+# thing after another, and who opens a file knows what is in it.
+FREE = ("name-defined", "used-before-def", "has-type", "union-attr")
+OF_SETTINGS = "**dict[str, object]"  # settings kept in one dict, whose values have no common type
+
+
+def complaints(folder: Path, pages: dict[str, str]) -> list[str]:
+    """What mypy says of the code of pages, by name."""
+    for name, code in pages.items():
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--ignore-missing-imports",
+        "--config-file=",
+        "--cache-dir=cache",
+        "--allow-redefinition",
+    ]
+    command += [
+        "--follow-imports=silent",
+        *(f"--disable-error-code={code}" for code in FREE),
+        *(f"{name}.py" for name in pages),
+    ]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "MYPYPATH": str(ROOT / "src")}
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if " error: " in line and OF_SETTINGS not in line]
+
+
+@pytest.mark.slow
+def test_a_type_checker_lets_the_code_of_the_pages_pass(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    pages = {f"page_{page.stem.lower()}": blocks(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert complaints(tmp_path, {name: "\n".join(code) for name, code in pages.items() if code}) == []
+
+
+@pytest.mark.slow
+def test_a_type_checker_stops_what_is_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    code = "import bayesprune as bp\nbp.predict(0, bp.BNN, {}, [[1.0]])\nbp.bmr_prune({}, rng_key=3)\n"
+    assert [line.split(":")[1] for line in complaints(tmp_path, {"page": code})] == ["2", "3"]

@@ -13,10 +13,10 @@ SQUARED = 1e150  # the largest number whose squares float64 holds, and sums of m
 
 
 class Scaling(NamedTuple):
-    """z = (v - loc) / scale, column by column. ``loc``, ``scale``: float64, the shape of one row, in the units of v."""
+    """z = (v - loc) / scale, column by column. ``loc``, ``scale``: float64, of one row's shape or one number, in v's units."""
 
-    loc: Float64[np.ndarray, "*row"]
-    scale: Float64[np.ndarray, "*row"]
+    loc: float | Float64[np.ndarray, "*row"]
+    scale: float | Float64[np.ndarray, "*row"]
 
     def apply(self, values: Shaped[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Standardised values, float32."""

@@ -98,7 +98,7 @@ def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> Own:
         x, y = np.concatenate([x, found["x_test"]]), np.concatenate([y, found["y_test"]])
     predicted = infer_target(Y, y, train, kind)
     scaling = fit_scaling(x[train].reshape(-1, x.shape[-1]))
-    channels = zip(scaling.loc.tolist(), scaling.scale.tolist(), strict=True)
+    channels = zip(np.asarray(scaling.loc).tolist(), np.asarray(scaling.scale).tolist(), strict=True)
     columns = tuple(Column(str(place), "number", (), loc, scale) for place, (loc, scale) in enumerate(channels))
     schema = Schema(path.name, digest_of(path), False, x.shape[1:], columns, predicted)
     made, labels = schema.array_inputs(x, str(path)), predicted.encode(y, str(path))
