@@ -1,13 +1,11 @@
 """What the networks of this package are made with, checked where they are made: inside they would fail without a word."""
 
-from typing import Any
-
 import jax
 
 from bayesprune.core.checks import check_function, check_integer
 
 
-def check_widths(widths: Any, name: str) -> None:
+def check_widths(widths: object, name: str) -> None:
     """Refuse what is no sequence of positive integers; a bare number above all.
 
     >>> check_widths((400, 400), "hidden")
@@ -19,7 +17,7 @@ def check_widths(widths: Any, name: str) -> None:
         check_integer(width, name)
 
 
-def check_activation(given: Any) -> None:
+def check_activation(given: object) -> None:
     """Refuse what is no function, names above all."""
     named = isinstance(given, str) and callable(getattr(jax.nn, given, None))
     check_function(given, "activation", f"jax.nn.{given if named else 'swish'}")

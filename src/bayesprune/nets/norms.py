@@ -7,13 +7,14 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.others import as_written
 
 
-def at_least_single(dtype: Any) -> Any:
+def at_least_single(dtype: DTypeLike | None) -> Any:
     """The type for sums and outputs of a net that computes in ``dtype``: float32 in place of a shorter one."""
     return jnp.float32 if jnp.finfo(dtype).bits < 32 else dtype
 
@@ -66,17 +67,17 @@ class ThresholdedLinearUnit(nn.Module):
         return jnp.maximum(x, tau.astype(x.dtype).reshape(1, 1, 1, -1))
 
 
-def _batch(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
+def _batch(x: jax.Array, train: bool, dtype: DTypeLike | None) -> jax.Array:
     with as_written():  # Flax's norms mix the type of x and float32
         return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, dtype=dtype)(x)
 
 
-def _group(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
+def _group(x: jax.Array, train: bool, dtype: DTypeLike | None) -> jax.Array:
     with as_written():
         return nn.GroupNorm(num_groups=math.gcd(32, x.shape[-1]), dtype=dtype)(x)
 
 
-def _frn(x: jax.Array, train: bool, dtype: Any) -> jax.Array:
+def _frn(x: jax.Array, train: bool, dtype: DTypeLike | None) -> jax.Array:
     return FilterResponseNorm(dtype=dtype)(x)
 
 
@@ -91,7 +92,9 @@ def _threshold(x: jax.Array) -> jax.Array:
 NORMS = {"batch": (_batch, _relu), "group": (_group, _relu), "frn": (_frn, _threshold)}
 
 
-def pick_norm(name: str, train: bool, dtype: Any) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]:
+def pick_norm(
+    name: str, train: bool, dtype: DTypeLike | None
+) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]:
     """The normalisation of a name and its activation, to be called inside of a compact module: each call is a new layer.
 
     "batch": statistics of the batch, kept as running averages (weight 0.1 for the newest) for prediction; relu. "group": 32

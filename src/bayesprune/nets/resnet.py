@@ -5,6 +5,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+from jax.typing import DTypeLike
 
 from bayesprune.nets.images import check_images
 from bayesprune.nets.norms import at_least_single, pick_norm
@@ -86,6 +87,6 @@ class ResNet(nn.Module):
 ResNet18 = ResNet
 
 
-def _conv(features: int, size: int, strides: int, dtype: Any) -> nn.Conv:
+def _conv(features: int, size: int, strides: int, dtype: DTypeLike | None) -> nn.Conv:
     """A square convolution padded alike on all sides: "SAME" would pad one side only where it strides over an even image."""
     return nn.Conv(features, (size, size), strides, padding=size // 2, use_bias=False, dtype=dtype)

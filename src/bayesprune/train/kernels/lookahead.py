@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
 from bayesprune.core.others import as_written
@@ -50,7 +51,7 @@ class Lookahead(Optax):
         gradient: Params,
         params: Params,
         state: Slow,
-        value: jax.Array | None = None,
+        value: ArrayLike | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Slow]:
         pair = LookaheadParams(params, state.slow)

@@ -44,7 +44,7 @@ class Optax:
         gradient: Params,
         params: Params,
         state: PyTree,
-        value: jax.Array | None = None,
+        value: ArrayLike | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Any]:
         update = optax.with_extra_args_support(self.optimizer).update
