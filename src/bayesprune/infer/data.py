@@ -206,7 +206,7 @@ def _unknown(data: object) -> Exception:
 
 
 def check_program_data(program: Trainable, data: Any, name: str) -> Dataset:
-    """`check_data`; and for a `BNN`, rows of the network's input shape and targets that its likelihood understands."""
+    """A data set of device arrays, floats as float32; for a `BNN` rows and targets that it understands; else an error."""
     return send_all(check_rows(program, data, name))  # type: ignore[no-any-return]
 
 

@@ -27,6 +27,7 @@ from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.storage import STORAGES
 
+ON_INTERRUPT = ("return", "raise")
 _LOOKED_AT = 33  # steps of a schedule
 
 
@@ -152,9 +153,6 @@ def check_acts(sparsifier: Sparsifier, every: int, num_steps: int) -> None:
 def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
     """The same devices with automatic axes: the compiler finds the layout of everything but the batch."""
     return None if mesh is None else jax.sharding.Mesh(mesh.devices, mesh.axis_names)
-
-
-ON_INTERRUPT = ("return", "raise")
 
 
 def as_callbacks(callbacks: Callable[[Any], Any] | Iterable[Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:
