@@ -103,7 +103,7 @@ def _is_kernel(site: str, node: PyTree) -> bool:
     return len(shape) == 2
 
 
-def _gates(site: str, node: PyTree, mask: bool | jax.Array, turn: Turn) -> Gates:
+def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: Turn) -> Gates:
     if trees.is_node(node) and node.gated:
         alive, dead = jax.nn.log_sigmoid(node.log_odds()), jax.nn.log_sigmoid(-node.log_odds())
     elif trees.is_node(node):
@@ -120,7 +120,7 @@ def _gates(site: str, node: PyTree, mask: bool | jax.Array, turn: Turn) -> Gates
     return Gates(site, turn(jnp.where(mask, alive, -jnp.inf)), turn(jnp.where(mask, dead, 0.0)))
 
 
-def _probabilities(site: str, values: np.ndarray) -> Float[Array, "..."]:
+def _probabilities(site: str, values: PyTree) -> Float[Array, "..."]:
     array = jnp.asarray(values)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     if not isinstance(array, jax.core.Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= 1)):
