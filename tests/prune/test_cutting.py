@@ -183,3 +183,14 @@ def test_units_of_a_network_are_cut_from_its_parameters() -> None:
     assert bool(mask["Dense_2.kernel"].all())
     rows = bp.prune_once(fit.params, bp.methods.Cut(density=0.5, scope="per_output"), program=bnn).mask
     assert np.asarray(rows["Dense_1.kernel"]).sum(0).tolist() == [4] * 6
+
+
+def test_units_that_no_prunable_weight_makes_may_come_last() -> None:
+    """Those of a later layer that is frozen, or kept: they are none of the groups, and cost nothing that is cut."""
+    net = bp.nets.MLP((3, 4), 2)
+    settings = {"prior": bp.priors.Gaussian(), "likelihood": bp.likelihoods.Categorical(), "input_shape": (5,)}
+    bnn = bp.BNN(net, prunable="Dense_0", **settings)
+    groups, whole = bnn.groups("unit"), bp.BNN(net, **settings).groups("unit")
+    assert (groups.count, whole.count) == (3, 7)
+    np.testing.assert_array_equal(groups.members["Dense_0.kernel"], whole.members["Dense_0.kernel"])
+    np.testing.assert_array_equal(groups.flops, whole.flops[:3])

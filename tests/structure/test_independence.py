@@ -41,6 +41,15 @@ MEET = {
     "fourier": (lambda x: jnp.fft.fft(x, axis=0).real, "fft"),
     "places of others": (lambda x: jnp.take(x, jnp.zeros(len(x), int), axis=0), "the number of rows, which is counted with"),
     "in a short loop": (lambda x: jax.lax.fori_loop(0, 2, lambda i, x: x - x.max(0), x), "reduce_max"),
+    "tiled": (lambda x: x + jnp.tile(x[:1], (len(x), 1)), "slice"),
+    "joined one by one": (
+        lambda x: jnp.concatenate([W[i : i + 1] for i in range(len(x))]) + x,
+        "the program, which is another for another number of rows",
+    ),
+    "joined": (
+        lambda x: jnp.concatenate([W[:1], W[1:2], W[:1]][: len(x)]) + x,
+        "concatenate, of as many arrays as there are rows",
+    ),
     "outputs turned": (lambda x: x.T, "the order of the outputs' axes"),
     "tokens and rows in turns": (lambda x: x.T.reshape(-1, 4), "reshape"),
 }
@@ -89,6 +98,7 @@ KEPT = {
     "looked up": (lambda x: W[x.astype(int)].mean(1), (3,)),
     "one hot": (lambda x: jax.nn.one_hot(x.astype(int), 4) @ W, (3,)),
     "padded": (lambda x: jnp.pad(x, ((0, 0), (1, 2))), (4,)),
+    "tiled": (lambda x: jnp.concatenate([jnp.tile(W[None, :1], (x.shape[0], 1, 1)), x], 1), (3, 4)),
     "resized": (lambda x: jax.image.resize(x, (x.shape[0], 8, 8, 1), "bilinear"), (4, 4, 1)),
 }
 

@@ -75,7 +75,7 @@ def _made_by(bnn: Any, group_of: np.ndarray) -> Groups:
     members = {str(s.path): group_of[bnn.units.producers[str(s.path)]] for s in bnn.layout if s.prunable}
     present = np.unique(np.concatenate([np.zeros(0, int), *(ids.reshape(-1) for ids in members.values())]))
     present = present[present >= 0]
-    numbers = np.full(present.max(initial=-1) + 2, -1, np.int32)
+    numbers = np.full(group_of.max() + 2, -1, np.int32)  # also of groups that no prunable weight makes
     numbers[present] = np.arange(len(present))
     thin = {site: _thin(numbers[ids]) for site, ids in members.items()}
     return Groups(thin, len(present), functools.partial(_flops, bnn, numbers[group_of[:-1]], len(present)))

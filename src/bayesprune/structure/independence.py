@@ -79,10 +79,23 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
         if None not in numbers:
             states[equation.outvars[0]] = _constant(*numbers)
             continue
+        if len(equation.invars) != len(second.invars):
+            states.update(zip(equation.outvars, _copies(equation, second, states), strict=True))
+            continue
         given = [read(*pair) for pair in zip(equation.invars, second.invars, strict=True)]
         made = _step(equation, second, given)
         states.update(zip(equation.outvars, made, strict=True))
     return [read(*pair) for pair in zip(inner.outvars, twin.outvars, strict=True)]
+
+
+def _copies(one: Any, other: Any, states: dict[Any, State]) -> list[State]:
+    """What is given as often as there are rows: one constant for each of them, as `jnp.tile` joins it, or more than that."""
+    name, first = one.primitive.name, one.invars[0]
+    same = all(len({id(atom) for atom in equation.invars}) == 1 for equation in (one, other))
+    known = same and name == "concatenate" and not isinstance(first, Literal) and states[first] is None
+    if known and first.aval.shape[one.params["dimension"]] == 1:
+        return [Rows(one.params["dimension"], uniform=True)]
+    return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)
 
 
 def _number(equation: Any, known: dict[Any, Any]) -> Any:
