@@ -93,6 +93,29 @@ def test_what_is_sent_to_the_device_is_sent_by_intent(rng_key: jax.Array) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", ["magnitude", "ssvi masked", "ssvi active", "units", "mbnn"])
+def test_a_main_path_sends_by_intent(path: str, rng_key: jax.Array) -> None:
+    """Methods with a start of their own, one-shot pruning, samples."""
+    with jax.transfer_guard("disallow"):
+        main_paths.PATHS[path](rng_key)
+
+
+@pytest.mark.slow
+def test_one_shot_pruning_and_samplers_send_by_intent(rng_key: jax.Array) -> None:
+    key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
+    fit = main_paths.fit(rng_key, bnn, num_steps=2)
+    loaded = {name: np.asarray(value) for name, value in fit.params.items() if "_auto_" in name}
+    with jax.transfer_guard("disallow"):
+        bp.prune_once(fit.params, bp.methods.SNR(0.5), mask=fit.mask)
+        bp.bmr_prune(fit.params, program=bnn, data=main_paths.CLASSES, rng_key=key)
+        pruned = bp.bmr_prune(loaded, prior_scale=0.3)
+        kernel, method = bp.kernels.SGHMCSPL(num_cycles=1), bp.methods.SGHMCSPL(hard=0.1, warm_up=0)
+        settings = {"num_steps": 6, "batch_size": 12, "num_samples": 2, "every": 2, "progress": False}
+        bp.fit_sgmcmc(key, bnn, main_paths.CLASSES, kernel=kernel, sparsifier=method, **settings)
+    assert {site: alive.shape for site, alive in pruned.mask.items()} == {"Dense_0.kernel": (4, 5), "Dense_0.bias": (5,)}
+
+
+@pytest.mark.slow
 def test_parameters_are_double_in_double_precision(rng_key: jax.Array) -> None:
     with in_double_precision():
         sites = trace(seed(main_paths.net(bp.priors.DiracSlab()).guide, rng_key)).get_trace()

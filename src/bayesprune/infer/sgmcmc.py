@@ -12,6 +12,7 @@ from numpyro.handlers import seed
 
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.given import GivenData, RandomKey
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer.chain_starts import begun, chain_starts
@@ -225,11 +226,16 @@ def _moving(bnn: BNN) -> BNN:
     return moving
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _networks(moving: BNN, params: dict[str, Any]) -> dict[str, Any]:
+    """The values of the networks of one chain, along a first axis."""
+    return jax.vmap(functools.partial(values_of, moving.guide))(params)
+
+
 def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitResult:
     """The result of all chains: their samples, what is dead in every one of them, and the rest as ``last`` has it."""
-    one_network = functools.partial(values_of, moving.guide)
-    draws = [jax.vmap(one_network)(stacked([params for params, _ in kept])) for kept in chains]
+    draws = [_networks(moving, stacked([params for params, _ in kept])) for kept in chains]
     params = {f"{name}{DRAWS}": value for name, value in stacked(draws).items()}
     masks = [mask for kept in chains for _, mask in kept]
-    alive = {site: jnp.any(jnp.stack([jnp.asarray(mask[site]) for mask in masks]), 0) for site in masks[0]}
+    alive = {site: jnp.any(jnp.stack([send(mask[site]) for mask in masks]), 0) for site in masks[0]}
     return last._replace(params=params | bnn.describe(params), mask=alive)

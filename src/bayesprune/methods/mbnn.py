@@ -11,6 +11,7 @@ import numpy as np
 from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, unknown_name
 from bayesprune.core.keys import Key
+from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import unit_masks
 from bayesprune.prune.bookkeeping import make_info
@@ -117,7 +118,7 @@ class MBNN:
 
     def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
-        return SparseState(masks.full_like(posterior), (), jnp.zeros((), jnp.int32))
+        return SparseState(masks.full_like(posterior), (), send(0, np.int32))
 
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One proposal, and what became of it."""

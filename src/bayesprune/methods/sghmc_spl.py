@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import masks
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, unknown_name
 from bayesprune.core.keys import Key
+from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import group_slab
 from bayesprune.prune.bookkeeping import make_info
@@ -104,10 +106,8 @@ class SGHMCSPL:
 
     def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive and of the slab."""
-        precision = {site: jnp.zeros(jnp.shape(node.loc)) for site, node in posterior.items()}
-        return SparseState(
-            masks.full_like(posterior), Memory(jnp.asarray(self.share, float), precision), jnp.zeros((), jnp.int32)
-        )
+        precision = {site: send(np.zeros(jnp.shape(node.loc)), float) for site, node in posterior.items()}
+        return SparseState(masks.full_like(posterior), Memory(send(self.share, float), precision), send(0, np.int32))
 
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One round of expectation, maximisation and cutting; nothing while warming up."""

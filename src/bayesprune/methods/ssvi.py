@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_integer, check_positive, check_share, unknown_name
 from bayesprune.core.keys import Key
 from bayesprune.core.schedules import CosineReplacement
+from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrow, scores
 from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
@@ -20,6 +22,8 @@ REFERENCE = "li2024training"
 
 REMOVALS = tuple(scores.NUMBERED)
 ADDITIONS = ("gradient", "gradient_at_mean", "mean_gradient", "random")
+
+_at_random = jax.jit(regrow.random)  # in one program: each shape would be compiled for by itself
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,9 @@ class SSVI:
         counts = allocate(
             {site: trees.shape(node) for site, node in posterior.items()}, self.density, self.distribution, self.first
         )
-        none = {site: jnp.zeros(trees.shape(node), bool) for site, node in posterior.items()}
-        mask = regrow.random(rng_key, none, {site: jnp.asarray(count) for site, count in counts.items()})
-        return SparseState(mask, (), jnp.zeros((), jnp.int32))
+        none = {site: send(np.zeros(trees.shape(node), bool)) for site, node in posterior.items()}
+        mask = _at_random(rng_key, none, send_all(counts))
+        return SparseState(mask, (), send(0, np.int32))
 
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One exchange."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.send import send
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
 
@@ -18,7 +18,7 @@ def some_rows(data: Any) -> tuple[Any, int]:
     """At most `ROWS` rows of x and y, evenly spaced, and how many there are in all."""
     num_rows = len(data.y)
     rows = np.unique(np.linspace(0, num_rows - 1, min(ROWS, num_rows)).round().astype(int))
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[rows]), (data.x, data.y)), num_rows
+    return jax.tree.map(lambda leaf: send(np.asarray(leaf)[rows]), (data.x, data.y)), num_rows
 
 
 def data_bound(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.folder import files
-from bayesprune.core.send import send
+from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
 from bayesprune.posteriors.family import Named
 
@@ -173,7 +173,8 @@ def cut(params: Mapping[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
     joint = _joint(params, mask)
     stem = {name: site for name, site in stems(params, mask).items() if site not in joint}
     owners = {name: site for name, site in stem.items() if _field(name) != "logit"}
-    zeroed = _zeroed({name: params[name] for name in owners}, {name: mask[site] for name, site in owners.items()})
+    values, alive = {name: params[name] for name in owners}, {name: mask[site] for name, site in owners.items()}
+    zeroed = _zeroed(send_all(values), send_all(alive))
     nodes = {site: family.make(family.values(params, site)).given_zero(mask[site]) for site, family in joint.items()}
     return write(dict(params) | zeroed, nodes) if nodes else dict(params) | zeroed
 

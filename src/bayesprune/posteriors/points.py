@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
@@ -13,9 +14,11 @@ from bayesprune.posteriors.family import Family, Named
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
 
+_zeros = jax.jit(jnp.zeros_like)  # compiled, it sends no number to the device
+
 
 def _make(values: dict[str, Any]) -> MeanField:
-    return MeanField(**values, scale=jnp.zeros_like(values["loc"]), prior_scale=None)
+    return MeanField(**values, scale=_zeros(values["loc"]), prior_scale=None)
 
 
 # "<site>_map_loc": w = loc.

@@ -6,14 +6,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core.layout import Layout
+from bayesprune.core.send import send, send_all
 from bayesprune.posteriors.family import Named
 from bayesprune.posteriors.mean_field import MeanField
 
 DRAWS = "$draws"
 # Chains, and the draws of each: the axes before a site's own.
 AXES = (0, 1)
+
+
+@jax.jit
+def _mean_and_std(draws: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Over all chains and draws."""
+    return jnp.mean(draws, AXES), jnp.std(draws, AXES)
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,7 @@ class Samples(Named):
 
 
 def _make(values: dict[str, Any]) -> MeanField:
-    draws = values["draws"]
-    return MeanField(jnp.mean(draws, AXES), jnp.std(draws, AXES), prior_scale=None)
+    return MeanField(*_mean_and_std(values["draws"]), prior_scale=None)
 
 
 FAMILY = Samples(("draws",), MeanField, _make)
@@ -64,12 +71,14 @@ def spread_out(params: Mapping[str, Any], num_samples: int) -> dict[str, Any]:
     """
     chains, draws = count(params)
     number = min(num_samples, chains * draws)
-    which = ((jnp.arange(number, dtype=float) + 0.5) * (chains * draws) / number).astype(int)
-    return {name: jax.tree.map(lambda leaf: _flat(leaf)[which], value) for name, value in draws_of(params).items()}
+    which = (2 * np.arange(number) + 1) * (chains * draws) // (2 * number)  # the middles of so many equal parts
+    return _taken(send_all(draws_of(params)), send(which, np.int32))
 
 
-def _flat(leaf: Any) -> Any:
-    return jnp.reshape(leaf, (-1, *jnp.shape(leaf)[2:]))
+@jax.jit
+def _taken(values: dict[str, Any], which: jax.Array) -> dict[str, Any]:
+    """Some of the draws of all chains, one chain after the other."""
+    return jax.tree.map(lambda leaf: jnp.reshape(leaf, (-1, *jnp.shape(leaf)[2:]))[which], values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

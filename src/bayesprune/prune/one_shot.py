@@ -12,6 +12,7 @@ from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
+from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
 from bayesprune.core.types import Evidence, Groups, Info, Node, Pruned, PyTree, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
@@ -92,7 +93,7 @@ def prune_once(
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
-    chosen = _under(prior_scale, chosen, nodes)
+    chosen = _on_device(_under(prior_scale, chosen, nodes))
     check_needs(sparsifier, chosen, program)
     check_whole(sparsifier, chosen)
     key: Key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)  # type: ignore[assignment]
@@ -102,11 +103,12 @@ def prune_once(
     check_given(chosen, {path: alive for path, alive in trees.flatten(mask).items() if path in given})
     state = sparsifier.init(key, chosen)  # not compiled: it may refuse what it sees
     if warm_up := warm_up_of(sparsifier):
-        state = state._replace(step=jnp.asarray(warm_up, jnp.int32))
-    before = state._replace(mask={path: ~_gone(node) & given.get(path, True) for path, node in chosen.items()})
+        state = state._replace(step=send(warm_up, np.int32))
+    before = state._replace(mask=_left(chosen, given))
     seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
     state, info = step(key, chosen, before, params if seen else {}, seen[0] if seen else ())
+    state, info = step(rng_key, chosen, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info), program)
 
@@ -191,6 +193,16 @@ def _given(mask: PyTree, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Ar
 def _gone(node: Node) -> Any:
     """Weights that an earlier pass has cut: nothing is left of their posterior."""
     return (node.loc == 0) & (node.scale == 0)
+def _on_device(tree: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of NumPy and numbers of Python, which keep taking the type of what they meet, on the device."""
+    of_host = (np.ndarray, np.generic, float, int)
+    return jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, of_host) else leaf, tree)  # type: ignore[no-any-return]
+
+@jax.jit
+def _left(nodes: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What is alive before the act: not dead in the mask given, nor cut by an earlier pass, which leaves loc = scale = 0."""
+    cut = {path: (node.loc == 0) & (node.scale == 0) for path, node in nodes.items()}
+    return {path: given[path] & ~gone if path in given else ~gone for path, gone in cut.items()}
 
 
 def _has_nodes(params: dict[str, Any]) -> bool:
@@ -213,7 +225,7 @@ def _under(prior_scale: GivenScale, chosen: dict[str, Any], nodes: dict[str, Any
     missing = sorted(chosen.keys() - prior_scale.keys())
     if missing:
         raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")
-    widths = {path: jnp.asarray(prior_scale[path], float) for path in chosen}
+    widths = {path: send(prior_scale[path], float) for path in chosen}
     return {p: n.under(widths[p]) for p, n in chosen.items()}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesprune.core.files import make_folder, reading, write_atomically
 from bayesprune.core.formats import pack_tensors, read_tensors
+from bayesprune.core.send import send
 from bayesprune.posteriors.params import stems
 from bayesprune.report.packing import pack, unpack
 from bayesprune.train.processes import ALONE, Alone, Together
@@ -97,4 +98,4 @@ def decode(tensors: dict[str, np.ndarray], header: dict[str, str]) -> tuple[dict
 
 def stacked(networks: list[dict[str, Any]]) -> dict[str, Any]:
     """Trees of one structure as one, along a new first axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *networks)
+    return jax.tree.map(lambda *leaves: jnp.stack([send(leaf) for leaf in leaves]), *networks)

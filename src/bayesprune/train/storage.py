@@ -4,6 +4,7 @@ Each storage has the same functions. *Kept* values are what the optimiser sees a
 ones have the shapes of the program.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,6 +78,12 @@ def _refresh(changed: jax.Array) -> Callable[[Any, Any], Any]:
     return lambda leaf, fresh: jnp.where(changed, fresh, leaf) if jnp.shape(leaf) == changed.shape else leaf
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def _alive_at(mask: jax.Array, count: int) -> jax.Array:
+    """The positions of the alive, in order."""
+    return jnp.flatnonzero(mask, size=count, fill_value=0).astype(jnp.int32)
+
+
 @dataclass(frozen=True)
 class Active:
     """Only the alive weights: a vector of values for each parameter, and the sorted positions that they have in the array.
@@ -89,7 +96,7 @@ class Active:
 
     def keep_mask(self, mask: dict[str, Any]) -> dict[str, Any]:
         """Positions, int32, in the place of booleans."""
-        return {site: jnp.flatnonzero(mask[site], size=count, fill_value=0).astype(jnp.int32) for site, count in self.counts}
+        return {site: _alive_at(mask[site], count) for site, count in self.counts}
 
     def whole_mask(self, kept: dict[str, Any]) -> dict[str, Any]:
         return {site: _scatter(jnp.ones(kept[site].shape, bool), kept[site], shape) for site, shape in self.shapes}
