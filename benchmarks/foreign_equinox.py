@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from foreign_data import IMAGES, REAL, SEQUENCES, TOKENS, VECTORS, Net, normal, real
 
+import bayesprune as bp
+
 KEY = jax.random.key(0)
 
 
@@ -207,7 +209,7 @@ EQUINOX = {
     "equinox/state": Net(
         "batch norm and spectral norm, with their state", lambda: eqx.nn.make_with_state(Stateful)(KEY), VECTORS
     ),
-    "equinox/shared": Net("a tied table, `eqx.nn.Shared`", of_key(Shared), TOKENS, TOKENS),
+    "equinox/shared": Net("a tied table, `eqx.nn.Shared`", of_key(Shared), TOKENS, TOKENS, {"prunable": bp.select.everything}),
     "equinox/recurrence": Net("a linear recurrence, `associative_scan`", of_key(Linear), SEQUENCES),
     "equinox/fourier": Net("Fourier transforms, as FNet", of_key(Fourier), SEQUENCES),
     "equinox/sorted": Net("sorted features", of_key(Sorted), VECTORS),

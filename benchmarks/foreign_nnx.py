@@ -211,7 +211,7 @@ NNX = {
     "nnx/transformer": Net("transformer: rotary positions, gated units, RMS norms", with_rngs(Blocks), TOKENS),
     "nnx/recurrent": Net("GRU, then LSTM", with_rngs(Recurrent), SEQUENCES),
     "nnx/lora": Net("low-rank adapters on a frozen base", with_rngs(Adapted), VECTORS, settings={"frozen": lora}),
-    "nnx/tied": Net("an autoencoder with tied weights", with_rngs(Tied), VECTORS, VECTORS, real()),
+    "nnx/tied": Net("an autoencoder with tied weights", with_rngs(Tied), VECTORS, VECTORS, real(prunable=bp.select.everything)),
     "nnx/twins": Net("two inputs through one tower", with_rngs(Twins), (VECTORS, normal(5))),
     "nnx/heads": Net("a mean and a scale, by name", with_rngs(Heads), VECTORS, REAL, real(output="mean")),
     "nnx/hyper": Net("a net that makes another's weights", with_rngs(Hyper), {"x": VECTORS, "task": normal(3)}),
