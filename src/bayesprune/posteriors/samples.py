@@ -46,7 +46,8 @@ class Samples(Named):
 
 
 def _make(values: dict[str, Any]) -> MeanField:
-    return MeanField(*_mean_and_std(values["draws"]), prior_scale=None)
+    loc, scale = _mean_and_std(values["draws"])
+    return MeanField(loc, scale, prior_scale=None)
 
 
 FAMILY = Samples(("draws",), MeanField, _make)
