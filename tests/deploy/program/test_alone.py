@@ -24,6 +24,7 @@ class Between(nn.Module):
             "length": lambda: -h if len(x) > 7 else h,
             "far number": lambda: -h if x.shape[0] > 5000 else h,
             "normed": lambda: h / (1e-3 + jnp.linalg.norm(h, axis=0)),
+            "tiled": lambda: jnp.concatenate([jnp.tile(self.param("first", nn.initializers.ones, (1, 2)), (len(x), 1)), h], 1),
             "plain": lambda: h.reshape(len(h), -1),
         }
         return nn.Dense(2)(kinds[self.kind]())
@@ -70,3 +71,9 @@ def test_a_likelihood_s_mean_of_all_rows_is_refused() -> None:
     fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1)
     with pytest.raises(ValueError, match="by reduce_sum"):
         bp.compact(bnn, fit.params)
+
+
+def test_an_array_tiled_for_the_rows_is_written_otherwise() -> None:
+    """A class token, say: its rows do not meet, but the program has as many arrays as there are rows."""
+    with pytest.raises(ValueError, match=r"joins as many arrays as there are rows.*write jnp\.broadcast_to"):
+        compacted("tiled")

@@ -122,6 +122,11 @@ class _Writer:
         for equation, second in zip(inner.eqns, twin.eqns, strict=True):
             if equation.primitive.name != second.primitive.name:
                 raise _differs(equation.primitive.name)
+            if len(equation.invars) != len(second.invars):
+                raise ValueError(
+                    f"{equation.primitive.name} joins as many arrays as there are rows (by jnp.tile, perhaps), which no "
+                    "smaller program does: write jnp.broadcast_to(array, (x.shape[0], ...)) for one array given to every row."
+                )
             atoms = zip(equation.invars, second.invars, strict=True)
             made = self.equation(equation, second, [self.read(*pair, names) for pair in atoms])
             names.update(zip(equation.outvars, made, strict=True))
