@@ -8,6 +8,12 @@ import pytest
 from bayesprune.structure.independence import mixing
 
 W = jnp.ones((4, 4))
+COUNTED = "the number of rows, which is counted with"
+
+
+def number(x):
+    """How many rows there are, as the program has it."""
+    return jnp.asarray(x.shape[0])
 
 
 def by(net, shape=(4,), dtype=float) -> str:
@@ -51,6 +57,13 @@ MEET = {
         "concatenate, of as many arrays as there are rows",
     ),
     "outputs turned": (lambda x: x.T, "the order of the outputs' axes"),
+    "fewer than seven": (lambda x: jnp.where(jnp.less(7, number(x)), 0.0, x), COUNTED),
+    "fewer than two": (lambda x: jnp.where(number(x) < 2, 0.0, x), COUNTED),
+    "chosen by their number": (lambda x: jax.lax.select_n(jax.lax.lt(jnp.int32(7), jnp.int32(len(x))), x, -x), COUNTED),
+    "at least three": (lambda x: x + jnp.maximum(number(x), 3), COUNTED),
+    "square of their number": (lambda x: x * (number(x) * number(x) - 5 * number(x)), COUNTED),
+    "half their number": (lambda x: x * jnp.asarray(number(x) * 0.5).astype(int), COUNTED),
+    "the last": (lambda x: x + jax.lax.dynamic_index_in_dim(x, x.shape[0] - 1, 0), COUNTED),
     "tokens and rows in turns": (lambda x: x.T.reshape(-1, 4), "reshape"),
 }
 
@@ -67,6 +80,11 @@ def cell(x):
 
 def attention(x):
     return nn.MultiHeadDotProductAttention(2).init_with_output(jax.random.key(0), x)[0]
+
+
+def at(x, place):
+    """All rows, from a place that the program works out."""
+    return jax.lax.dynamic_slice(x, (jnp.asarray(place, jnp.int32), jnp.int32(1)), (len(x), 2))
 
 
 KEPT = {
@@ -99,6 +117,16 @@ KEPT = {
     "one hot": (lambda x: jax.nn.one_hot(x.astype(int), 4) @ W, (3,)),
     "padded": (lambda x: jnp.pad(x, ((0, 0), (1, 2))), (4,)),
     "tiled": (lambda x: jnp.concatenate([jnp.tile(W[None, :1], (x.shape[0], 1, 1)), x], 1), (3, 4)),
+    "a place by numbers": (lambda x: at(x, number(x) - number(x)), (4,)),
+    "a place by a negative": (lambda x: at(x, -number(x) + number(x)), (4,)),
+    "a place by a product": (lambda x: at(x, number(x) * 0), (4,)),
+    "a place in another type": (lambda x: at(x, number(x).astype(jnp.int16) - len(x)), (4,)),
+    "a place within bounds": (lambda x: at(x, jax.lax.clamp(0, 0, 2)), (4,)),
+    "a place by the larger": (lambda x: at(x, jax.lax.max(0, -1)), (4,)),
+    "a place by the smaller": (lambda x: at(x, jax.lax.min(0, 1)), (4,)),
+    "a place by a rest": (lambda x: at(x, jax.lax.rem(4, 2)), (4,)),
+    "a place by comparisons": (lambda x: at(x, jax.lax.select_n(jax.lax.ge(1, 0), 1 - number(x), 0 * number(x))), (4,)),
+    "a place by logic": (lambda x: at(x, jax.lax.select_n(jax.lax.gt(1, 0) & jax.lax.ne(1, 0), number(x), 0)), (4,)),
     "resized": (lambda x: jax.image.resize(x, (x.shape[0], 8, 8, 1), "bilinear"), (4, 4, 1)),
 }
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from bayesprune.structure.counted import folded
 from bayesprune.structure.jaxprs import called, scan_parts
 from bayesprune.structure.ops import record_of
 
@@ -32,14 +33,6 @@ class Mixed(NamedTuple):
 
 State = Rows | Mixed | None  # None: it has no rows
 
-
-# Arithmetic of places, done where its numbers are known.
-_FOLDED: dict[str, Any] = {
-    "lt": np.less,
-    "add": np.add,
-    "sub": np.subtract,
-    "select_n": lambda which, *cases: cases[int(which)],
-}
 
 
 def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
@@ -73,10 +66,9 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
     states: dict[Any, State] = dict(zip(inner.constvars, [_constant(*pair) for pair in pairs], strict=False))
     states.update(zip(inner.invars, inputs, strict=True))
     read = lambda atom, pair: _constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
-    known: list[dict[Any, Any]] = [{}, {}]
+    known: dict[Any, Any] = {}
     for equation, second in zip(inner.eqns, twin.eqns, strict=True):
-        numbers = [_number(*pair) for pair in zip((equation, second), known, strict=True)]
-        if None not in numbers:
+        if (numbers := folded(equation, second, known)) is not None:
             states[equation.outvars[0]] = _constant(*numbers)
             continue
         if len(equation.invars) != len(second.invars):
@@ -96,19 +88,6 @@ def _copies(one: Any, other: Any, states: dict[Any, State]) -> list[State]:
     if known and first.aval.shape[one.params["dimension"]] == 1:
         return [Rows(one.params["dimension"], uniform=True)]
     return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)
-
-
-def _number(equation: Any, known: dict[Any, Any]) -> Any:
-    """What an equation of known single numbers gives, noted in ``known``; None of others.
-
-    ``x[:, i]`` asks whether the place 0 of the rows is below zero, to add their number then.
-    """
-    fold = _FOLDED.get(equation.primitive.name)
-    given = [atom.val if isinstance(atom, Literal) else known.get(atom) for atom in equation.invars]
-    if fold is None or any(value is None or np.ndim(value) for value in given):
-        return None
-    known[equation.outvars[0]] = np.asarray(fold(*given))
-    return known[equation.outvars[0]]
 
 
 def _constant(one: Any, other: Any) -> State:

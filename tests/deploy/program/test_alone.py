@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
+from bayesprune.deploy.program.alone import check_alone
 
 
 class Between(nn.Module):
@@ -23,6 +24,7 @@ class Between(nn.Module):
             "number": lambda: -h if x.shape[0] > 7 else h,
             "length": lambda: -h if len(x) > 7 else h,
             "far number": lambda: -h if x.shape[0] > 5000 else h,
+            "quarter": lambda: h * (1 + x.shape[0] // 4),
             "normed": lambda: h / (1e-3 + jnp.linalg.norm(h, axis=0)),
             "tiled": lambda: jnp.concatenate([jnp.tile(self.param("first", nn.initializers.ones, (1, 2)), (len(x), 1)), h], 1),
             "plain": lambda: h.reshape(len(h), -1),
@@ -50,11 +52,22 @@ def start(bnn: bp.BNN) -> dict:
         ("number", r"a comparison with their number \(test_alone.py, line \d+\)"),
         ("far number", r"a comparison with their number \(test_alone.py, line \d+\)"),
         ("length", "the program, which is another"),
+        ("quarter", "the number of rows, which is counted with"),
     ],
 )
 def test_it_is_refused_and_says_by_what(kind, by) -> None:
     with pytest.raises(ValueError, match=rf"depend on the rows beside it, or on how many there are, by {by}"):
         compacted(kind)
+
+
+def test_code_for_one_number_of_rows_is_found() -> None:
+    """A number that is only a name is equal to none: those that are tried find it."""
+
+    def jaxpr(rows):
+        return jax.make_jaxpr(lambda x: -x if len(x) == 8 else x)(jax.ShapeDtypeStruct((rows, 3), jnp.float32))
+
+    with pytest.raises(ValueError, match="the program, which is another for another number of rows"):
+        check_alone(jaxpr)
 
 
 def test_a_length_alone_decides_nothing() -> None:

@@ -10,7 +10,7 @@ import jax
 
 from bayesprune.structure.independence import mixing
 
-MANY = (8, 64, 1025)  # numbers of rows beside two and three, where one trace cannot stand for all
+MANY = (8, 1025)  # numbers of rows beside two and three: `rows // 4` is the same for both of these
 Traced = Callable[[Any], Any]
 
 
@@ -18,15 +18,14 @@ def check_alone(jaxpr: Traced) -> None:
     """Refuse a network by which rows meet, or which is another for another number of rows.
 
     ``jaxpr``: the network's, of so many rows; its last input are the rows. It is traced for two rows and for three, whose sizes
-    say where the rows are, and for a number that is only a name: code that compares it (``if len(x) > 7``) fails there. Where
-    it cannot be traced so, as ``len(x)`` wants a number, some numbers stand for all.
+    say where the rows are; for a number that is only a name: code that compares it (``if len(x) > 7``) fails there; and for a
+    few more: a name is never equal to a number, and code like ``len(x) // 4`` gives another one only there.
 
     Raises ``ValueError`` with the operation, or the line of code.
     """
     two = jaxpr(2)
     _refuse(mixing(two, jaxpr(3)))
-    if _for_any_number(jaxpr):
-        return
+    _check_for_any_number(jaxpr)
     for rows in MANY:
         _refuse(mixing(two, jaxpr(rows)))
 
@@ -39,17 +38,15 @@ def _refuse(by: str) -> None:
         )
 
 
-def _for_any_number(jaxpr: Traced) -> bool:
-    """Whether the network can be traced for a number of rows that is but a name; refuse code of the user's that compares it."""
+def _check_for_any_number(jaxpr: Traced) -> None:
+    """Refuse code of the user's that compares the number of rows; what cannot be traced for a name says nothing."""
     try:
         jaxpr(jax.export.symbolic_shape("rows")[0])
     except jax.errors.InconclusiveDimensionOperation as error:
         if line := _line(error):
             _refuse(f"a comparison with their number ({line})")
-        return False
     except Exception:  # what does not work with a name says nothing of the network
-        return False
-    return True
+        return
 
 
 def _line(error: BaseException) -> str:
