@@ -14,6 +14,7 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import jsonable, require
 from bayesprune.core.types import Node
 from bayesprune.posteriors.params import kinds
+from bayesprune.report import sound
 from bayesprune.report.inputs import ArrayLike, truth_values
 from bayesprune.report.packing import pack, plain, unpack
 from bayesprune.report.saved_fit import LAWS, REMEDY, WHAT, WHOLE, read_parts, write_parts
@@ -141,7 +142,8 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
     """Read what `save_fit` or `save_posterior` wrote, bit for bit: NumPy arrays, and JAX ones in ``params``.
 
     Raises ``FileNotFoundError`` where there is no file, ``ValueError`` for a file that is not such a posterior,
-    `DamagedFileError`, a ``ValueError`` too, for one that has changed since or is cut short.
+    `DamagedFileError`, a ``ValueError`` too, for one that has changed since, is cut short, or holds what is no posterior, as
+    scales below zero and shapes that do not belong together.
 
     >>> load_posterior("/nowhere/p.safetensors")
     Traceback (most recent call last):
@@ -158,8 +160,13 @@ def load_posterior(path: str | os.PathLike[str]) -> SavedPosterior:
         require(header, (LAWS, "metadata"))
         posterior = {site: _node(tensors, site) for site in json.loads(header[LAWS])}
         mask = {name.removeprefix("mask/"): tensors[name] for name in tensors if name.startswith("mask/")}
+        notes = json.loads(header["metadata"])
+        if not isinstance(notes, dict):
+            raise ValueError("its metadata are no notes by name")
         params = unpack(json.loads(header.get("params", "[]")), tensors)
-        return SavedPosterior(posterior, mask, json.loads(header["metadata"]), params)
+        sound.check_posterior(posterior, mask)
+        sound.check_params(params)
+        return SavedPosterior(posterior, mask, notes, params)
 
 
 def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:

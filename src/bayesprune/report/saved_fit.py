@@ -14,6 +14,7 @@ import numpy as np
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import pack_tensors, read_tensors, require
+from bayesprune.report import sound
 from bayesprune.report.packing import pack, unpack
 
 FORMAT, VERSION = "bayesprune fit", "5"
@@ -56,7 +57,7 @@ def write_fit(path: str | os.PathLike[str], fit: SavedFit) -> None:
 def read_fit(path: str | os.PathLike[str]) -> SavedFit:
     """What `write_fit` wrote, bit for bit; parameters and mask as JAX arrays.
 
-    Errors as of `read_parts`.
+    Errors as of `read_parts`, and `DamagedFileError` for numbers that no fit has, see `report.sound`.
     """
     tensors, header = read_parts(path)
     with reading(path, WHAT, REMEDY):
@@ -65,7 +66,11 @@ def read_fit(path: str | os.PathLike[str]) -> SavedFit:
         history = {name: tensors[f"history/{name}"] for name in plans["history"]}
         kept, rest = json.loads(header.get("state", "[[], {}]"))
         state = rest | unpack(kept, tensors) if "state" in header else None
-        return SavedFit(unpack(plans["params"], tensors), tensors["losses"], unpack(plans["mask"], tensors), history, state)
+        params, mask = (unpack(plans[name], tensors) for name in ("params", "mask"))
+        sound.check_params(params)
+        sound.check_mask_of_params(mask, params)
+        sound.check_record(tensors["losses"], history, state)
+        return SavedFit(params, tensors["losses"], mask, history, state)
 
 
 def write_parts(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:

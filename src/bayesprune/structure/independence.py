@@ -34,7 +34,6 @@ class Mixed(NamedTuple):
 State = Rows | Mixed | None  # None: it has no rows
 
 
-
 def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     """The operation by which an output for one row comes to depend on others, or on how many there are; "" for none.
 
