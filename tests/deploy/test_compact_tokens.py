@@ -1,6 +1,7 @@
 """Networks of tokens and of booleans, made smaller: look-ups by JAX, NumPy alone, kernels, files, StableHLO and ONNX."""
 
 import functools
+import json
 
 import flax.linen as linen
 import jax
@@ -8,8 +9,11 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import bayesprune as bp
+from bayesprune.core.files import DamagedFileError
+from bayesprune.core.formats import pack_tensors
 from bayesprune.deploy import reader
 
 WORDS, LENGTH, WIDTH = 11, 5, 6
@@ -180,6 +184,84 @@ def test_the_whole_posterior(name) -> None:
     # 120 means of 400 draws each: five standard errors of a difference are passed by chance once in 14,000 such tests.
     error = np.sqrt((ours.var(0) + theirs.var(0)) / 400)
     assert (np.abs(ours.mean(0) - theirs.mean(0)) < 5 * error + 1e-6).all()
+
+
+class Fields(linen.Module):
+    """Two arrays: fields of one table, which start one after the other, beside an entry that is free; and real numbers."""
+
+    @linen.compact
+    def __call__(self, x):
+        h = linen.Embed(WORDS, WIDTH)(x["fields"][:, :2] + jnp.array([0, 4])).reshape(len(x["fields"]), -1)
+        return linen.Dense(3)(jnp.concatenate([jnp.tanh(h), x["fields"][:, 2:].astype(float), x["real"]], 1))
+
+
+@functools.cache
+def of_fields() -> bp.Compact:
+    x = {"fields": TOKENS[:, :3] % 4, "real": np.ones((40, 2), np.float32)}
+    bnn = bp.BNN(Fields(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), example=x, posterior="map")
+    fit = bp.fit_svi(jax.random.key(0), bnn, bp.Dataset(x, LABELS), num_steps=1, batch_size=20, progress=False)
+    return bp.compact(bnn, fit.params, keep="mean")
+
+
+@pytest.mark.parametrize("beyond", [WORDS, -1])
+def test_a_file_says_what_its_tables_take(beyond, tmp_path) -> None:
+    smaller("words").save(tmp_path / "net.bayesprune")
+    again, x = bp.load(tmp_path / "net.bayesprune"), TOKENS[:3].copy()
+    x[1, 2] = beyond
+    with pytest.raises(ValueError, match=rf"x\[:, 2\] holds {beyond}, and .* Embed_0.embedding, which takes 0 to 10"):
+        again.predict(x)
+    with pytest.raises(ValueError, match=rf"x\[:, 2\] holds {beyond}"):
+        again.predict_draws(jax.random.key(0), x, 2)
+    with pytest.raises(
+        ValueError, match=rf"entry 2 of a row holds {beyond}, and Embed_0.embedding, where it is looked up, takes 0 to 10"
+    ):
+        reader.predict(*reader.load(tmp_path / "net.bayesprune"), x)
+    again.save(tmp_path / "again.bayesprune")
+    (bounds,) = bp.load(tmp_path / "again.bayesprune").bounds
+    assert (bounds.low == 0).all() and (bounds.high == WORDS - 1).all()
+
+
+def test_fields_of_one_table_have_limits_of_their_own_in_a_file(tmp_path) -> None:
+    of_fields().save(tmp_path / "net.bayesprune")
+    again, plan = bp.load(tmp_path / "net.bayesprune"), reader.load(tmp_path / "net.bayesprune")
+    for bounds, read in zip(of_fields().bounds, again.bounds, strict=True):
+        assert (bounds is None) == (read is None)
+        for one, other in zip(bounds or (), read or (), strict=True):
+            np.testing.assert_array_equal(one, other)
+    real = np.ones((1, 2), np.float32)
+    for row, holds in (([10, 6, 99], True), ([11, 6, 0], False), ([0, -5, 0], False), ([0, -4, -9], True)):
+        x = {"fields": np.array([row]), "real": real}
+        if holds:
+            np.testing.assert_allclose(again.predict(x), reader.predict(*plan, x), atol=1e-6)
+            continue
+        with pytest.raises(ValueError, match=r"fields\[:, \d\] holds .* looks it up in Embed_0.embedding"):
+            again.predict(x)
+        with pytest.raises(ValueError, match="of a row holds"):
+            reader.predict(*plan, x)
+
+
+LIMITS = {
+    "of another array": lambda bounds: bounds.append(None),
+    "of fewer entries": lambda bounds: bounds[0]["entries"].pop(),
+    "that are not there": lambda bounds: bounds[0]["entries"].__setitem__(0, 7),
+    "upside down": lambda bounds: bounds[0]["limits"][0].__setitem__(1, -9),
+    "that are no numbers": lambda bounds: bounds[0]["limits"][0].__setitem__(0, "0"),
+    "without end": lambda bounds: bounds[0]["limits"][0].__setitem__(1, 10**40),
+    "with a long name": lambda bounds: bounds[0]["limits"][0].__setitem__(2, "x" * 10**5),
+}
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_limits_of_a_stranger_are_refused(what, tmp_path) -> None:
+    of_fields().save(tmp_path / "net.bayesprune")
+    with safe_open(tmp_path / "net.bayesprune", framework="np") as file:
+        header, streams = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    plan = json.loads(header["plan"])
+    LIMITS[what](plan["bounds"])
+    texts = {name: header[name] for name in ("format", "version", "metadata")} | {"plan": json.dumps(plan)}
+    (tmp_path / "bad.bayesprune").write_bytes(pack_tensors(streams, texts))
+    with pytest.raises(DamagedFileError, match=r"bad\.bayesprune.*limits"):
+        bp.load(tmp_path / "bad.bayesprune")
 
 
 def test_rows_of_another_type_are_refused() -> None:

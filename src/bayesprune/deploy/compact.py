@@ -120,8 +120,8 @@ class Compact:
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
     ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one;
-    ``bounds``: the numbers that its tables take, of one that was read from a file not known. `bayesprune.predict`,
-    `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
+    ``bounds``: the numbers that its tables take, not known of one that was read from a file of before there were any.
+    `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
     program: Program

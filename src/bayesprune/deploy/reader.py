@@ -34,6 +34,7 @@ REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
 FORMAT, VERSION = "bayesprune network", "1.0"
+ROOM, TIMES = 1 << 26, 256  # bytes that any file may unpack to, and as many times its own; pruned networks need some tens
 LARGEST = 1 << 28  # numbers of all arrays: a file that claims more is refused before they are allocated
 WHOLE = 1 << 24  # up to which float32, which operations get rows in, holds every whole number
 CHUNK = 1 << 20  # numbers that are decoded at a time
@@ -41,12 +42,16 @@ ROWS = 128  # at a time: what is between the operations stays in the cache
 TYPES = {"F32": "<f4", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "U16": "<u2", "BOOL": "?", "I64": "<i8"}
 
 
-def load(path):
-    """A file: its plan, and its arrays by name. Raises ``ValueError`` that names a file which is not what was written."""
+def load(path, max_bytes=None):
+    """A file: its plan, and its arrays by name. Raises ``ValueError`` that names a file which is not what was written.
+
+    ``max_bytes``: what the arrays may take; None: 64 MiB, or 256 times what they take in the file, whichever is more.
+    """
     with open(path, "rb") as file:
         content = file.read()
     try:
         plan, streams = _opened(memoryview(content))
+        check_size(plan, streams, max_bytes)
         return plan, decode(plan, streams)
     except Exception as error:  # a damaged file may fail in any way at all
         raise ValueError(f"{path} is no whole {FORMAT} ({type(error).__name__}: {error}). Copy it again.") from error
@@ -78,11 +83,22 @@ def _sha256(content):
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def decode(plan, streams):
-    """Arrays by name, out of the streams that hold their values and the places of those."""
-    arrays, mask, marked, shapes = dict[str, np.ndarray](), None, "", [how["shape"] for how in plan["arrays"].values()]
+def check_size(plan, streams, max_bytes=None):
+    """Refuse a small file whose arrays take very much memory, before they are made."""
+    shapes, stored = [how["shape"] for how in plan["arrays"].values()], sum(stream.nbytes for stream in streams.values())
     if any(type(n) is not int or n < 0 for shape in shapes for n in shape) or sum(map(math.prod, shapes)) > LARGEST:
         raise ValueError(f"the arrays claim more than {LARGEST:,} numbers, or shapes that are none")
+    needed = sum(
+        math.prod(how["shape"]) * (streams[f"{name}.values"].itemsize if how["values"] == "plain" else 4)
+        for name, how in plan["arrays"].items()
+    )
+    if needed > (max(ROOM, TIMES * stored) if max_bytes is None else max_bytes):
+        raise ValueError(f"{stored:,} bytes unpack to {needed:,}: if you trust who wrote it, load(path, max_bytes={needed})")
+
+
+def decode(plan, streams):
+    """Arrays by name, out of the streams that hold their values and the places of those; after `check_size`."""
+    arrays, mask, marked = dict[str, np.ndarray](), None, ""
     for name, how in plan["arrays"].items():
         coding, places, stream, size = how["values"], how["places"], streams[f"{name}.values"], math.prod(how["shape"])
         count, begin = plan["places"][places]["count"] if places else size, 0
@@ -158,9 +174,11 @@ def predict(plan, arrays, x):
 def rows_of(plan, x):
     """Rows in float32; of several arrays, ``x["tokens"]`` or ``x[0]``, each flattened, side by side."""
     parts, one = [], {"path": [], "shape": plan["input_shape"], "takes": plan.get("takes", "float32")}
-    for how in plan.get("inputs", [one]):
+    inputs = plan.get("inputs", [one])
+    for how, limits in zip(inputs, plan.get("bounds", [None] * len(inputs)), strict=True):
         part = np.asarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
         check_rows(how["takes"], how["shape"], part)
+        check_places(limits, part)
         parts.append(part.astype(np.float32))
     if "inputs" not in plan:
         return parts[0]
@@ -177,6 +195,21 @@ def check_rows(takes, shape, x):
         raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
     if takes == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > WHOLE:
         raise ValueError(f"rows hold integers beyond {WHOLE:,}.")
+
+
+def check_places(bounds, x):
+    """Refuse whole numbers beyond the tables that the network looks them up in: it would read another entry, or NaN."""
+    if bounds is None or not len(x):
+        return
+    low, high = (np.trunc(ends.astype(np.float64)).reshape(-1) for ends in (x.min(0), x.max(0)))
+    entries = np.asarray(bounds["entries"])
+    for number, (least, most, table) in enumerate(bounds["limits"]):
+        wrong = np.flatnonzero((entries == number) & ((low < least) | (high > most)))
+        if wrong.size:
+            value = low[wrong[0]] if low[wrong[0]] < least else high[wrong[0]]
+            raise ValueError(
+                f"entry {wrong[0]} of a row holds {value:.0f}, and {table}, where it is looked up, takes {least} to {most}."
+            )
 
 
 def outputs(plan, arrays, weights, x):

@@ -360,6 +360,40 @@ def test_steps_that_unpack_to_more_than_they_promise_are_refused(tmp_path) -> No
         refuses(tmp_path / "bad.bayesprune")
 
 
+@pytest.mark.parametrize("many", [16, 4000])
+def test_a_small_file_unpacks_to_little_unless_it_is_allowed(many, tmp_path, monkeypatch) -> None:
+    """Zeros but for one weight of each unit: refused by what they would take, before they are made."""
+    monkeypatch.setattr(reader, "ROOM", 1 << 16)
+    one = np.zeros((8, many), np.float32)
+    one[np.arange(many) % 8, np.arange(many)] = 1.0
+    streams, arrays, places = (coder := Coder()).streams, coder.arrays, coder.places
+    coder.plain("constant/1", one, "bfloat16", coder.mark("constant/1.places", one != 0))
+    plan = {"arrays": arrays, "places": places}
+    if many == 16:
+        return reader.check_size(plan, streams)
+    stored = sum(stream.nbytes for stream in streams.values())
+    monkeypatch.setattr(reader, "TIMES", 4)
+    with pytest.raises(ValueError, match=rf"{stored:,} bytes unpack to 128,000: .* load\(path, max_bytes=128000\)"):
+        reader.check_size(plan, streams)
+    reader.check_size(plan, streams, 128_000)
+
+
+def test_what_is_refused_for_its_size_is_read_where_it_is_allowed(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "net.bayesprune"
+    compacted("posterior").save(path, "posterior")
+    monkeypatch.setattr(reader, "ROOM", 100)
+    monkeypatch.setattr(reader, "TIMES", 0)
+    for read in (bp.load, reader.load):
+        with pytest.raises(ValueError, match=r"net\.bayesprune.* bytes unpack to [\d,]+: .*max_bytes=(\d+)") as told:
+            read(path)
+        needed = int(re.search(r"max_bytes=(\d+)", str(told.value))[1])
+        read(path, max_bytes=needed)
+        with pytest.raises(ValueError, match="max_bytes"):
+            read(path, max_bytes=needed - 1)
+    with pytest.raises(ValueError, match="max_bytes must be an integer"):
+        bp.load(path, max_bytes=0)
+
+
 @pytest.mark.parametrize("values", ["float32", "posterior"])
 def test_a_large_array_is_read_within_twice_its_size(values, monkeypatch) -> None:
     """Whatever its coding: file and arrays together, for the reader that unpacks both."""

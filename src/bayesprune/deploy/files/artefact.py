@@ -14,7 +14,7 @@ from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice
-from bayesprune.deploy.files import promises
+from bayesprune.deploy.files import limits, promises
 from bayesprune.deploy.files.coding import VALUES, Coder, divergence
 from bayesprune.deploy.files.promises import LAWS
 from bayesprune.deploy.judged import TASKS
@@ -64,6 +64,8 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
     }
     several = {"inputs": compact.inputs, "outputs": compact.outputs}
     plan |= {name: packing.as_data() for name, packing in several.items() if not packing.is_one}
+    if any(of_one is not None for of_one in compact.bounds):
+        plan["bounds"] = limits.as_data(compact.bounds)
     text = json.dumps(plan, allow_nan=False, separators=(",", ":"))
     if len(text) > LONGEST or len(compact.program.ops) > MOST_OPERATIONS:
         raise ValueError(
@@ -79,8 +81,8 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
     write_atomically(path, pack_tensors(coder.streams, header))
 
 
-def read(path: str) -> dict[str, Any]:
-    """The fields of a `Compact`. Errors as of `bayesprune.load`."""
+def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
+    """The fields of a `Compact`; ``max_bytes`` that its arrays may take. Errors as of `bayesprune.load`."""
     streams, header = read_tensors(path, WHAT, REMEDY)
     if header.get("format") != reader.FORMAT or header.get("version") != reader.VERSION:
         raise ValueError(
@@ -88,10 +90,10 @@ def read(path: str) -> dict[str, Any]:
             f"version {header.get('version')!r}: read it with the release that wrote it."
         )
     with reading(path, WHAT, REMEDY):
-        return _read(header, streams)
+        return _read(header, streams, max_bytes)
 
 
-def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_bytes: int | None) -> dict[str, Any]:
     """Everything is checked here, once: first what the plan says, then the numbers."""
     if len(header["plan"]) > LONGEST:
         raise ValueError(f"a plan of {len(header['plan']):,} letters, more than {LONGEST:,}")
@@ -99,6 +101,7 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray]) -> dict[
     _word(plan["values"], VALUES)
     inputs, outputs = _read_rows(plan)
     _check_plan(plan, promises.check(plan, streams), inputs, outputs)
+    reader.check_size(plan, streams, max_bytes)
     arrays = reader.decode(plan, streams)
     _check_numbers(arrays)
     program, head, law = (
@@ -118,6 +121,7 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray]) -> dict[
         "certificate": _read_certificate(plan["certificate"]),
         "choice": _read_choice(plan.get("choice"), program, head, law),
         "metadata": json.loads(header["metadata"]),
+        "bounds": limits.of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
     }
 
 
