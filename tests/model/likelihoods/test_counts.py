@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
-from numpyro.handlers import seed, trace
+from numpyro.handlers import seed, substitute, trace
 
 import bayesprune as bp
 from bayesprune.sklearn import network
@@ -45,8 +45,8 @@ def test_the_density_is_that_of_start_times_exposure(name) -> None:
             np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
 
 
-def test_a_learned_concentration_is_in_units_of_the_mean() -> None:
-    """Var[y] = m + m² / (start c), c of the prior's median 17."""
+def test_a_learned_concentration_has_a_prior_in_units_of_the_mean() -> None:
+    """Var[y] = m + m² / c, and c / start is Gamma(2, 0.1), of mean 20."""
     for likelihood, start in (
         (L.NegativeBinomial(), 1.0),
         (L.NegativeBinomial(start=1000.0), 1000.0),
@@ -54,10 +54,29 @@ def test_a_learned_concentration_is_in_units_of_the_mean() -> None:
         (L.NegativeBinomial(start=(1000.0, 500.0), noise="shared"), np.array([1000.0, 500.0])),
     ):
         sites = trace(seed(likelihood.observe, 0)).get_trace(jnp.zeros((3, np.size(start))), None)
-        c, shared = np.asarray(sites["concentration"]["value"]), likelihood.noise == "shared"
-        wanted = start + start**2 / ((np.mean(start) if shared else start) * c)
+        c = np.asarray(sites["concentration"]["value"])
         variance = sites["obs"]["fn"].base_dist.variance if np.size(start) > 1 else sites["obs"]["fn"].variance
-        np.testing.assert_allclose(variance[0], wanted, rtol=1e-4)
+        np.testing.assert_allclose(variance[0], start + start**2 / c, rtol=1e-4)
+        unit = np.mean(start) if likelihood.noise == "shared" else start
+        np.testing.assert_allclose(sites["concentration"]["fn"].mean, 20 * unit, rtol=1e-5)
+        np.testing.assert_allclose(sites["concentration"]["fn"].variance, 200 * unit**2, rtol=1e-5)
+
+
+def test_the_first_gradients_do_not_grow_with_the_mean() -> None:
+    """Where the guide starts, c = 1: |d log p / d f| = c |y - m| / (m + c), at most about 1 for counts of any size."""
+    for mean in (1.0, 1e4):
+        likelihood = L.NegativeBinomial(start=mean)
+        bnn = linear(likelihood)
+        c = np.exp(trace(seed(bnn.guide, 0)).get_trace(jnp.zeros((1, 2)), None)["concentration_log_loc"]["value"])
+        y = jnp.asarray(RNG.poisson(2 * mean, size=50), jnp.float32)
+
+        def log_density(f, likelihood=likelihood, c=c, y=y):
+            site = trace(seed(substitute(likelihood.observe, {"concentration": c}), 0)).get_trace(f, y)["obs"]
+            return site["fn"].log_prob(site["value"]).sum()
+
+        gradient = jax.grad(log_density)(jnp.zeros((50, 1)))[:, 0]
+        np.testing.assert_allclose(gradient, c * (y - mean) / (mean + c), rtol=1e-3, atol=1e-4)
+        assert np.median(np.abs(gradient)) < 2.0
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from scipy.special import gammaln, xlog1py, xlogy
@@ -23,8 +22,8 @@ class NegativeBinomial:
 
     Args:
         concentration: r, which is Poisson's at infinity; None learns one for all rows.
-        concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1). With a ``start`` the learned number,
-            "concentration" among the parameters, is r / start: variances are then like Poisson's, of counts of any size.
+        concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1), with a ``start`` that of r / start:
+            variances may then be like Poisson's, of counts of any size.
         noise: of several outputs, "per_output": each learns a concentration of its own; "shared": all have one.
         start: E[y] where outputs are zero, where a network starts: the mean of the counts, ``y.mean()``, or one for each
             output, ``y.mean(0)``. None: 1. Weights and their priors are for outputs of about 1, and log 1000 is 7.
@@ -93,8 +92,8 @@ class NegativeBinomial:
         return -float(np.sum(ways - xlog1py(r, means / r) + xlogy(found, means / (r + means))))
 
     def _concentration(self, num_outputs: int) -> Any:
-        sizes, given = learned.sizes_of(self.noise, num_outputs), self.concentration
-        found = learned.positive("concentration", given, self.concentration_shape, self.concentration_rate, sizes)
-        if self.start is None or given is not None:
-            return found
-        return found * (jnp.asarray(self.start) if sizes else np.mean(self.start))
+        # The prior's scale goes with the mean, the guide's start does not: it is 1, counts that vary as much as their mean. At
+        # r = start the first gradients would be `start` times as large as the later ones, and an optimiser remembers them.
+        sizes, start = learned.sizes_of(self.noise, num_outputs), 1.0 if self.start is None else np.asarray(self.start)
+        rate: Any = self.concentration_rate / (start if sizes else np.mean(start))
+        return learned.positive("concentration", self.concentration, self.concentration_shape, rate, sizes)
