@@ -43,6 +43,36 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)),
+        optax.contrib.schedule_free_adamw(1e-2),
+        optax.lookahead(optax.sgd(1e-2), 2, 0.5),
+        optax.polyak_sgd(0.1),
+    ],
+    ids=["plateau", "schedule-free", "lookahead", "polyak"],
+)
+def test_optimisers_that_ask_for_more_do_what_they_do_alone(optimizer, bnn, data, rng_key) -> None:
+    """Each replication has its own loss, and the parameters for evaluation."""
+    settings = {"num_steps": 7, "batch_size": 16, "optimizer": optimizer, "progress": False}
+    fits = bp.fit_replicates(rng_key, bnn, data, **settings)
+    last = bp.Dataset(data.x[-1], data.y[-1])
+    key = jax.random.split(rng_key, REPLICATES)[-1]
+    alone = bp.fit_svi(key, bnn, last, kl_weight=1.0, estimator="weight", **settings)
+    np.testing.assert_allclose(fits.losses[-1], alone.losses, rtol=1e-4)
+    for name, value in alone.params.items():
+        np.testing.assert_allclose(fits.params[name][-1], value, rtol=1e-3, atol=1e-5)
+
+
+def test_an_optimiser_that_noise_misleads_is_refused(bnn, data, rng_key) -> None:
+    with pytest.raises(ValueError, match=r"optimizer is L-BFGS.*minibatches, 16 of 40 rows"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=2, batch_size=16, optimizer=optax.lbfgs(), progress=False)
+    with pytest.raises(ValueError, match=r"optimizer is L-BFGS.*weights that are drawn"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=2, optimizer=optax.lbfgs(), progress=False)
+
+
+@pytest.mark.slow
 def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
     for num_steps in (1, 7, 501):
         bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)

@@ -30,6 +30,7 @@ from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
+from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
@@ -99,6 +100,7 @@ def fit_replicates(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=as_schedule(kl_weight, num_steps),
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
+    check_quasi_newton(recipe, example)
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
     mask = _check_masks(bnn, mask, rows.x.shape[0])
     keys, rows, mask = over_devices((keys, rows, mask), devices)
