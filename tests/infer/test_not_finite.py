@@ -152,6 +152,23 @@ def test_with_a_callback_at_every_step_the_error_has_finite_parameters_and_no_ch
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["schedule-free", "lookahead"])
+def test_the_error_s_parameters_are_those_that_a_fit_of_the_steps_before_returns(name, rng_key) -> None:
+    """Of an optimiser that averages they are the averages, not those that are trained."""
+    rule = optax.chain(optax.sgd(0.05), overflowing(3))
+    optimizer = optax.contrib.schedule_free(rule, 0.05) if name == "schedule-free" else optax.lookahead(rule, 2, 0.5)
+    how = {"optimizer": optimizer, "course": bp.courses.Plain(), "kl_weight": 1.0, "progress": False}
+    before = bp.fit_svi(rng_key, BNN, DATA, num_steps=3, **how)
+    with pytest.raises(bp.DivergedError) as caught:
+        bp.fit_svi(rng_key, BNN, DATA, num_steps=9, callbacks=lambda moment: None, callback_every=1, **how)
+    assert caught.value.step == 4
+    assert programs.same_bits(caught.value.params, before.params)
+    _, (trained, _) = before.state.optim_state
+    name = next(name for name in trained if name.endswith("_loc"))
+    assert not np.array_equal(trained[name], before.params[name])
+
+
+@pytest.mark.slow
 def test_an_optimiser_that_overflows_ends_the_fit(rng_key) -> None:
     """Its moments infinite, Adam never moves the weight again, and the losses look well."""
     huge = optax.chain(optax.scale(1e25), optax.scale_by_adam(), optax.scale(-1e-3))

@@ -51,13 +51,26 @@ class Loop(Objective):
         params, opt_state = by_parameters((params, self.recipe.kernel.init(params)), self.recipe.mesh)
         return carry._replace(params=params, opt_state=opt_state)
 
+    def evaluated(self, carry: Carry) -> Params:
+        """The parameters to evaluate and return, without their constraints."""
+        return evaluated(self.recipe.kernel, carry.params, carry.opt_state)
+
+    def averages(self) -> bool:
+        """Whether those are others than the ones that are trained, as an optimiser's that averages are."""
+        kernel, others = self.recipe.kernel, list[bool]()
+
+        def look(params: Params) -> None:
+            others.append(evaluated(kernel, params, kernel.init(params)) is not params)
+
+        jax.eval_shape(look, self.sites.params)
+        return others[0]
+
     def whole(self, carry: Carry, mask: Mask, known: Params) -> tuple[Params, Mask]:
         """Parameters as a fit gives them, and the mask, in whole arrays.
 
         ``known``: the entries that say what the parameters mean, where the program does not say it by itself.
         """
-        kept = evaluated(self.recipe.kernel, carry.params, carry.opt_state)
-        params = self.sites.constrain(self.recipe.storage.whole(kept, mask))
+        params = self.sites.constrain(self.recipe.storage.whole(self.evaluated(carry), mask))
         whole_mask = self.recipe.storage.whole_mask(mask)
         if not known and not isinstance(self.recipe.program, Program):  # one written by hand has said that there is nothing
             known = self.recipe.program.describe(params)
@@ -147,6 +160,7 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         if needs_of(recipe.sparsifier).chain
         else lambda carry, mask: carry,
         whole_mask=jax.jit(recipe.storage.whole_mask) if recipe.storage is not MASKED else lambda mask: mask,
+        evaluated=jax.jit(loop.evaluated) if loop.averages() else lambda carry: carry.params,
         constrain=jax.jit(loop.sites.constrain),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,

@@ -96,6 +96,7 @@ class Compiled(NamedTuple):
     weigh: Callable[..., Carry]
     redraw: Callable[..., Carry]
     whole_mask: Callable[[Mask], Mask]
+    evaluated: Callable[[Carry], Params]
     constrain: Callable[[Params], Params]
     unconstrain: Callable[[Params], Params]
     storage: Storage

@@ -152,8 +152,9 @@ class Training:
         self, carry: Carry, sparse: SparseState, record: Record, num_steps: int, begun: frozenset[str]
     ) -> tuple[Carry, int, float]:
         step, begin = int(carry.step), time.perf_counter()
-        # `run` takes its argument's memory over; a copy of the parameters stays behind for the day the loss is not finite.
-        finite = jax.tree.map(jnp.copy, carry._replace(opt_state=()))
+        # `run` takes its argument's memory over; a copy of the parameters, as a fit returns them, stays behind for the
+        # day the loss is not finite.
+        finite = jax.tree.map(jnp.copy, carry._replace(params=self.loop.evaluated(carry), opt_state=()))
         data, room = self.feed.block(step)
         carry, losses, done = self.loop.run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
