@@ -1,9 +1,11 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -12,7 +14,7 @@ from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
 from bayesprune.core.streams import OfAnEstimator, stream
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.deploy.program.laws import posterior
 from bayesprune.infer import refit_noise
@@ -23,6 +25,7 @@ from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, cutting, network
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
@@ -34,23 +37,23 @@ FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column
 class SparseNetwork(WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
-    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
+    # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
     def __init__(
         self,
-        hidden: Any = (50,),
+        hidden: Sequence[int] | Any = (50,),
         *,
-        prior: Any = "auto",
-        method: Any = "auto",
-        density: Any = None,
-        num_steps: Any = "auto",
-        batch_size: Any = 128,
-        learning_rate: Any = 1e-2,
-        annealing: Any = "auto",
-        num_samples: Any = 100,
-        activation: Any = "swish",
-        likelihood: Any = "auto",
-        random_state: Any = None,
-        verbose: Any = False,
+        prior: str | Prior | Any = "auto",
+        method: str | Sparsifier | Any = "auto",
+        density: float | Any | None = None,
+        num_steps: int | str | Any = "auto",
+        batch_size: int | Any | None = 128,
+        learning_rate: float | Any = 1e-2,
+        annealing: float | str | Any = "auto",
+        num_samples: int | Any = 100,
+        activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
+        likelihood: str | Likelihood | Any = "auto",
+        random_state: int | np.random.RandomState | Any | None = None,
+        verbose: bool | Any = False,
     ) -> None:
         self.hidden = hidden
         self.prior = prior
@@ -120,7 +123,7 @@ class SparseNetwork(WithKnobs):
         found = refit_noise.noise_of(of_observed(self.bnn_.likelihood), self.params_, squared, count)
         return jax.tree.map(np.asarray, found)
 
-    def predict_draws(self, X: Any) -> np.ndarray:
+    def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
         """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
 
         Of a regressor (num_samples, rows) or (num_samples, rows, outputs), in the units of y; of a classifier probabilities,
@@ -130,7 +133,7 @@ class SparseNetwork(WithKnobs):
         draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)], axis=1)
         return self._of_draws(np.asarray(draws, np.float64))
 
-    def sample_posterior(self, n_samples: Any = 1, random_state: Any = 0) -> dict[str, np.ndarray]:
+    def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
         """Networks drawn from the posterior as it was cut: site -> values (n_samples, ...), zero where a weight is dead.
 
         Weights are the network's own, for standardised inputs (and targets, of `Normal` and `StudentT`), with the names of
@@ -143,7 +146,7 @@ class SparseNetwork(WithKnobs):
         law: Any = posterior(self.bnn_, self.params_, self.mask_, key, n_samples)
         return dict(law.values)
 
-    def uncertainty(self, X: Any) -> Uncertainty:
+    def uncertainty(self, X: ArrayLike | Any) -> Uncertainty:
         """The uncertainty of each row's prediction in two parts, see `bayesprune.uncertainty`.
 
         Of a classifier in nats, (rows,); of a regressor variances in the square of y's unit, (rows,) or (rows, outputs).
@@ -164,7 +167,7 @@ class SparseNetwork(WithKnobs):
         check_process()
         return jax.random.key(self._seed)
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _rows(self, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
         return validate_data(self, without_mask(X, "X"), dtype=np.float64, reset=False)

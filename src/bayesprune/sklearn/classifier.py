@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -37,7 +38,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseClassifier":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
         x, y = validate_data(self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, ensure_min_samples=2)
@@ -49,7 +50,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         self._train(x, labels.astype(np.int32), likelihood, outputs)
         return self
 
-    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
+    def predict(self, X: ArrayLike | Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
@@ -57,18 +58,18 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def _of_draws(self, draws: np.ndarray) -> np.ndarray:
         return draws / draws.sum(axis=-1, keepdims=True)
 
-    def predict_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
+    def predict_proba(self, X: ArrayLike | Any) -> Float64[np.ndarray, "rows classes"]:
         """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""
         x = self._rows(X)
         probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 
-    def predict_log_proba(self, X: Any) -> Float64[np.ndarray, "rows classes"]:
+    def predict_log_proba(self, X: ArrayLike | Any) -> Float64[np.ndarray, "rows classes"]:
         """Logarithms of `predict_proba`, in nats; -inf of a probability that float32 rounds to zero."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def log_density(self, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+    def log_density(self, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
         nats = self.predict_log_proba(X)
         labels = np.asarray(y)

@@ -1,11 +1,13 @@
 """The predictive distribution of a regressor's target: samples, quantiles and intervals of it, and its log density at y."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float64
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
@@ -23,7 +25,7 @@ Values = Float64[np.ndarray, "rows ..."]
 class PredictiveDistribution:
     """Methods of `BayesianSparseRegressor` on the whole predictive distribution, in the units of y."""
 
-    def sample_y(self: Any, X: Any, n_samples: Any = 1, random_state: Any = 0) -> Values:
+    def sample_y(self: Any, X: ArrayLike | Any, n_samples: int | Any = 1, random_state: int | Any = 0) -> Values:
         """Targets drawn from the predictive distribution, noise included, each by a network of its own.
 
         Returns (rows, n_samples), or (rows, outputs, n_samples), as scikit-learn's Gaussian processes do. ``random_state``: a
@@ -36,7 +38,7 @@ class PredictiveDistribution:
         drawn = draws_of_targets(key, self.bnn_, self.params_, self._filled(x), self.mask_, n_samples)["y"]
         return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
 
-    def predict_quantiles(self: Any, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Values:
+    def predict_quantiles(self: Any, X: ArrayLike | Any, quantiles: Sequence[float] | Any = (0.05, 0.5, 0.95)) -> Values:
         """Quantiles of the predictive distribution: (rows, quantiles), or (rows, outputs, quantiles).
 
         Under Gaussian noise they are exact for the ``num_samples`` networks drawn: the quantiles of their mixture. Under
@@ -51,13 +53,13 @@ class PredictiveDistribution:
         found = np.concatenate(blocks, axis=1)
         return np.stack([self._in_units(one, self._target_scaling.loc) for one in found], axis=-1)
 
-    def predict_interval(self: Any, X: Any, level: Any = 0.9) -> Values:
+    def predict_interval(self: Any, X: ArrayLike | Any, level: float | Any = 0.9) -> Values:
         """The central interval that holds a new y with probability ``level``: (rows, 2), or (rows, outputs, 2)."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must lie in (0, 1), got {level}: 0.9 asks for a 90 % interval.")
         return self.predict_quantiles(X, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
 
-    def log_density(self: Any, X: Any, y: Any) -> Float64[np.ndarray, " rows"]:
+    def log_density(self: Any, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row under the predictive distribution, in nats, of densities in the units of y.
 
         Several outputs of a row share their networks, and count together; where fitted to targets with gaps, NaN counts for

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
@@ -80,7 +81,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
     """
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "BayesianSparseRegressor":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
 
         NaN in a matrix y is a target that is missing: the row counts by its others.
@@ -101,7 +102,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: ArrayLike | Any, return_std: bool = False) -> Any:
         """The predictive mean of y, shape (rows,) or (rows, outputs) as in ``fit``, in the units of y.
 
         With ``return_std`` also the standard deviation of the predictive distribution of y, of the same shape and units: the
@@ -116,7 +117,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         std = np.sqrt(variance + self._noise_variance(x))
         return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
         missing = gaps.gaps_in(y)
         if missing is None:

@@ -1,10 +1,12 @@
 """A selector of inputs for scikit-learn pipelines."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
@@ -63,19 +65,19 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     Source: Barbieri & Berger (2004); Newton et al. (2004); Saha, Liu & Liang (2024), Algorithm 2; Barber & Candès (2015).
     """
 
-    # Any: scikit-learn wants every value taken here, and refused by ``fit``.
+    # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: SparseNetwork | Any | None = None,
         *,
-        rule: Any = "median",
-        level: Any = 0.1,
-        fraction: Any = 0.2,
-        fractions: Any = (0.05, 0.1, 0.2, 0.5, 1.0),
-        cv: Any = 5,
-        cv_rule: Any = "min",
-        shrinkage: Any = "auto",
-        random_state: Any = None,
+        rule: str | Any = "median",
+        level: float | Any = 0.1,
+        fraction: float | Any = 0.2,
+        fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0),
+        cv: int | Any = 5,
+        cv_rule: str | Any = "min",
+        shrinkage: float | str | Any = "auto",
+        random_state: int | np.random.RandomState | Any | None = None,
     ) -> None:
         self.estimator = estimator
         self.rule = rule
@@ -87,7 +89,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.shrinkage = shrinkage
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **others: Any) -> "BayesianFeatureSelector":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianFeatureSelector":
         """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
         refuse_others(others)
         if self.rule not in RULES:
