@@ -107,8 +107,7 @@ def prune_once(
     before = state._replace(mask=_left(chosen, given))
     seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
-    state, info = step(key, chosen, before, params if seen else {}, seen[0] if seen else ())
-    state, info = step(rng_key, chosen, before, _on_device(params) if seen else {}, seen[0] if seen else ())
+    state, info = step(key, chosen, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info), program)
 
