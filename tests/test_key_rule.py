@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import bayesprune as bp
-from tests.test_house import FLOORS
+from tests.house import ROOMS
 
-FACES = [bp, *(importlib.import_module(f"bayesprune.{room}") for room in (*FLOORS, "sklearn", "train.kernels"))]
+FACES = [bp, *(importlib.import_module(f"bayesprune.{room}") for room in sorted({*ROOMS, "train.kernels"}))]
 
 
 def is_ours(thing: Any) -> bool:
