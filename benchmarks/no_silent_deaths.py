@@ -27,7 +27,7 @@ from nets_at_random import BATCH, SEED, build, draw, load, step_seconds
 import bayesprune as bp
 from bayesprune import cells
 
-NETS, TURNS = 27, 1
+NETS, TURNS = 40, 1
 FEWEST, MOST, SECONDS, ENOUGH = 300, 10_000, 40.0, 1_000
 METHODS: dict[str, dict[str, Any]] = {
     "bmr": {"sparsifier": bp.methods.BMR()},

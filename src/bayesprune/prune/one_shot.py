@@ -192,10 +192,13 @@ def _given(mask: PyTree, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Ar
 def _gone(node: Node) -> Any:
     """Weights that an earlier pass has cut: nothing is left of their posterior."""
     return (node.loc == 0) & (node.scale == 0)
+
+
 def _on_device(tree: dict[str, Any]) -> dict[str, Any]:
     """The arrays of NumPy and numbers of Python, which keep taking the type of what they meet, on the device."""
     of_host = (np.ndarray, np.generic, float, int)
     return jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, of_host) else leaf, tree)  # type: ignore[no-any-return]
+
 
 @jax.jit
 def _left(nodes: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
