@@ -156,7 +156,8 @@ def test_random_courses_are_within_bounds_and_come_again():
 
 TINY = {
     "course": (["data=digits", "road=two_calls", "seed=0"], ["steps=20"], "accuracy"),
-    "course_choices": (["data=digits", "seed=0", "knobs=first=0.0;start=he"], ["steps=20"], "accuracy"),
+    "course_choices": (["data=digits", "seed=0", "knobs=first=0.0;warm_up=0.5;start=he"], ["steps=20"], "accuracy"),
+    "course_warm_up": (["data=digits", "seed=0", "knobs=warm_up=1.0"], ["steps=20"], "accuracy"),
     "no_silent_deaths": (["number=7"], ["steps=20"], "accuracy"),  # a recurrent cell
     "course_uci": (["number=-1", "seed=0", "data=yacht"], ["steps=20"], "test_rmse"),
 }

@@ -13,7 +13,7 @@ from numpyro.handlers import seed, substitute, trace
 from bayesprune.core.checks import as_params
 from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, Params, Pruned
+from bayesprune.core.types import Mask, Pruned, PyTree
 from bayesprune.infer.chains import key_of
 from bayesprune.infer.origins import check_origin, law_of
 from bayesprune.infer.predict import check_sites
@@ -33,7 +33,7 @@ def chain_starts(
     moving: BNN,
     example: Example,
     init: FitResult | Pruned | None,
-    init_params: Params | None,
+    init_params: PyTree | None,
     mask: Mask | None,
     num_chains: int,
 ) -> list[Given]:

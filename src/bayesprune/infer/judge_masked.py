@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.given import GivenRows
-from bayesprune.core.types import Mask, Params
+from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.judge import figures_of_bits, figures_of_numbers, sampled_by_target
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
@@ -55,7 +55,7 @@ def figures_where_observed(
     return figures | nll, None
 
 
-def _normals(rng_key: jax.Array, bnn: BNN, params: Params, data: GivenRows, kind: str | None, settings: dict[str, Any]) -> Any:
+def _normals(rng_key: jax.Array, bnn: BNN, params: PyTree, data: GivenRows, kind: str | None, settings: dict[str, Any]) -> Any:
     """Means and scales of every network's Gaussian targets, each of one network along the first axis; None of other laws."""
     inner: Any = of_observed(bnn.likelihood)
     if getattr(inner, "known", False):

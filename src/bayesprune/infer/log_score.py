@@ -16,7 +16,7 @@ from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, Params, PyTree
+from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.data import takes_nan
 from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
@@ -49,7 +49,7 @@ def _by_blocks(
     make: Callable[[BNN], Any],
     rng_key: RandomKey,
     bnn: BNN,
-    params: Params,
+    params: PyTree,
     data: GivenRows,
     mask: Mask | None,
     num_samples: int,
@@ -66,7 +66,7 @@ def _by_blocks(
 
 
 @by_one_thread
-def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: Mask, x: PyTree, y: jax.Array) -> jax.Array:
+def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: Mask, x: PyTree, y: jax.Array) -> jax.Array:
     """log p(y | x, w) of network number ``index``, chunk by chunk: (chunks, rows), or (chunks, rows, tokens)."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
 
@@ -87,7 +87,7 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: 
     return jax.lax.map(chunk, (x, y))
 
 
-def _shape(bnn: BNN, rng_key: jax.Array, params: Params, mask: Mask, x: PyTree, y: PyTree) -> tuple[int, ...]:
+def _shape(bnn: BNN, rng_key: jax.Array, params: PyTree, mask: Mask, x: PyTree, y: PyTree) -> tuple[int, ...]:
     return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 

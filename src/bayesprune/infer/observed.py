@@ -17,7 +17,7 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.others import as_written
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, Params, PyTree, Standalone
+from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
 
@@ -77,7 +77,7 @@ def draws_of_targets(
 def _drawn(
     rng_key: jax.Array,
     bnn: BNN,
-    params: Params,
+    params: PyTree,
     x: PyTree,
     mask: dict[str, Any],
     num_samples: int,
@@ -130,7 +130,7 @@ def _kind(fn: Distribution) -> str | None:
 
 
 @by_one_thread
-def _observed(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: Mask, x: PyTree) -> Any:
+def _observed(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: Mask, x: PyTree) -> Any:
     """The distribution of "obs" for the rows of ``x`` under network number ``index``; None where there is none."""
     network, observe = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.observe)
     # A value is given so that none is drawn: only the distribution is wanted, and NumPyro's draws may promote types unasked.

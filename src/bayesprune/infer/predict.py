@@ -15,7 +15,7 @@ from bayesprune.core.given import GivenMask, RandomKey
 from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Params, PyTree, Standalone
+from bayesprune.core.types import PyTree, Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.seeding import seeded
@@ -115,7 +115,7 @@ def check_bnn(bnn: object) -> None:
         )
 
 
-def check_sites(bnn: BNN, params: Params, mask: GivenMask) -> dict[str, Any]:
+def check_sites(bnn: BNN, params: PyTree, mask: GivenMask) -> dict[str, Any]:
     """Missing parameters would be initialised at random, and a mask's unknown sites ignored: refuse both. The mask, checked."""
     check_params(params)
     try:
@@ -138,7 +138,7 @@ def check_sites(bnn: BNN, params: Params, mask: GivenMask) -> dict[str, Any]:
 
 
 def check_inputs(
-    rng_key: RandomKey, bnn: BNN, params: Params, x: PyTree, mask: GivenMask, num_samples: int
+    rng_key: RandomKey, bnn: BNN, params: PyTree, x: PyTree, mask: GivenMask, num_samples: int
 ) -> tuple[jax.Array, Any, dict[str, Any]]:
     """Key, rows and mask of a prediction, each checked."""
     rng_key = check_key(rng_key)
@@ -215,7 +215,7 @@ def networks(params: dict[str, Any], num_samples: int) -> tuple[Any, int]:
 
 
 def draw(
-    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any], *parts: Callable[..., Any]
+    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: dict[str, Any], *parts: Callable[..., Any]
 ) -> list[Callable[..., Any]]:
     """Parts of the model (`BNN.network`, its likelihood) with draw number ``index``, and all of ``params``, filled in."""
     model_key = jax.random.split(jax.random.fold_in(rng_key, index))[1]
@@ -224,7 +224,7 @@ def draw(
     return [substitute(seeded(masked(part, mask), model_key), data=values) for part in parts]
 
 
-def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any]) -> dict[str, Any]:
+def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: dict[str, Any]) -> dict[str, Any]:
     """Draw number ``index`` of the guide's sites; of stored networks all that each of them holds."""
     if isinstance(params, Networks):
         return jax.tree.map(lambda leaf: leaf[index], params.values)  # type: ignore[no-any-return]
@@ -234,7 +234,7 @@ def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, m
 
 
 def draw_outputs(
-    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: Params, mask: dict[str, Any], block: PyTree
+    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: dict[str, Any], block: PyTree
 ) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
     # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.

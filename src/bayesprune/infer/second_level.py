@@ -14,7 +14,7 @@ from numpyro.infer import SVI
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.given import RandomKey
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Params
+from bayesprune.core.types import PyTree
 from bayesprune.formulas import gaussian
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN
@@ -51,7 +51,7 @@ class _ScalesAlone(MeanFieldFamily):
 def reduce_scales(
     rng_key: RandomKey,
     bnn: BNN,
-    params: Params,
+    params: PyTree,
     prior: Any,
     *,
     num_steps: int = 2000,

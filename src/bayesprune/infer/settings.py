@@ -13,6 +13,7 @@ import numpy as np
 from numpyro.handlers import seed, trace
 
 from bayesprune.core.checks import check_function, check_mask, check_object, got, unknown_name
+from bayesprune.core.given import GivenMask
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send
@@ -121,7 +122,7 @@ def check_sampler(kernel: object) -> None:
         )
 
 
-def standing_mask(program: Trainable, mask: Mask | None) -> Mask | None:
+def standing_mask(program: Trainable, mask: GivenMask) -> Any:
     """The mask given; None becomes that of a prior which knows of dead weights, `priors.Posterior`."""
     dead = getattr(getattr(program, "prior", None), "mask", None)
     if mask is not None or not dead:

@@ -11,7 +11,7 @@ import numpy as np
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, Params
+from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.data import check_fields, check_same_length, takes_nan
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
@@ -79,7 +79,7 @@ def to_arviz(
     return inference_data(by_chain | {"observed_data": {"obs": y}}, coords=coords, dims=dims)
 
 
-def _sites(rng_key: jax.Array, bnn: BNN, params: Params, mask: dict[str, Any], number: int) -> dict[str, np.ndarray]:
+def _sites(rng_key: jax.Array, bnn: BNN, params: PyTree, mask: dict[str, Any], number: int) -> dict[str, np.ndarray]:
     """Site -> draws, (number, *shape)."""
     params, _ = networks(params, number)
     found = _all(bnn)(rng_key, params, mask, num_samples=number)
@@ -88,7 +88,7 @@ def _sites(rng_key: jax.Array, bnn: BNN, params: Params, mask: dict[str, Any], n
 
 @functools.lru_cache(maxsize=32)
 def _all(bnn: BNN) -> Callable[..., dict[str, Any]]:
-    def draws(rng_key: jax.Array, params: Params, mask: Mask, num_samples: int) -> dict[str, Any]:
+    def draws(rng_key: jax.Array, params: PyTree, mask: Mask, num_samples: int) -> dict[str, Any]:
         return jax.lax.map(lambda index: draw_sites(bnn, rng_key, index, params, mask), jnp.arange(num_samples))
 
     return jax.jit(by_one_thread(draws), static_argnames="num_samples")

@@ -10,7 +10,7 @@ from scipy.special import xlogy
 from bayesprune.core.checks import check_key
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.types import Mask, Params, PyTree, Standalone
+from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.evaluate import Settings
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import check_inputs, part_of, predict_draws, standalone
@@ -148,7 +148,7 @@ def _numbers_of(bnn: BNN) -> int:
 
 
 def _moments(
-    rng_key: RandomKey, bnn: BNN, params: Params, x: PyTree, mask: Mask | None, num_samples: int, kind: str | None
+    rng_key: RandomKey, bnn: BNN, params: PyTree, x: PyTree, mask: Mask | None, num_samples: int, kind: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the targets under each network, (num_samples, rows, ...)."""
     name = type(bnn.likelihood).__name__

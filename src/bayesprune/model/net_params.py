@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_mask, check_params
-from bayesprune.core.send import send
+from bayesprune.core.send import send, send_all
+from bayesprune.core.types import Node
 from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.posteriors.samples import draws_of
 
@@ -29,14 +30,14 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
     check_conditioned(raw, given)
     means = {}
     for site, node in raw.items():
-        mean = node.moments()[0]  # of what the guide has: a probability that the prior reads off a Gaussian gates nothing
-        means[site] = _alive(send(given.get(site, True)), mean, send(nodes[site].unit))
+        # Of what the guide has: a probability that the prior reads off a Gaussian gates nothing.
+        means[site] = _alive(send(given.get(site, True)), send_all(node), send(nodes[site].unit))
     return {str(spec.path): (means | fixed)[str(spec.path)] for spec in bnn.layout}
 
 
 @jax.jit
-def _alive(alive: jax.Array, mean: jax.Array, unit: jax.Array) -> jax.Array:
-    return jnp.where(alive, mean * unit, 0)
+def _alive(alive: jax.Array, node: Node, unit: jax.Array) -> jax.Array:
+    return jnp.where(alive, node.moments()[0] * unit, 0)
 
 
 def why_no_mean(bnn: Any, params: Mapping[str, Any]) -> str:

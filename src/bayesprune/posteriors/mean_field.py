@@ -42,7 +42,7 @@ class MeanField(Node):
         noise = jax.random.normal(rng_key, jnp.shape(self.loc), jnp.result_type(self.loc))
         return (self.loc + self.scale * noise) * self.unit  # type: ignore[no-any-return]
 
-    def moments(self) -> tuple[jax.Array, jax.Array]:
+    def moments(self) -> tuple[Any, Any]:
         """Mean and variance of the network's weights."""
         return self.loc * self.unit, jnp.square(self.scale * self.unit)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 
 from bayesprune.formulas.removal import given_zero, row_given_zero, row_removal_gains
 
@@ -21,7 +22,7 @@ def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     return math.prod(shape[:-1]), shape[-1]
 
 
-def marginal(rows: jax.Array, columns: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def marginal(rows: ArrayLike, columns: ArrayLike, shape: tuple[int, ...]) -> jax.Array:
     """Standard deviations of single weights: sqrt(U_ii V_jj).
 
     >>> print(marginal(jnp.array([[1.0, 0.0], [0.6, 0.8]]), jnp.array([[2.0]]), (2,)))

@@ -54,7 +54,7 @@ class SpikeSlab(Node):
         slab = self.loc + self.scale * jax.random.normal(slab_key, jnp.shape(self.loc), jnp.result_type(self.loc))
         return jnp.where(gate, slab * self.unit, 0)
 
-    def moments(self) -> tuple[jax.Array, jax.Array]:
+    def moments(self) -> tuple[Any, Any]:
         """Mean p loc and variance p (scale² + (1 - p) loc²) of the network's weights, the spike at zero."""
         p = jax.nn.sigmoid(self.logit)
         variance = p * (jnp.square(self.scale) + jax.nn.sigmoid(-self.logit) * jnp.square(self.loc))

@@ -86,7 +86,7 @@ def _sites(given: Mapping[str, Any]) -> Iterator[tuple[Any, str, dict[str, Any]]
             end = family.name("", family.fields[0], hidden)
             for site in (name.removesuffix(end) for name in given if name.endswith(end)):
                 names = [family.name(site, field, hidden) for field in family.fields]
-                if all(name in given for name in names):
+                if "$" not in site and all(name in given for name in names):  # a network's state, net$state, is no site
                     yield family, site, {name: np.asarray(given[name]) for name in names}
 
 

@@ -55,7 +55,7 @@ class Batched:
             again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator), processes
         )
 
-    def read(self, rng_key: jax.Array, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(self, rng_key: jax.Array | None, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
         tells = self.tells and keep
         epoch, inner = state["at"] if tells and state is not None else (0, None)
         used = state["used"] if tells and state is not None else 0
