@@ -18,7 +18,7 @@ from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, Params, Sparsifier
+from bayesprune.core.types import Params, Sparsifier
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import check_cut
 from bayesprune.model.program import Trainable
@@ -202,7 +202,7 @@ def check_mesh(mesh: object) -> None:
 
 
 def check_before(
-    program: Trainable, sparsifier: Sparsifier, mask: Mask | None, storage: str, start: Params | None = None
+    program: Trainable, sparsifier: Sparsifier, mask: GivenMask, storage: str, start: Params | None = None
 ) -> None:
     """Refuse an unknown storage; and of a `BNN` what sparsifier and mask ask and it cannot have, by its guide's abstract trace.
 
