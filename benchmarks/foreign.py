@@ -146,7 +146,7 @@ def predict(case: Case) -> Any:
     check(bool(np.isfinite(mean).all()), "a prediction that is not finite")
     if case.is_bnn:
         draws = bp.predict_draws(KEY, case.made["build"], pruned.params, case.net.x, mask=pruned.mask, num_samples=DRAWS)
-        near(mean, draws.mean(0), "the mean of draws")
+        near(mean, draws.mean(0).reshape(mean.shape), "the mean of draws")  # one output keeps its axis in draws alone
     return mean
 
 
