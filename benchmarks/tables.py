@@ -27,6 +27,7 @@ MODULES = (
     "course_uci",
     "course_warm_up",
     "equal_cost",
+    "foreign",
     "no_silent_deaths",
     "reproduce_bmr",
     "reproduce_mnist",

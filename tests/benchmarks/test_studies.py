@@ -21,6 +21,7 @@ NAMES = (
     "course_uci",
     "course_warm_up",
     "equal_cost",
+    "foreign",
     "inclusion",
     "mnist",
     "no_silent_deaths",

@@ -11,7 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from flax import linen, nnx
-from numpyro.contrib.module import eqx_module, flax_module, nnx_module, random_eqx_module
+from numpyro.contrib.module import eqx_module, flax_module, nnx_module, random_eqx_module, random_flax_module
 from numpyro.infer import Predictive
 from numpyro.infer.autoguide import AutoNormal
 from tests.infer import programs
@@ -187,6 +187,36 @@ def test_a_program_around_a_module_goes_on_and_predicts_after_its_file(net: str,
     )
     assert programs.same_bits(on.params, on_again.params)
     assert not programs.same_bits(on.params["nn$params"], anew.params["nn$params"])
+
+
+@pytest.mark.slow
+def test_a_random_flax_module_predicts_after_its_file(tmp_path, rng_key) -> None:
+    """Its parameters are shapes, which no file holds; without them NumPyro would draw by other keys."""
+    net = lambda x: random_flax_module("nn", linen.Dense(1), dist.Normal(), input_shape=(4,))(x)  # noqa: E731
+    program, data = program_of(net), bp.Dataset(DATA.x, DATA.x[:, 0])
+    fit = bp.fit_svi(rng_key, program, data, num_steps=3, progress=False)
+    fit.save(tmp_path / "fit")
+    params = program.take(bp.load(tmp_path / "fit").params, data)
+    draws = [
+        Predictive(program.model, guide=program.guide, params=found, num_samples=2)(jax.random.key(1), DATA.x)["obs"]
+        for found in (fit.params, params)
+    ]
+    np.testing.assert_array_equal(*draws)
+
+
+def test_a_prior_of_whole_numbers_comes_back(tmp_path, rng_key) -> None:
+    """``dist.Normal(0, 1)``: its standard deviation is an integer."""
+
+    def model(x: Any, y: Any = None) -> None:
+        weights = numpyro.sample("w", dist.Normal(0, 1).expand([4]).to_event(1))
+        with numpyro.plate("rows", x.shape[0]):
+            numpyro.sample("obs", dist.Normal(x @ weights, 1.0), obs=y)
+
+    fit = bp.fit_svi(
+        rng_key, bp.Program(model, AutoNormal(model)), bp.Dataset(DATA.x, DATA.x[:, 0]), num_steps=2, progress=False
+    )
+    fit.save(tmp_path / "fit")
+    assert programs.same_bits(bp.load(tmp_path / "fit").params, dict(fit.params))
 
 
 def test_parameters_of_another_program_are_refused() -> None:

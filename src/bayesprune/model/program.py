@@ -81,7 +81,9 @@ class Program:
         parameters of another program.
         """
         forms = _params_of(self, data.x, data.y)
-        return {name: trees.filled(forms[name], value, name) if name in forms else value for name, value in params.items()}
+        # Of a random Flax module ``"nn$params"`` is a tree of shapes: no array, and so in no file.
+        arrayless = {name: form for name, form in forms.items() if not jax.tree.leaves(form)}
+        return arrayless | {n: trees.filled(forms[n], value, n) if n in forms else value for n, value in params.items()}
 
     def keywords(self, num_rows: int) -> dict[str, Any]:
         """Nothing beside the rows of a minibatch."""

@@ -145,6 +145,8 @@ def _leaves(tree: Any) -> list[Any]:
 def _check_meaning(name: str, value: Any, shape: tuple[int, ...] | None, is_prior: bool | None = None) -> None:
     """A unit, or a prior's standard deviation, which is above zero and may be infinite."""
     numbers = np.asarray(value)
+    if numbers.dtype.kind in "iu":  # of dist.Normal(0, 1)
+        numbers = numbers.astype(float)
     if not _is_real(numbers) or np.isnan(numbers).any():
         raise ValueError(f"{name} is no real number")
     if (name.endswith(params.PRIOR_SCALE) if is_prior is None else is_prior) and np.any(numbers < 0):

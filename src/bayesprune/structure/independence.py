@@ -67,11 +67,11 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
     read = lambda atom, pair: _constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
     known: dict[Any, Any] = {}
     for equation, second in zip(inner.eqns, twin.eqns, strict=True):
-        if (numbers := folded(equation, second, known)) is not None:
-            states[equation.outvars[0]] = _constant(*numbers)
-            continue
         if len(equation.invars) != len(second.invars):
             states.update(zip(equation.outvars, _copies(equation, second, states), strict=True))
+            continue
+        if (numbers := folded(equation, second, known)) is not None:
+            states[equation.outvars[0]] = _constant(*numbers)
             continue
         given = [read(*pair) for pair in zip(equation.invars, second.invars, strict=True)]
         made = _step(equation, second, given)
