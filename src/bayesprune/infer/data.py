@@ -243,7 +243,7 @@ def check_not_empty(num_rows: int, name: str) -> None:
 
 def check_fields(data: object, name: str) -> None:
     """Refuse data without fields x and y."""
-    if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
+    if isinstance(data, type) or not _has_fields(data):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
 

@@ -202,9 +202,9 @@ def _on_device(tree: dict[str, Any]) -> dict[str, Any]:
 
 @jax.jit
 def _left(nodes: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What is alive before the act: not dead in the mask given, nor cut by an earlier pass, which leaves loc = scale = 0."""
-    cut = {path: (node.loc == 0) & (node.scale == 0) for path, node in nodes.items()}
-    return {path: given[path] & ~gone if path in given else ~gone for path, gone in cut.items()}
+    """What is alive before the act: not dead in the mask given, nor cut by an earlier pass."""
+    left = {path: ~_gone(node) for path, node in nodes.items()}
+    return {path: given[path] & alive if path in given else alive for path, alive in left.items()}
 
 
 def _has_nodes(params: dict[str, Any]) -> bool:

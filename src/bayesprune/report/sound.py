@@ -14,7 +14,6 @@ from bayesprune.core.finite import check_finite
 from bayesprune.posteriors import params, rows_and_columns, samples
 
 _PAIR = ("_log_loc", "_log_scale")  # the law of a layer's, or a unit's, scale
-_TRIANGLES = ("factor", "rows", "columns")
 _CLOSE = 1e-3  # of marginal scales, which other machines round otherwise
 _STATE = {"step", "params", "optimizer", "kinds"}
 
@@ -28,9 +27,10 @@ def check_params(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name.endswith(_PAIR[1]) and name.removesuffix(_PAIR[1]) + _PAIR[0] in given:
             _not_negative(name, value)
+    shapes = _shapes(given)
     for name in filter(params.is_meaning, given):
         site = next(name.removesuffix(end) for end in (params.UNIT, params.PRIOR_SCALE) if name.endswith(end))
-        _check_meaning(name, given[name], _shapes(given).get(site))
+        _check_meaning(name, given[name], shapes.get(site))
 
 
 def check_mask(mask: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
