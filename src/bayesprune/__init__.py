@@ -13,8 +13,10 @@ from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
 from bayesprune.deploy import Compact, compact, export_onnx, load
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.from_trained import from_trained
+from bayesprune.infer.laplace import laplace
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.prune_layers import prune_layers
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.refit_noise import refit_noise
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
@@ -88,6 +90,7 @@ __all__ = [
     "fit_svi",
     "from_trained",
     "kernels",
+    "laplace",
     "likelihoods",
     "load",
     "masked",
@@ -100,6 +103,7 @@ __all__ = [
     "predict_draws",
     "predict_replicates",
     "priors",
+    "prune_layers",
     "prune_once",
     "prune_to_tolerance",
     "recalibrate",

@@ -99,3 +99,14 @@ def test_scores_refuse_the_wrong_kind_of_posterior() -> None:
         scores.inclusion(MeanField(LOC, SCALE))
     with pytest.raises(TypeError, match="that of a Gaussian prior"):
         scores.evidence({"a": SpikeSlab(LOC, SCALE, LOC)})
+
+
+def test_opd_and_obd_are_the_posteriors_precision_and_what_the_data_add_to_it() -> None:
+    """(25.4), by precisions in double; OBD is 0 where the posterior is wider than the prior, and a prior is needed."""
+    node = MeanField(jnp.asarray([0.3, -2.0, 0.5]), jnp.asarray([0.1, 0.5, 3.0]), prior_scale=2.0)
+    loc, scale = np.array([0.3, -2.0, 0.5]), np.array([0.1, 0.5, 3.0])
+    np.testing.assert_allclose(scores.opd({"a": node})["a"], loc**2 / scale**2, rtol=1e-5)
+    expected = 0.5 * loc**2 * np.maximum(scale**-2.0 - 2.0**-2, 0.0)
+    np.testing.assert_allclose(scores.obd({"a": node})["a"], expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="no fixed Gaussian prior"):
+        scores.obd({"a": node.under(None)})

@@ -88,7 +88,8 @@ def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str |
     schema = rows.schema_in(saved.metadata)
     rows.check_noted(chosen.data, saved.metadata)
     bnn = build.bnn_for(chosen, rows.load_data(chosen).task if schema is None else rows.task_of(schema))
-    x, of = _rows(data, schema), {"mask": saved.mask}
+    x = _rows(data, schema)
+    of: dict[str, Any] = {"mask": saved.mask}
     mean = predictive_mean(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
     made = {"mean": _in_units(mean, schema)}
     if schema is not None and not schema.target.classes:

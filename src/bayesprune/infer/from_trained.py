@@ -56,7 +56,7 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
             f"{type(bnn.family).__name__} and {type(bnn.prior).__name__}: build the BNN with those."
         )
     weights, state = bnn.take(trained)
-    params = _neutral(bnn)
+    params = neutral(bnn)
     nodes, specs = bnn.posterior(params), {str(spec.path): spec for spec in bnn.layout}
     for site, node in nodes.items():
         unit = np.broadcast_to(np.asarray(node.unit, jnp.result_type(float)), weights[site].shape)
@@ -68,7 +68,7 @@ def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dic
     return params | bnn.describe(params)
 
 
-def _neutral(bnn: BNN) -> dict[str, Any]:
+def neutral(bnn: BNN) -> dict[str, Any]:
     """What the guide starts from, with every positive scale of the prior about 1."""
 
     def first() -> dict[str, Any]:

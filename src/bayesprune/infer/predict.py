@@ -18,6 +18,8 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree, Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
+from bayesprune.model.linearised import check_linearised, tangent
+from bayesprune.model.prior import rows_of as rows_of_prior
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.joint import check_conditioned
@@ -36,6 +38,7 @@ def predict(
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
+    linearised: bool = False,
 ) -> np.ndarray:
     """The predictive mean, E_q[ E[y | x, w] ], averaged over ``num_samples`` networks drawn from the posterior.
 
@@ -47,6 +50,8 @@ def predict(
         mask: site -> booleans, True = alive; None prunes nothing beyond what ``params`` hold.
         num_samples: networks drawn. Of stored samples (`fit_sgmcmc`): how many are used, evenly over the chains; never more
             than there are.
+        linearised: of each drawn network the outputs f(x, w) + J(x) (v - w), linear in its weights v about their mean w,
+            (25.8): what the posterior of `laplace` is exact for; far from w a network bends, and draws of it predict worse.
 
     Returns:
         Class probabilities (rows, classes); or the mean of y, (rows,) or (rows, targets), in the units of y. Of a network with
@@ -67,10 +72,13 @@ def predict(
         True
     """
     if isinstance(bnn, Standalone):
+        _check_own(linearised)
         return standalone(bnn, params, mask).predict(x, rng_key=check_key(rng_key), num_samples=num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    if linearised:
+        check_linearised(bnn, params)
     params, num_samples = networks(params, num_samples)
-    blocks = [np.asarray(_mean(bnn)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
+    blocks = [np.asarray(_mean(bnn, linearised)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
     return rows_of(blocks, rows_in(x))
 
 
@@ -82,6 +90,7 @@ def predict_draws(
     *,
     mask: dict[str, Any] | Any = None,
     num_samples: int = 100,
+    linearised: bool = False,
 ) -> np.ndarray:
     """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
@@ -89,14 +98,22 @@ def predict_draws(
     (num_samples, rows, 1). Of outputs for every token: (num_samples, rows, tokens, outputs).
     """
     if isinstance(bnn, Standalone):
+        _check_own(linearised)
         return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
+    if linearised:
+        check_linearised(bnn, params)
     params, num_samples = networks(params, num_samples)
-    draw = functools.partial(_draw(bnn), rng_key, params, mask)
+    draw = functools.partial(_draw(bnn, linearised), rng_key, params, mask)
     # Block by block, so that one is in memory at a time.
     of_blocks = [[np.asarray(draw(block, send(index))) for index in range(num_samples)] for block in blocks_of(x)]
     draws = np.stack([rows_of(list(blocks), rows_in(x)) for blocks in zip(*of_blocks, strict=True)])
     return draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
+
+
+def _check_own(linearised: bool) -> None:
+    if linearised:
+        raise ValueError("linearised=True needs the BNN and its params: a compact network has no derivatives.")
 
 
 def standalone(network: Standalone, params: object, mask: object) -> Standalone:
@@ -229,24 +246,33 @@ def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, m
     if isinstance(params, Networks):
         return jax.tree.map(lambda leaf: leaf[index], params.values)  # type: ignore[no-any-return]
     guide_key = jax.random.split(jax.random.fold_in(rng_key, index))[0]
-    sites = trace(substitute(seeded(masked(bnn.guide, mask), guide_key), data=params)).get_trace()
+    sites = trace(substitute(seeded(masked(bnn.of(params).guide, mask), guide_key), data=params)).get_trace()
     return {name: site["value"] for name, site in sites.items() if site["type"] == "sample"}
 
 
 def draw_outputs(
-    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: dict[str, Any], block: PyTree
+    bnn: BNN,
+    rng_key: jax.Array,
+    index: ArrayLike,
+    params: PyTree,
+    mask: dict[str, Any],
+    block: PyTree,
+    linearised: bool = False,
 ) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
     # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.
     network, mean = draw(bnn, rng_key, index, params, mask, bnn.network, bnn.likelihood.mean)
+    if linearised:
+        (weights,) = draw(bnn, rng_key, index, params, mask, lambda: bnn.prior.model(bnn.layout, **rows_of_prior(bnn.prior, 1)))
+        network = tangent(bnn, params, mask, weights())
     return jax.lax.map(lambda x: mean(network(x)), block)
 
 
 @functools.lru_cache(maxsize=32)
-def _mean(bnn: BNN) -> Callable[..., jax.Array]:
+def _mean(bnn: BNN, linearised: bool) -> Callable[..., jax.Array]:
     def mean(rng_key, params, mask, block, num_samples):  # type: ignore[no-untyped-def]
         def add(index, total):  # type: ignore[no-untyped-def]
-            return total + draw_outputs(bnn, rng_key, index, params, mask, block)
+            return total + draw_outputs(bnn, rng_key, index, params, mask, block, linearised)
 
         shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, 0, params, mask, block))
         return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples.astype(shape.dtype)
@@ -255,8 +281,8 @@ def _mean(bnn: BNN) -> Callable[..., jax.Array]:
 
 
 @functools.lru_cache(maxsize=32)
-def _draw(bnn: BNN) -> Callable[..., jax.Array]:
+def _draw(bnn: BNN, linearised: bool) -> Callable[..., jax.Array]:
     def draw(rng_key, params, mask, block, index):  # type: ignore[no-untyped-def]
-        return draw_outputs(bnn, rng_key, index, params, mask, block)
+        return draw_outputs(bnn, rng_key, index, params, mask, block, linearised)
 
     return jax.jit(by_one_thread(draw))

@@ -18,8 +18,8 @@ class Cut:
 
     Args:
         score: a score of `bayesprune.scores`: "magnitude", "snr", "expected_abs", "expected_abs_over_std", "log_expected_exp",
-            "log_expected_exp_over_std", "second_moment", "evidence" (of a Gaussian prior, and of weights that do not vary
-            together), or "inclusion" (log-odds of a spike and slab).
+            "log_expected_exp_over_std", "second_moment", "opd", "obd" (of a Gaussian prior), "evidence" (the same, of
+            weights that do not vary together), or "inclusion" (log-odds of a spike and slab).
         density: fraction that stays alive, in (0, 1]; or a schedule: a function of the number of the pruning step (1, 2, ...),
             such as `schedules.Cubic`. Counts are exact, ties included. Without it, and without a threshold, a tenth stays.
         threshold: in place of a density, the lowest score that stays: 0 nats of "evidence", say.
@@ -27,8 +27,8 @@ class Cut:
             of an array, so that every output has as many. "unit": whole units of the network (neurons, channels), each with
             its bias and its entries of a norm. "head": whole heads of attention, each with what makes its queries, keys and
             values; other weights stay. ``density`` is then a share of the units or heads. The score of one is the sum of its
-            alive weights' scores where these are logarithms (evidence, inclusion, log_expected_exp, second_moment), else the
-            root of the sum of their squares.
+            alive weights' scores where these are logarithms or squares (evidence, inclusion, log_expected_exp, second_moment,
+            opd, obd), else the root of the sum of their squares.
         price: of scope "unit" and "head": what each FLOP a row must be worth, in units of the score, which is less by
             price x FLOPs; (2.8). With "evidence" it is in nats: a unit stays where what it explains pays for it. A number,
             or a schedule as of ``density``: let it rise, as `schedules.LinearWarmup` does, so that the network makes up for

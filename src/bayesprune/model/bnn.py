@@ -23,6 +23,7 @@ from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.likelihoods.protocol import check_likelihood
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
+from bayesprune.model.of_params import family_of_params
 from bayesprune.model.prior import Moments, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, summarise
@@ -142,6 +143,11 @@ class BNN:
         other.uncut = why_not_cut(other)
         return other
 
+    def of(self, params: Mapping[str, Any]) -> "BNN":
+        """The same network under the family that ``params`` are of, which `bayesprune.laplace` may have chosen."""
+        family = family_of_params(self.family, params, self.layout)
+        return self if family is self.family else self.under(family)
+
     def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
 
@@ -210,13 +216,18 @@ class BNN:
         ``state``: what else the net carries, such as batch statistics; empty for most."""
         return self._net.forward(weights, state, x)
 
+    def outputs(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> Any:
+        """What `forward` gives, its convolutions done the quick way, for rows as data have them."""
+        return self._net.apply(weights, state, self.inputs.as_rows(x), False, None)[0]
+
     def posterior(self, params: dict[str, Any]) -> dict[str, Node]:
         """Read the posterior of every Bayesian weight, site -> `Node`, from NumPyro parameters."""
-        family = READER if draws_of(params) else self.family
+        family = READER if draws_of(params) else self.of(params).family
         nodes = family.posterior(params, self.layout)
         moment = Moments(family, params)
         specs = {str(spec.path): spec for spec in self.layout}
-        return {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
+        found = {path: meaning(self.prior, node, specs[path], moment) for path, node in nodes.items()}
+        return posterior_params.chosen(params, found)
 
     def read(self, params: dict[str, Any]) -> dict[str, Node]:
         """The part of `posterior` that may be pruned: what a sparsifier is shown."""

@@ -23,7 +23,7 @@ def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[
         raise ValueError(reason)
     given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})
     try:
-        nodes, raw = bnn.posterior(params), bnn.family.posterior(params, bnn.layout)
+        nodes, raw = bnn.posterior(params), bnn.of(params).family.posterior(params, bnn.layout)
         fixed = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None

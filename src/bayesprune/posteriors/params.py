@@ -21,6 +21,9 @@ from bayesprune.posteriors.family import Named
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
 # the prior is Gaussian.
 UNIT, PRIOR_SCALE = "$unit", "$prior_scale"
+# The same, of a prior that the data chose after training: it stands in place of the prior that the network was built with.
+CHOSEN = "$chosen_prior_scale"
+MEANINGS = (UNIT, PRIOR_SCALE, CHOSEN)
 # A guide of ours declares it as a parameter without leaves, for who trains it by NumPyro's own SVI: site -> `Known`.
 PRIORS = "posterior$priors"
 
@@ -92,7 +95,7 @@ def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray
     """
     found = {}
     for site in (name.removesuffix(UNIT) for name in params if name.endswith(UNIT)):
-        family, hidden = _named(params, site)
+        family, hidden = named(params, site)
         node = _mean(family.make(family.values(params, site, hidden)), site, params)
         mean, variance = (np.asarray(part, np.float64) for part in node.moments())
         prior = getattr(node, "prior_scale", None)
@@ -111,7 +114,7 @@ def points_of(params: Mapping[str, Any]) -> list[str]:
     return [name for name, value in params.items() if not name.endswith(ends) and jnp.ndim(value) and not is_meaning(name)]
 
 
-def _named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
+def named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
     """The family whose names a site's parameters have, and whether they are those of weights that may not be pruned."""
     for family in families():
         for hidden in (False, True):
@@ -149,7 +152,12 @@ def is_meaning(name: str) -> bool:
     >>> is_meaning("w$unit"), is_meaning("w_auto_loc")
     (True, False)
     """
-    return name.endswith((UNIT, PRIOR_SCALE))
+    return name.endswith(MEANINGS)
+
+
+def chosen(params: Mapping[str, Any], nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """The nodes under the priors that the data chose, where they did."""
+    return {s: n.under(params[s + CHOSEN]) if s + CHOSEN in params else n for s, n in nodes.items()}
 
 
 def write(params: Mapping[str, Any], nodes: Mapping[str, Node]) -> dict[str, Any]:

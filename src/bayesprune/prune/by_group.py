@@ -15,8 +15,8 @@ from bayesprune.core.types import Evidence, Groups, PyTree
 from bayesprune.prune.choose import kept
 from bayesprune.prune.group_sums import GroupSums, check_groups, groups_of
 
-# A unit's score is the root of its members' squares; of these, which are logarithms and add up, it is their sum.
-SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_std", "second_moment")
+# A unit's score is the root of its members' squares; of these, which are logarithms, or squares, and add up, it is their sum.
+SUMMED = ("evidence", "inclusion", "log_expected_exp", "log_expected_exp_over_std", "second_moment", "opd", "obd")
 
 
 def cut(

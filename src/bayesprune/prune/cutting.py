@@ -16,7 +16,7 @@ from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
 Scheduled = float | Callable[[jax.Array], jax.Array]  # a number, or a function of the number of this step
 # Scores that compare a weight with its spread, and say nothing of points.
-RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence")
+RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence", "opd", "obd")
 PRICED = ("unit", "head")
 SEEN = (1, 2, 10, 100)
 GROUPED = ("per_output", *PRICED)
@@ -62,7 +62,7 @@ def log_odds(probability: float) -> float:
 
 def needs(score: str, scope: str = "global") -> Needs:
     """What a cut by ``score`` in ``scope`` cannot do without."""
-    plain = Needs(evidence=score == "evidence", spread=score in RATIOS, groups=scope if scope in GROUPED else "")
+    plain = Needs(evidence=score in ("evidence", "obd"), spread=score in RATIOS, groups=scope if scope in GROUPED else "")
     return plain._replace(node=SpikeSlab) if score == "inclusion" else plain
 
 

@@ -79,6 +79,7 @@ def prune_once(
     if program is not None:
         check_object(program, "program", ("read", "describe"), "bp.BNN(net, prior=...), the one that was fitted")
         check_cut(program)
+        _check_verified(params, data)
     if needs_of(sparsifier).renewal:
         raise ValueError(
             f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "
@@ -110,6 +111,15 @@ def prune_once(
     state, info = step(key, chosen, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info), program)
+
+
+def _check_verified(params: PyTree, data: GivenRows | None) -> None:
+    """Refuse to verify under the network's own prior what the data chose another prior for."""
+    if data is not None and isinstance(params, dict) and any(name.endswith(numpyro_params.CHOSEN) for name in params):
+        raise ValueError(
+            "data= verifies a cut under the priors that the network was built with, and these params hold priors that the data "
+            "chose (bp.laplace): prune without data=."
+        )
 
 
 def _settled(paths: Paths, before: SparseState, after: SparseState, info: Info) -> tuple[SparseState, Any]:

@@ -8,6 +8,7 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -102,6 +103,42 @@ def second_moment(posterior: PyTree) -> PyTree:
     return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
 
 
+def opd(posterior: PyTree) -> PyTree:
+    """loc²/scale², Optimal Posterior Damage P w², P the posterior's precision, (25.4); ranks as `snr` does.
+
+    Of weights that vary together P is one over the marginal variance.
+
+    >>> from bayesprune.posteriors.mean_field import MeanField
+    >>> print(opd(MeanField(jnp.array([-2.0]), jnp.array([0.5]))))
+    [16.]
+
+    Source: Dhahri et al. 2024, equation 8, without its factor of a half.
+    """
+    return trees.map_nodes(lambda q: jnp.square(folded.signal_to_noise(q.loc, q.scale)), posterior)
+
+
+def obd(posterior: PyTree) -> PyTree:
+    """H w²/2, Optimal Brain Damage, (25.4), nats: what the log likelihood loses.
+
+    H is the posterior's precision less the prior's, 0 where the posterior is wider than the prior. Raises `ValueError` for a
+    node that has no Gaussian prior.
+
+    >>> from bayesprune.posteriors.mean_field import MeanField
+    >>> print(obd(MeanField(jnp.array([-2.0]), jnp.array([0.5]))))
+    [6.]
+
+    Source: LeCun, Denker & Solla 1990, equation 4.
+    """
+    check_evidence(posterior)
+    return trees.map_nodes(_brain_damage, posterior)
+
+
+def _brain_damage(node: Any) -> Any:
+    # By shares of the precision, so that nothing is squared that vanishes.
+    ratio = jnp.minimum(node.scale / node.prior_scale, 1.0)
+    return 0.5 * jnp.square(folded.signal_to_noise(node.loc, node.scale)) * (1.0 - ratio) * (1.0 + ratio)
+
+
 def inclusion(posterior: PyTree) -> PyTree:
     """Log-odds of a weight's inclusion probability, from `SpikeSlab` nodes: phi of (5.1), or p* of (6.1); 0 is a half.
 
@@ -173,4 +210,4 @@ NUMBERED: dict[str, Callable[..., PyTree]] = {
     score.__name__: score
     for score in (magnitude, snr, expected_abs, expected_abs_over_std, log_expected_exp, log_expected_exp_over_std)
 }
-BY_NAME = NUMBERED | {score.__name__: score for score in (second_moment, evidence, inclusion)}
+BY_NAME = NUMBERED | {score.__name__: score for score in (second_moment, evidence, inclusion, opd, obd)}

@@ -29,7 +29,7 @@ def check_params(given: Mapping[str, Any]) -> None:
             _not_negative(name, value)
     shapes = _shapes(given)
     for name in filter(params.is_meaning, given):
-        site = next(name.removesuffix(end) for end in (params.UNIT, params.PRIOR_SCALE) if name.endswith(end))
+        site = next(name.removesuffix(end) for end in params.MEANINGS if name.endswith(end))
         _check_meaning(name, given[name], shapes.get(site))
 
 
@@ -149,7 +149,7 @@ def _check_meaning(name: str, value: Any, shape: tuple[int, ...] | None, is_prio
         numbers = numbers.astype(float)
     if not _is_real(numbers) or np.isnan(numbers).any():
         raise ValueError(f"{name} is no real number")
-    if (name.endswith(params.PRIOR_SCALE) if is_prior is None else is_prior) and np.any(numbers < 0):
+    if (name.endswith((params.PRIOR_SCALE, params.CHOSEN)) if is_prior is None else is_prior) and np.any(numbers < 0):
         raise ValueError(f"{name} is below zero")
     wide = numbers.ndim > len(shape or ()) or any(
         size not in (1, whole) for size, whole in zip(numbers.shape[::-1], (shape or ())[::-1], strict=False)

@@ -74,7 +74,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
 
 def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
     """Whether the weights are independent Gaussians, up to one random scale for each layer."""
-    simple = bnn.family.factorised and not draws_of(params)
+    simple = not draws_of(params) and bnn.of(params).family.factorised
     return simple and all(_speaks_for(type(bnn.prior), name) for name in ("model", "guide"))
 
 
@@ -87,19 +87,20 @@ def _speaks_for(prior: type, name: str) -> bool:
 
 def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:
     """Independent Gaussians, each array times its prior's factor."""
+    family = bnn.of(params).family
     loc, scale, shared, log = {}, {}, {}, {}
     for spec in bnn.layout:
         site = str(spec.path)
         if not spec.bayesian:
             continue
-        node = bnn.family.posterior(params, (spec,))[site]
+        node = family.posterior(params, (spec,))[site]
         number, name, power = bnn.prior.factor(spec)
         keep = np.asarray(_alive(mask, site))
         loc[site] = np.where(keep, np.asarray(node.loc) * np.float32(number), 0).astype(np.float32)
         scale[site] = np.where(keep, np.broadcast_to(np.asarray(node.scale) * np.float32(number), loc[site].shape), 0)
         scale[site] = scale[site].astype(np.float32)
         if name:
-            mean, std = bnn.family.log_moments(params, name)
+            mean, std = family.log_moments(params, name)
             shared[site], log[name] = name, (float(power * mean), float(abs(power) * std))
     return Gaussian(loc, scale, shared, log)
 

@@ -1,0 +1,138 @@
+"""From a curvature to a posterior: precisions by the evidence, and the Gaussian of each array, in the network's units.
+
+On the host and in double precision: a factor of a covariance is taken once, and single precision would lose it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.formulas.laplace import nearest_matrix_normal
+from bayesprune.infer.curvature.forms import Factors
+from bayesprune.infer.curvature.prior_precision import Groups, by_evidence
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Gaussian(NamedTuple):
+    """Of one array: standard deviations of its weights; or the factors of a covariance of rows and of columns."""
+
+    scale: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+
+class Found(NamedTuple):
+    """The Gaussians by site, the groups' precisions, and what (25.1) adds to the log likelihood, nats."""
+
+    gaussians: dict[str, Gaussian]
+    delta: np.ndarray
+    evidence: float
+
+
+class Asked(NamedTuple):
+    """The weights, (site -> array); who shares a precision; where each group's starts, and whether it is to be chosen."""
+
+    weights: Arrays
+    groups: Groups
+    start: np.ndarray
+    chosen: bool
+
+
+def of_diagonal(curvature: Arrays, asked: Asked) -> Found:
+    """Independent weights of the conditional variances 1 / (H_ii + delta)."""
+    h = {site: np.maximum(np.asarray(value, np.float64), 0.0) for site, value in curvature.items()}
+    delta, evidence = _apart(h, asked)
+    at = _of_weights(delta, asked)
+    return Found({site: Gaussian(scale=(h[site] + at[site]) ** -0.5) for site in h}, delta, evidence)
+
+
+def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> Found:
+    """A matrix normal for each array, the nearest to the Kronecker product with the prior, (25.6)."""
+    bases = {site: [np.linalg.eigh(np.asarray(f, np.float64)) for f in factors] for site, factors in curvature.items()}
+    values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for site, pair in bases.items():
+        rows, columns = (np.maximum(base.eigenvalues, 0.0) for base in pair)
+        trace = max(rows.sum(), np.finfo(float).tiny)
+        values[site] = (rows, columns / trace)
+    delta, evidence = _apart({site: np.outer(*pair).reshape(asked.weights[site].shape) for site, pair in values.items()}, asked)
+    found = {}
+    for site, spectra in values.items():
+        precision = float(delta[asked.groups.members[site]])
+        variances = _nearest(*spectra, precision)
+        vectors = [base.eigenvectors for base in bases[site]]
+        factors = [_factor((basis * v) @ basis.T) for basis, v in zip(vectors, variances, strict=True)]
+        # An array of one row or one column has a full covariance, whose factor is the larger one.
+        one = 1 in map(len, factors)
+        found[site] = Gaussian(rows=max(factors, key=len)) if one else Gaussian(rows=factors[0], columns=factors[1])
+    return Found(found, delta, evidence)
+
+
+def of_all(curvature: np.ndarray, asked: Asked, marginal: bool, whole: bool) -> Found:
+    """From the curvature of all weights together, in the order of the sites.
+
+    ``marginal``: variances [P^-1]_ii, whatever the others are; else those given that the weights of other arrays (of ``whole``)
+    or all others stay at their means. ``whole``: a full covariance of each array; else independent weights.
+    """
+    h = np.asarray(curvature, np.float64)
+    values, vectors = np.linalg.eigh(h)
+    h = (vectors * np.maximum(values, 0.0)) @ vectors.T  # what is no maximum, or has been rounded, has no variance
+    flat = lambda arrays: np.concatenate([np.ravel(arrays[site]) for site in asked.weights])  # noqa: E731
+    numbers = flat({s: np.broadcast_to(asked.groups.members[s], w.shape) for s, w in asked.weights.items()})
+    w, count = flat(asked.weights), len(asked.groups.names)
+    sum_of = lambda values: np.bincount(numbers, values, count)  # noqa: E731
+
+    def determined(delta: np.ndarray) -> np.ndarray:
+        return sum_of(1.0 - delta[numbers] * np.diag(np.linalg.inv(h + np.diag(delta[numbers]))))
+
+    delta = by_evidence(determined, sum_of(w**2), asked.start, asked.groups.names) if asked.chosen else asked.start
+    precision = h + np.diag(delta[numbers])
+    evidence = 0.5 * (np.log(delta[numbers]).sum() - np.linalg.slogdet(precision)[1] - (delta[numbers] * w**2).sum())
+    covariance = np.linalg.inv(precision) if marginal else None
+    found, first = {}, 0
+    for site, weights in asked.weights.items():
+        part = slice(first, first := first + weights.size)
+        if whole:
+            block = np.linalg.inv(precision[part, part]) if covariance is None else covariance[part, part]
+            found[site] = Gaussian(rows=_factor(block))
+        else:
+            diagonal = 1.0 / np.diag(precision)[part] if covariance is None else np.diag(covariance)[part]
+            found[site] = Gaussian(scale=np.sqrt(diagonal).reshape(weights.shape))
+    return Found(found, delta, float(evidence))
+
+
+def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:
+    """Precisions and evidence where the curvature is diagonal in some basis, of these eigenvalues."""
+    numbers = {site: np.broadcast_to(asked.groups.members[site], np.shape(h)).ravel() for site, h in values.items()}
+    count = len(asked.groups.names)
+
+    def sum_of(arrays: Any) -> np.ndarray:
+        return np.sum([np.bincount(numbers[site], np.ravel(arrays[site]), count) for site in values], axis=0)
+
+    def determined(delta: np.ndarray) -> np.ndarray:
+        return sum_of({site: np.ravel(h) / (np.ravel(h) + delta[numbers[site]]) for site, h in values.items()})
+
+    squares = sum_of({site: np.square(w, dtype=np.float64) for site, w in asked.weights.items()})
+    delta = by_evidence(determined, squares, asked.start, asked.groups.names) if asked.chosen else asked.start
+    logs = sum_of({site: np.log1p(np.ravel(h) / delta[numbers[site]]) for site, h in values.items()})
+    return delta, float(-0.5 * (delta * squares + logs).sum())
+
+
+def _of_weights(delta: np.ndarray, asked: Asked) -> dict[str, np.ndarray]:
+    return {site: delta[asked.groups.members[site]] for site in asked.weights}
+
+
+def _nearest(rows: np.ndarray, columns: np.ndarray, precision: float) -> list[np.ndarray]:
+    # Where one of the two is a single number its variance is 1, and the other is exact.
+    if len(rows) == 1:
+        return [np.ones(1), 1.0 / (rows[0] * columns + precision)]
+    if len(columns) == 1:
+        return [1.0 / (rows * columns[0] + precision), np.ones(1)]
+    found = nearest_matrix_normal(jnp.asarray(rows), jnp.asarray(columns), precision)
+    return [np.asarray(variances, np.float64) for variances in found]
+
+
+def _factor(covariance: np.ndarray) -> np.ndarray:
+    return np.linalg.cholesky(0.5 * (covariance + covariance.T))

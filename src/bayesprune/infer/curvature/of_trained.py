@@ -1,0 +1,138 @@
+"""What a trained network is here: its weights in the network's units, and the parameters of all that is no weight."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_mask
+from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
+from bayesprune.core.types import Dataset, Node, Pruned
+from bayesprune.infer.curvature.directions import latent_sites
+from bayesprune.infer.curvature.over_rows import Trained
+from bayesprune.infer.from_trained import neutral
+from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
+from bayesprune.model.bnn import BNN, STATE
+from bayesprune.model.families import MeanFieldFamily
+from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.of_params import found_family
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.params import is_meaning, named
+from bayesprune.posteriors.samples import draws_of
+from bayesprune.train.result import FitResult
+
+ROWS = 256  # whose outputs are taken at once
+SETTLED = 1e-3  # deviation of the logarithms of a prior's scales: the evidence chooses the prior here, and they stay
+
+
+class Known(NamedTuple):
+    """``trained``: the network; ``params``: of what is no weight; ``nodes``: what the prior makes of one unit of each array;
+    ``alive``: site -> booleans, of all Bayesian weights; ``mask``: that was given."""
+
+    trained: Trained
+    params: dict[str, Any]
+    nodes: dict[str, Node]
+    alive: dict[str, np.ndarray]
+    mask: dict[str, Any]
+
+
+def known(bnn: BNN, given: Any, data: Dataset) -> Known:
+    """Read a fit, parameters, or what somebody trained. Raises `ValueError` for what is not of this network."""
+    mask = given.mask if isinstance(given, FitResult | Pruned) else {}
+    given = given.params if isinstance(given, FitResult | Pruned) else given
+    sites = sorted(str(spec.path) for spec in bnn.layout if spec.bayesian)  # in the order that JAX gives a dict's leaves
+    shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}
+    plain = bnn.under(MeanFieldFamily())
+    start = {name: value for name, value in neutral(plain).items() if not _is_weight(name, sites)}
+    if _are_params(given, sites):
+        if draws_of(given):
+            raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")
+        nodes = _read(bnn, given, sites)
+        weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
+        others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}
+    else:
+        values, others = bnn.take(given)
+        weights = {site: values[site] for site in sites}
+        others |= {name: value for name, value in values.items() if name not in shapes}
+    latents = latent_sites(bnn)
+    _check_latents(bnn, latents, others)
+    params = {name: others.get(name, value) for name, value in start.items()}
+    params |= {str(s.path): others[str(s.path)] for s in bnn.layout if not s.bayesian}
+    params |= {STATE: others[STATE]} if STATE in others else {}
+    spreads = [f"{name}_log_scale" for name in latents]
+    params = {n: jnp.full_like(v, SETTLED) if n.endswith("_log_scale") and n not in spreads else v for n, v in params.items()}
+    points = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
+    alive = {site: np.broadcast_to(a, shapes[site]) for site, a in check_mask(mask, shapes).items()}
+    whole = {site: alive.get(site, np.ones(shapes[site], bool)) for site in sites}
+    weights = {site: jnp.where(whole[site], value, 0) for site, value in weights.items()}
+    trained = Trained(weights, points, params.get(STATE, {}), {site: send(a) for site, a in whole.items()})
+    params |= _noise(bnn, trained, params, data)
+    return Known(trained, params, _meanings(plain, params, weights), whole, dict(mask))
+
+
+def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The likelihood's own numbers, as their posteriors' medians."""
+    return {name: jnp.exp(send(params[f"{name}_log_loc"])) for name in latent_sites(bnn)}
+
+
+def _are_params(given: Any, sites: list[str]) -> bool:
+    """Whether these are NumPyro parameters of a fit, not a module's own."""
+    if not isinstance(given, Mapping):
+        return False
+    return bool(draws_of(given)) or any(_is_weight(name, sites) for name in given)
+
+
+def _is_weight(name: str, sites: list[str]) -> bool:
+    """Whether a parameter is one of a Bayesian array's posterior."""
+    return any(name.startswith((f"{site}_auto_", f"{site}_map_", f"{site}_dense_")) for site in sites)
+
+
+def _read(bnn: BNN, params: dict[str, Any], sites: list[str]) -> dict[str, Node]:
+    try:
+        return bnn.posterior(params)
+    except KeyError:
+        for site in sites:
+            named(params, site)  # says which one has no values
+        return bnn.under(found_family(params, sites)).posterior(params)
+
+
+def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Array]) -> dict[str, Node]:
+    """Nodes at zero with the units and priors that the network's prior gives them."""
+    family, specs = plain.family, {str(spec.path): spec for spec in plain.layout}
+    zeros = {s: MeanField(jnp.zeros_like(w), jnp.ones_like(w), prior_scale=None) for s, w in weights.items()}
+    nodes = plain.posterior(params | {n: v for s, node in zeros.items() for n, v in family.write(node, specs[s]).items()})
+    for site, node in nodes.items():
+        unit = np.asarray(node.unit)
+        known_scale = unit.size == 1 and np.all(np.isfinite(unit) & (unit > 0))
+        if type(node) is not MeanField or node.prior_scale is None or not known_scale:
+            raise ValueError(
+                "laplace needs a prior that is a Gaussian about zero, of one scale for each array, and "
+                f"{type(plain.prior).__name__} gives {site!r} none: build the BNN with priors.Gaussian() or Flat(); the "
+                "evidence chooses its scale."
+            )
+    return nodes
+
+
+def _check_latents(bnn: BNN, latents: list[str], others: Mapping[str, Any]) -> None:
+    if missing := [name for name in latents if f"{name}_log_loc" not in others and not learns_noise(bnn, {LOC: 0})]:
+        raise ValueError(
+            f"{type(bnn.likelihood).__name__} has numbers of its own, {', '.join(missing)}, and a trained net says nothing of "
+            "them: give a fit of this BNN with posterior='map', or fix them in the likelihood."
+        )
+
+
+def _noise(bnn: BNN, trained: Trained, params: dict[str, Any], data: Dataset) -> dict[str, Any]:
+    """The learned noise of Gaussian targets, from the errors at the weights; see `refit_noise`."""
+    if not learns_noise(bnn, params):
+        return {}
+    outputs = jax.jit(lambda x: bnn.likelihood.mean(bnn.outputs(trained.points | trained.weights, trained.state, x)))
+    parts = [
+        np.asarray(outputs(jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], data.x)))
+        for first in range(0, rows_in(data.x), ROWS)
+    ]
+    observed = present_in(bnn, data.y)
+    squared = squared_errors(np.concatenate(parts)[None], data.y, params, observed)
+    return noise_of(of_observed(bnn.likelihood), params, squared, counts(observed, params))

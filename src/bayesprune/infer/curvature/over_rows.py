@@ -1,0 +1,98 @@
+"""The sum over rows of what a form makes of each row's gradients: a chunk of rows at once, one direction after the other."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.numbers import rows_in
+from bayesprune.core.types import Dataset
+from bayesprune.infer.curvature.directions import LogDensity, directions
+from bayesprune.model.bnn import BNN
+
+Arrays = dict[str, jax.Array]
+# A form: how it starts, and what the gradients of a chunk of rows add to it, site -> (rows, *shape).
+Add = Callable[[Any, Arrays], Any]
+BYTES = 2**26  # that the gradients of a chunk may take: those of more rows leave the caches
+
+
+class Trained(NamedTuple):
+    """A network with its weights filled in: the Bayesian ones in its own units, its other parameters, its state, and which of
+    the weights are alive, for the others have no gradient."""
+
+    weights: Arrays
+    points: Arrays
+    state: Any
+    alive: Arrays
+
+
+class Sums(NamedTuple):
+    """What a pass over the data gives: the form's sum, and the log likelihood at the weights, nats."""
+
+    form: Any
+    log_likelihood: jax.Array
+
+
+def outputs_of(bnn: BNN, trained: Trained, weights: Arrays, row: Any) -> jax.Array:
+    """The network's outputs for one row, flat."""
+    rows = jax.tree.map(lambda leaf: leaf[None], row)
+    weights = {site: jnp.where(trained.alive[site], value, 0) for site, value in weights.items()}
+    return bnn.outputs(trained.points | weights, trained.state, rows).reshape(-1)
+
+
+def sum_over_rows(
+    rng_key: jax.Array,
+    bnn: BNN,
+    trained: Trained,
+    data: Dataset,
+    density: LogDensity,
+    structure: str,
+    num_draws: int | None,
+    start: Any,
+    add: Add,
+) -> Sums:
+    """The form's sum over all rows, and the log likelihood.
+
+    ``weights`` of ``trained``: those whose gradients are taken, whatever else the network needs is in ``points``.
+    """
+    find = directions(density, structure, num_draws)
+
+    def one(key: jax.Array, x: Any, y: Any, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        outputs = outputs_of(bnn, trained, trained.weights, x)
+        # A row that only fills a chunk counts for nothing, and so do its directions.
+        return counts * density(outputs, y), counts * find(key, outputs, y)
+
+    def gradients(x: Any, direction: jax.Array) -> Arrays:
+        _, pull = jax.vjp(lambda weights: outputs_of(bnn, trained, weights, x), trained.weights)
+        return pull(direction)[0]  # type: ignore[no-any-return]
+
+    @jax.jit
+    def chunk(total: Sums, key: jax.Array, x: Any, y: Any, counts: jax.Array) -> Sums:
+        nats, found = jax.vmap(one)(jax.random.split(key, len(counts)), x, y, counts)
+
+        def of_direction(form: Any, direction: jax.Array) -> tuple[Any, None]:
+            return add(form, jax.vmap(gradients)(x, direction)), None
+
+        form, _ = jax.lax.scan(of_direction, total.form, jnp.moveaxis(found, 1, 0))
+        return Sums(form, total.log_likelihood + nats.sum())
+
+    size = rows_of_a_chunk(trained.weights, rows_in(data.x))
+    total = Sums(start, jnp.zeros(()))
+    for first in range(0, rows_in(data.x), size):
+        x, y = jax.tree.map(lambda leaf, at=first: _filled(leaf[at : at + size], size), (data.x, data.y))
+        counts = jnp.asarray(np.arange(size) < rows_in(data.x) - first, total.log_likelihood.dtype)
+        total = chunk(total, jax.random.fold_in(rng_key, first), x, y, counts)
+    return total
+
+
+def rows_of_a_chunk(weights: Arrays, num_rows: int) -> int:
+    """Rows whose gradients are taken at once."""
+    row = sum(leaf.nbytes for leaf in weights.values())
+    return int(np.clip(BYTES // max(row, 1), 1, min(128, num_rows)))
+
+
+def _filled(leaf: Any, size: int) -> Any:
+    missing = size - len(leaf)
+    return np.concatenate([np.asarray(leaf), np.repeat(np.asarray(leaf[-1:]), missing, axis=0)]) if missing else leaf

@@ -1,0 +1,237 @@
+"""Laplace's approximation: a posterior around any trained network, from the second derivatives of its loss.
+
+Of the curvature libraries, laplax 0.0.2 runs on this JAX and takes any function, but has no Kronecker product and no precision
+by layers, and its diagonal asks for one product with all data for every weight. kfac-jax 0.0.8 needs losses that are registered
+with it, and brings distrax along. So the sums of `infer.curvature` are written here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_key, unknown_name
+from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.send import send
+from bayesprune.core.types import Dataset
+from bayesprune.infer.curvature.bytes_needed import check_bytes
+from bayesprune.infer.curvature.directions import STRUCTURES, log_density
+from bayesprune.infer.curvature.forms import FORMS
+from bayesprune.infer.curvature.gaussians import Asked, Found, Gaussian, of_all, of_diagonal, of_kronecker
+from bayesprune.infer.curvature.hessian import hessian
+from bayesprune.infer.curvature.of_trained import Known, known, latents_of
+from bayesprune.infer.curvature.over_rows import Sums, Trained, sum_over_rows
+from bayesprune.infer.curvature.prior_precision import check_share, groups_of
+from bayesprune.infer.data import check_program_data
+from bayesprune.infer.predict import check_bnn
+from bayesprune.model.bnn import BNN
+from bayesprune.model.families import CorrelatedFamily, MeanFieldFamily
+from bayesprune.model.layout import ParamSpec
+from bayesprune.model.shapes import is_shape
+from bayesprune.posteriors.correlated import Correlated
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.posteriors.params import CHOSEN
+from bayesprune.posteriors.rows_and_columns import marginal
+from bayesprune.train.result import FitResult
+
+CURVATURES = ("diag", "kron", "full", "last_layer")
+VARIANCES = ("conditional", "marginal")
+REFERENCE = "daxberger2021laplace"
+
+
+def laplace(
+    rng_key: RandomKey,
+    bnn: BNN | Any,
+    params_or_fit: Any,
+    data: GivenRows,
+    *,
+    curvature: str = "diag",
+    structure: str = "ggn",
+    prior_precision: str | float = "layer",
+    variances: str | None = None,
+    num_draws: int | None = None,
+    max_bytes: int = 2**32,
+) -> FitResult:
+    """A Gaussian posterior around a trained network, N(w, P^-1) with P = H + delta, without any training.
+
+      log p(D) = log p(D | w) + sum [ -delta w²/2 + log delta/2 ] - log det P / 2                         (25.1)
+
+    H: second derivatives of -log p(D | w), as ``curvature`` and ``structure`` have them; 1/delta: the prior's variance, in
+    units of the network's weights. The weights stay where they are, at a maximum of the posterior density if they were trained
+    with a weight decay that is about delta. `bp.bmr_prune(fit.params)`, `methods.Cut`, `predict`, `compact` and ``fit.save``
+    take what comes back, whatever posterior ``bnn`` was built with.
+
+    Args:
+        rng_key: a JAX random key, for ``num_draws``.
+        bnn: a `BNN` of the network, with a prior that is a Gaussian about zero, `priors.Gaussian` or `Flat`.
+        params_or_fit: a fit, of ``posterior="map"`` say, or its params; a pruned one, whose dead weights stay dead; or what was
+            trained by others, in any form that `from_trained` takes.
+        data: the training data, fields x and y.
+        curvature: "diag": independent weights. "kron": a matrix normal for each array, from the partial traces (25.5) and the
+            nearest to them with the prior (25.6). "full": of all weights together, of which the covariance of each array is
+            kept. "last_layer": the same for the last layer alone, the other weights points.
+        structure: "ggn": generalised Gauss-Newton, J' L J with the likelihood's own second derivatives (25.3), never negative.
+            "empirical": squares of the gradients of log p(y | w), one for each row in place of one for each output; near zero
+            in a network that fits all its rows. "exact": the second derivatives themselves, negative ones taken for 0; one
+            product with the data for each weight.
+        prior_precision: who shares a delta that the evidence chooses: "scalar", all weights; "layer"; or "unit", an output of
+            a layer. A number is delta; "own" is that of the ``bnn``'s prior. Not each weight: that would keep all (25.7).
+        variances: of independent weights, "conditional" 1/P_ii, the others being at their means, what "diag" has if nothing
+            is said; or "marginal" [P^-1]_ii, whatever the others are, from all of P. Of "full", "marginal", its default, or of
+            each array given the others, "conditional". The exact evidence of a removal, (20.1), asks for marginal ones.
+        num_draws: of "ggn": random directions for each row in place of all its outputs; their sum has the same mean.
+        max_bytes: what the curvature may take.
+
+    Returns:
+        A `FitResult` without a state. ``losses`` holds one number, minus the log evidence in nats; ``history``
+        "laplace/prior_precision" of each group and "laplace/log_likelihood". ``params`` say the priors that were chosen.
+
+    Raises:
+        ValueError: an unknown name; ``params_or_fit`` is not of this network, or holds samples; the prior is no Gaussian about
+            zero; the curvature takes more than ``max_bytes``, with the one that fits; a precision for each weight.
+        TypeError: ``bnn`` is no `BNN`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1), posterior="map")
+        >>> trained = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=200, batch_size=64, progress=False)
+        >>> fit = bp.laplace(jax.random.key(1), bnn, trained, train)
+        >>> pruned = bp.bmr_prune(fit.params)
+        >>> probs = bp.predict(jax.random.key(2), bnn, pruned.params, test.x, mask=pruned.mask, num_samples=10)
+
+    Source: MacKay (1992); Daxberger et al. (2021); Dhahri et al. (2024) for pruning by it.
+    """
+    rng_key = check_key(rng_key)
+    check_bnn(bnn)
+    variances = _check(bnn, curvature, structure, prior_precision, variances, num_draws, max_bytes)
+    data = check_program_data(bnn, data, "data")
+    form, specs = _form_of(bnn, curvature, variances)
+    shapes = {str(s.path): s.shape for s in bnn.layout if s.bayesian}
+    wanted = {site: spec.shape for site, spec in specs.items()}
+    last = {str(s.path): s.shape for s in bnn.layout if s.bayesian and s.path.is_last}
+    check_bytes("full" if form == "full" and curvature == "diag" else curvature, wanted, shapes, last, max_bytes)
+    whole = known(bnn, params_or_fit, data)
+    weights = {site: whole.trained.weights[site] for site in specs}
+    rest = {site: value for site, value in whole.trained.weights.items() if site not in specs}
+    trained = whole.trained._replace(weights=weights, points=whole.trained.points | rest)
+    sums = _sums(rng_key, bnn, trained, data, whole, form, structure, num_draws)
+    found, asked = _posterior(
+        sums, whole, specs, form, prior_precision, marginal=variances == "marginal", joint=curvature != "diag"
+    )
+    params = _params(bnn, whole, specs, found, asked)
+    evidence = float(sums.log_likelihood) + found.evidence
+    history = {"laplace/prior_precision": found.delta, "laplace/log_likelihood": np.asarray([float(sums.log_likelihood)])}
+    return FitResult(params, None, np.asarray([-evidence], np.float32), whole.mask, history)
+
+
+def _check(
+    bnn: BNN, curvature: str, structure: str, share: Any, variances: str | None, num_draws: int | None, max_bytes: int
+) -> str:
+    """Refuse unknown names, and what does not go together. The kind of variances."""
+    for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):
+        if value not in names:
+            raise unknown_name(name, str(value), names)
+    default = "conditional" if curvature in ("diag", "kron") else "marginal"
+    variances = default if variances is None else variances
+    if variances not in VARIANCES:
+        raise unknown_name("variances", str(variances), VARIANCES)
+    if curvature == "kron" and variances == "marginal":
+        raise ValueError(
+            "variances='marginal' needs the curvature across arrays, which curvature='kron' leaves out: those of its arrays "
+            "are given the others. Take curvature='full'."
+        )
+    if curvature == "kron" and structure == "exact":
+        raise ValueError("structure='exact' has no Kronecker product: take structure='ggn', or curvature='full'.")
+    check_share(share, curvature)
+    check_integer(max_bytes, "max_bytes")
+    if num_draws is not None:
+        check_integer(num_draws, "num_draws")
+        if structure != "ggn":
+            raise ValueError(f"num_draws is of structure='ggn', got structure={structure!r}: leave it out.")
+    if not is_shape(bnn.output_shape):
+        raise ValueError("laplace is of a network of one output array: choose one by output= of the BNN.")
+    return variances
+
+
+def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, ParamSpec]]:
+    """The form of the sum, and the arrays that it is of, in the order that JAX gives the leaves of a dict."""
+    specs = {str(spec.path): spec for spec in bnn.layout if spec.bayesian}
+    if curvature == "last_layer":
+        specs = {site: spec for site, spec in specs.items() if spec.path.is_last}
+        if not specs:
+            raise ValueError("curvature='last_layer': no weight of the last layer is Bayesian: see bayesian= of the BNN.")
+    full = curvature in ("full", "last_layer") or variances == "marginal"
+    return "full" if full else curvature, {site: specs[site] for site in sorted(specs)}
+
+
+def _sums(
+    rng_key: jax.Array,
+    bnn: BNN,
+    trained: Trained,
+    data: Dataset,
+    whole: Known,
+    form: str,
+    structure: str,
+    num_draws: int | None,
+) -> Sums:
+    density = log_density(bnn, latents_of(bnn, whole.params))
+    if structure == "exact":
+        return hessian(bnn, trained, data, density, diagonal=form == "diag")
+    start, add = FORMS[form]
+    return sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, start(trained.weights), add)
+
+
+def _posterior(
+    sums: Sums, whole: Known, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
+) -> tuple[Found, Asked]:
+    groups = groups_of(specs, share if isinstance(share, str) and share != "own" else "layer")
+    own = np.ones(len(groups.names))
+    for site in specs:
+        node = whole.nodes[site]
+        own[groups.members[site]] = float(np.mean(np.asarray(node.prior_scale) * np.asarray(node.unit))) ** -2.0
+    start = own if isinstance(share, str) else np.full_like(own, share)
+    weights = {site: np.asarray(whole.trained.weights[site], np.float64) for site in specs}
+    asked = Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
+    if form == "diag":
+        return of_diagonal(sums.form, asked), asked
+    if form == "kron":
+        return of_kronecker(sums.form, asked), asked
+    return of_all(sums.form, asked, marginal, whole=joint), asked
+
+
+def _params(bnn: BNN, whole: Known, specs: Mapping[str, ParamSpec], found: Found, asked: Asked) -> dict[str, Any]:
+    """The parameters of the posterior, in the coordinates of the network's prior."""
+    nodes = {str(s.path): _node(found.gaussians.get(str(s.path)), whole, str(s.path)) for s in bnn.layout if s.bayesian}
+    joint = {site: node for site, node in nodes.items() if isinstance(node, Correlated)}
+    covariance = "matrix_normal" if any(node.matrix[1] > 1 for node in joint.values()) else "full"
+    family = CorrelatedFamily(covariance=covariance, sites=tuple(joint)) if joint else MeanFieldFamily()
+    params = dict(whole.params)
+    for spec in bnn.layout:
+        if spec.bayesian:
+            params |= family.write(nodes[str(spec.path)], spec)
+    for site, node in whole.nodes.items():
+        prior = np.asarray(node.prior_scale)
+        if site in specs:
+            prior = np.asarray(found.delta[asked.groups.members[site]] ** -0.5) / np.asarray(node.unit, np.float64)
+        params[site + CHOSEN] = send(prior, jnp.result_type(float))
+    return params | bnn.describe(params)
+
+
+def _node(gaussian: Gaussian | None, whole: Known, site: str) -> MeanField | Correlated:
+    """The node of one array, in units of its prior; without a Gaussian a point."""
+    unit, weight, alive = np.asarray(whole.nodes[site].unit, np.float64), whole.trained.weights[site], whole.alive[site]
+    dtype = jnp.result_type(weight)
+    loc = send(np.asarray(weight, np.float64) / unit, dtype)
+    if gaussian is None:
+        return MeanField(loc, jnp.zeros_like(loc), prior_scale=None)
+    if gaussian.scale is not None:
+        return MeanField(loc, send(np.where(alive, gaussian.scale / unit, 0.0), dtype), prior_scale=None)
+    rows = send(np.asarray(gaussian.rows) / unit, dtype)
+    columns = jnp.ones((1, 1), dtype) if gaussian.columns is None else send(gaussian.columns, dtype)
+    node = Correlated(loc, marginal(rows, columns, jnp.shape(loc)), rows=rows, columns=columns, prior_scale=None)
+    node.check_cut(alive)
+    return node.given_zero(send(alive))

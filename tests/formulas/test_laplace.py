@@ -1,0 +1,64 @@
+"""Laplace's formulas against quadrature, a search, and the evidence of the mean field."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from bayesprune.formulas import laplace
+from bayesprune.formulas.gaussian import log_evidence_gain
+
+
+@pytest.mark.parametrize(("h", "w", "delta"), [(3.0, 0.5, 1.0), (0.0, 0.0, 2.0), (40.0, -1.2, 0.1)])
+def test_25_1_is_the_integral_of_the_parabola(h, w, delta) -> None:
+    """(25.1): exp(-P (v - w)²/2) times the joint density at w, over v; the log likelihood at w is left out."""
+    density = lambda v: np.exp(-0.5 * (h + delta) * (v - w) ** 2) * stats.norm(0, delta**-0.5).pdf(w)  # noqa: E731
+    area = integrate.quad(density, w - 40 / np.sqrt(h + delta), w + 40 / np.sqrt(h + delta), points=[w])[0]
+    assert float(laplace.prior_evidence(h, w, delta)) == pytest.approx(np.log(area), rel=1e-5, abs=1e-6)
+
+
+def test_25_2_is_where_the_evidence_is_level(float64) -> None:
+    """(25.2), by differences of (25.1)."""
+    h, w, d = np.array([3.0, 0.1, 20.0]), np.array([0.4, -0.2, 1.0]), 1.7
+    slope = (laplace.prior_evidence(h, w, d * 1.0001).sum() - laplace.prior_evidence(h, w, d / 1.0001).sum()) / (
+        2 * np.log(1.0001)
+    )
+    assert float(slope) == pytest.approx(0.5 * (float(laplace.determined(h, d).sum()) - d * float((w**2).sum())), rel=1e-5)
+
+
+def test_25_4_is_what_a_quadratic_loses(float64) -> None:
+    """(25.4)"""
+    log_likelihood = lambda v: -2.0 * (v - 0.7) ** 2  # noqa: E731
+    assert float(laplace.brain_damage(4.0, 0.7)) == pytest.approx(log_likelihood(0.7) - log_likelihood(0.0))
+
+
+@pytest.mark.parametrize("k", [0.2, 1.0, 1.5, 7.0, 300.0])
+def test_25_7_no_removal_gains_under_a_precision_of_ones_own(k, float64) -> None:
+    """(25.7): the precision by a search of (25.1), with the posterior's mean that it has, in (2.2)."""
+    h, w_ml = 2.5, np.sqrt(k / 2.5)
+
+    def evidence(log_delta: float) -> float:
+        return float(stats.norm(0, np.sqrt(1 / h + np.exp(-log_delta))).logpdf(w_ml))
+
+    best = optimize.minimize_scalar(lambda x: -evidence(x), bounds=(-12, 14), method="bounded", options={"xatol": 1e-9}).x
+    p = h + np.exp(best)
+    gain = float(log_evidence_gain(h * w_ml / p, p**-0.5, 0.0, np.exp(-best / 2), 0.0, 0.0))
+    assert gain == pytest.approx(float(laplace.gain_at_own_precision(k)), abs=2e-5)
+    assert float(laplace.gain_at_own_precision(k)) <= 0
+
+
+def test_25_6_is_the_least_divergence_of_matrix_normals(float64) -> None:
+    """(25.6), against a search over the logarithms of all variances; and exact without a prior."""
+    rng = np.random.default_rng(0)
+    rows, columns, delta = rng.gamma(1.0, 3.0, 4), rng.gamma(1.0, 1.0, 3), 0.8
+    p = np.outer(rows, columns) + delta
+
+    def divergence(logs: np.ndarray) -> float:
+        variances = np.exp(logs[:4, None] + logs[4:])
+        return 0.5 * float((p * variances - np.log(p * variances) - 1).sum())
+
+    u, v = laplace.nearest_matrix_normal(jnp.array(rows), jnp.array(columns), delta)
+    best = optimize.minimize(divergence, np.zeros(7), method="BFGS")
+    assert divergence(np.log(np.concatenate([u, v]))) == pytest.approx(best.fun, rel=1e-5, abs=1e-8)
+    u, v = laplace.nearest_matrix_normal(jnp.array(rows), jnp.array(columns), 0.0)
+    np.testing.assert_allclose(np.outer(u, v), 1 / np.outer(rows, columns), rtol=1e-9)

@@ -1,0 +1,69 @@
+"""Wanda and SparseGPT: their masks and means by hand, through the doors of a fit, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.formulas.layer_inputs import best_without, damped
+from tests.infer import programs
+
+EVERY = lambda path, shape: True  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def trained():
+    data = programs.classes(rows=200)
+    bnn = programs.small_bnn(posterior="map", prunable=EVERY)
+    return data, bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=300, progress=False)
+
+
+@pytest.mark.parametrize("rule", ["wanda", "sparsegpt"])
+def test_masks_and_means_are_those_of_the_inputs(rule, trained, rng_key) -> None:
+    data, bnn, fit = trained
+    pruned = bp.prune_layers(bnn, fit, data.x, density=0.5, rule=rule)
+    w = np.asarray(bnn.net_params(fit.params)["params"]["Dense_0"]["kernel"], float)
+    moments = data.x.T.astype(float) @ data.x
+    p = damped(moments, 0.01)
+    worth = np.abs(w) * np.sqrt(np.diag(moments))[:, None] if rule == "wanda" else w**2 / np.diag(np.linalg.inv(p))[:, None]
+    alive = np.asarray(pruned.mask["Dense_0.kernel"])
+    assert (alive.sum(0) == 2).all()
+    assert all(set(np.flatnonzero(alive[:, j])) == set(np.argsort(-worth[:, j])[:2]) for j in range(8))
+    after = np.asarray(bnn.net_params(pruned.params, pruned.mask)["params"]["Dense_0"]["kernel"])
+    np.testing.assert_allclose(after, w * alive if rule == "wanda" else best_without(p, w, alive), rtol=1e-4, atol=1e-5)
+    assert np.asarray(pruned.mask["Dense_0.bias"]).all()
+    assert float(pruned.info.num_pruned) == sum(int((~np.asarray(m)).sum()) for m in pruned.mask.values())
+    probs = bp.predict(rng_key, bnn, pruned.params, data.x, mask=pruned.mask, num_samples=1)
+    assert probs.shape == (200, 3) and np.isfinite(probs).all()
+
+
+def test_what_stays_moves_so_that_the_outputs_move_less(trained, rng_key) -> None:
+    """Of the first kernel's outputs on the rows it was calibrated with: least squares cannot be worse than standing still."""
+    data, bnn, fit = trained
+    w = np.asarray(bnn.net_params(fit.params)["params"]["Dense_0"]["kernel"])
+    x = data.x + 0.8 * data.x[:, ::-1]  # inputs in correlated pairs, so that one can stand for another
+    pruned = bp.prune_layers(bnn, fit, x, density=0.5, damping=1e-6)
+    after = np.asarray(bnn.net_params(pruned.params, pruned.mask)["params"]["Dense_0"]["kernel"])
+    still = w * np.asarray(pruned.mask["Dense_0.kernel"])
+    assert np.sum((x @ (after - w)) ** 2) < 0.9 * np.sum((x @ (still - w)) ** 2)
+
+
+def test_nets_as_they_were_trained_and_fits_that_were_cut_before(trained, rng_key) -> None:
+    data, bnn, fit = trained
+    own = programs.small_bnn(prunable=EVERY)
+    pruned = bp.prune_layers(own, bnn.net_params(fit.params), data.x, density=0.5, scope="layer")
+    assert int(np.asarray(pruned.mask["Dense_0.kernel"]).sum()) == 16
+    before = bp.prune_once(fit.params, bp.methods.Magnitude(density=0.6), program=bnn)
+    again = bp.prune_layers(bnn, before, data.x, density=0.5)
+    assert all(not (np.asarray(again.mask[s]) & ~np.asarray(before.mask[s])).any() for s in again.mask)
+
+
+def test_what_cannot_be_is_refused(trained) -> None:
+    data, bnn, fit = trained
+    for told, settings in {"rule": {"rule": "wnada"}, "scope": {"scope": "unit"}, "density": {"density": 0.0}}.items():
+        with pytest.raises(ValueError, match=told):
+            bp.prune_layers(bnn, fit, data.x, **settings)
+    with pytest.raises(ValueError, match=r"no prunable array meets its inputs"):
+        biases = programs.small_bnn(posterior="map", prunable=lambda path, shape: path.endswith("bias"))
+        bp.prune_layers(biases, bnn.net_params(fit.params), jnp.asarray(data.x))
