@@ -7,14 +7,16 @@ Statistics of a posterior (`importance`, `inclusion_probabilities`, `selected`) 
 from bayesprune.features.copies import gaussian_knockoffs, knockoffs
 from bayesprune.features.cross_validation import FractionChoice, choose_fraction
 from bayesprune.features.false_discovery import control_fdr, expected_fdr
-from bayesprune.features.inclusion import inclusion_probabilities, selected
+from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
 from bayesprune.features.knockoff_filter import knockoff_select
-from bayesprune.features.paths import Importance, importance
+from bayesprune.features.paths import Importance, importance, scaled
+from bayesprune.features.shapley import Shared, shapley_exact, shapley_sampled
 from bayesprune.features.top import top_fraction
 
 __all__ = [
     "FractionChoice",
     "Importance",
+    "Shared",
     "choose_fraction",
     "control_fdr",
     "expected_fdr",
@@ -23,6 +25,10 @@ __all__ = [
     "inclusion_probabilities",
     "knockoff_select",
     "knockoffs",
+    "log_unused",
+    "scaled",
     "selected",
+    "shapley_exact",
+    "shapley_sampled",
     "top_fraction",
 ]

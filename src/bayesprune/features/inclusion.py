@@ -36,7 +36,19 @@ def inclusion_probabilities(posterior: PyTree, mask: PyTree = True, layout: Layo
 
     Source: the gates of Bai, Song & Cheng (2020), section 4.
     """
-    return -jnp.expm1(jnp.sum(gates.read(posterior, mask, layout)[0].log_dead, axis=1))
+    return -jnp.expm1(log_unused(posterior, mask, layout))
+
+
+def log_unused(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> Float[Array, " inputs"]:
+    """log ∏_j (1 - p_ij), that no edge leaves an input, in nats; arguments and errors as of `inclusion_probabilities`.
+
+    Logarithms of several paths, or of what was made of one column, add up.
+
+    >>> import jax.numpy as jnp
+    >>> print(jnp.exp(log_unused([jnp.array([[0.5, 0.5], [0.0, 0.5]])])).round(4))
+    [0.25 0.5 ]
+    """
+    return jnp.sum(gates.read(posterior, mask, layout)[0].log_dead, axis=1)
 
 
 def selected(

@@ -66,10 +66,15 @@ def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
     for layer in reversed(layers):
         # Mean over the units above: the divisions by each width, taken where the width is summed over.
         log_reach = logsumexp(layer.log_alive + log_reach[None], axis=1) - math.log(layer.log_alive.shape[1])
-    return Importance(_scaled(log_reach), log_reach)
+    return Importance(scaled(log_reach), log_reach)
 
 
-def _scaled(log_raw: Float[Array, " inputs"]) -> Float[Array, " inputs"]:
+def scaled(log_raw: Float[Array, " inputs"]) -> Float[Array, " inputs"]:
+    """(psi - min psi) / (max psi - min psi) of (6.3), from log psi.
+
+    >>> print(scaled(jnp.log(jnp.array([1.0, 2.0, 3.0]))).round(4))
+    [0.  0.5 1. ]
+    """
     low, high = jnp.min(log_raw), jnp.max(log_raw)
     # e^a - e^b as e^a (1 - e^(b - a)), in units of the largest: exact for close and for tiny values alike.
     ratio = jnp.exp(log_raw - high) * jnp.expm1(low - log_raw) / jnp.expm1(low - high)

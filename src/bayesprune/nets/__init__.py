@@ -6,5 +6,6 @@ from bayesprune.nets.mlp import MLP
 from bayesprune.nets.resnet import ResNet, ResNet18
 from bayesprune.nets.vgg import VGG
 from bayesprune.nets.vit import ViT
+from bayesprune.nets.wide_mlp import WideMLP
 
-__all__ = ["MLP", "VGG", "LeNet5", "MLPMixer", "Mixer", "ResNet", "ResNet18", "ViT"]
+__all__ = ["MLP", "VGG", "LeNet5", "MLPMixer", "Mixer", "ResNet", "ResNet18", "ViT", "WideMLP"]

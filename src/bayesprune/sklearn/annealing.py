@@ -10,6 +10,7 @@ import optax
 from bayesprune.core.checks import check_integer, got
 from bayesprune.core.schedules import LinearWarmup
 from bayesprune.courses import Plain, Plan
+from bayesprune.model.program import Trainable
 
 # Chosen by the inner scores of benchmarks/tabular.md; the steps without annealing are those of the records there.
 SHARE, STEPS, STEPS_WITHOUT = 0.75, 5000, 3000
@@ -17,14 +18,17 @@ SHARE, STEPS, STEPS_WITHOUT = 0.75, 5000, 3000
 
 @dataclass(frozen=True)
 class Annealed(Plain):
-    """AdaBelief and the weight beta of step t of T; else the plain course, its prior's authors' start too.
+    """AdaBelief and the weight beta of step t of T, He's start, and noise where it is exact: the standard course's.
 
       loss_t = beta_t KL(q || p) - E_q log p(y | x, w),   beta_t = min(1, t / (share T)),   rate_t = rate (1 + cos(pi t / T))
 
     From the first step on with weight 1, gates close before the weights behind them have learned anything, and of many weights
     that share an effect each ends below 1/2 alone: the cut then takes them all. Past share T the loss is the bound itself, so
-    that what is approximated is the posterior, untempered. ``rate`` is the mean of rate_t. ``share`` 0: beta and the rate are
-    constant.
+    that what is approximated is the posterior, untempered. ``rate`` is the mean of rate_t. ``share`` 0: the plain course, beta
+    and the rate constant, the prior's authors' start, sampled weights.
+
+    Of the authors' start, U(-0.6, 0.6) for every weight whatever reads it, a hidden layer over a hundred inputs that are nearly
+    copies is saturated, and dies: see benchmarks/tabular_kinds.md.
 
     >>> plan = Annealed(0.01, share=0.75).plan(4000)
     >>> [round(float(plan.kl_weight(step)), 2) for step in (0, 1500, 3000, 4000)]
@@ -38,7 +42,13 @@ class Annealed(Plain):
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The course over so many steps."""
         plan = super().plan(num_steps, begun)._replace(optimizer=_optimizer(self.rate, bool(self.share), num_steps))
-        return plan._replace(kl_weight=LinearWarmup(0, self.share * num_steps)) if self.share else plan
+        if not self.share:
+            return plan
+        return plan._replace(kl_weight=LinearWarmup(0, self.share * num_steps), estimator="local_where_exact")
+
+    def begin(self, program: Trainable) -> Any:
+        """The program as it is, which has He's start; without annealing with its prior's authors'."""
+        return program if self.share else super().begin(program)
 
 
 @functools.lru_cache(maxsize=64)
@@ -64,9 +74,9 @@ def read(annealing: Any) -> float:
     return share
 
 
-def read_steps(num_steps: Any, share: float) -> int:
-    """The number of steps of a fit that is annealed over such a share of them."""
+def read_steps(num_steps: Any, share: float, annealed: int = STEPS) -> int:
+    """The number of steps of a fit that is annealed over such a share of them; ``annealed``: under "auto"."""
     if is_auto(num_steps):
-        return STEPS if share else STEPS_WITHOUT
+        return annealed if share else STEPS_WITHOUT
     check_integer(num_steps, "num_steps")
     return int(num_steps)

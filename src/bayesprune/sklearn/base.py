@@ -1,5 +1,6 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
-from bayesprune.core.spread import is_constant
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
-from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.deploy.program.laws import posterior
 from bayesprune.infer import refit_noise
 from bayesprune.infer.log_score import log_density
@@ -26,7 +25,8 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, cutting, network
+from bayesprune.sklearn import annealing, choosing, cutting, forms, network, reasons
+from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
 
@@ -34,7 +34,7 @@ LARGEST = 8_000  # rows of a prediction at once
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
-class SparseNetwork(WithKnobs):
+class SparseNetwork(reasons.WithReasons, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
@@ -49,6 +49,9 @@ class SparseNetwork(WithKnobs):
         batch_size: int | Any | None = 128,
         learning_rate: float | Any = 1e-2,
         annealing: float | str | Any = "auto",
+        form: str | Any = "auto",
+        presets: str | Any = "default",
+        held_out: float | str | Any = "auto",
         num_samples: int | Any = 100,
         activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
         likelihood: str | Likelihood | Any = "auto",
@@ -63,6 +66,9 @@ class SparseNetwork(WithKnobs):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.annealing = annealing
+        self.form = form
+        self.presets = presets
+        self.held_out = held_out
         self.num_samples = num_samples
         self.activation = activation
         self.likelihood = likelihood
@@ -76,33 +82,56 @@ class SparseNetwork(WithKnobs):
             raise AttributeError(f"{type(self).__name__} has no bnn_ before fit(X, y).")
         return network.build(self._network)
 
-    def _train(self, x: Any, y: Any, likelihood: Likelihood, num_outputs: int) -> None:
-        """Fit to standardised inputs, cut, and read off what is left; sets the fitted attributes."""
+    def _plan(self, x: np.ndarray) -> forms.Choice:
+        """What there is to choose among, and the seed of the fit."""
+        hidden = network.read_hidden(self.hidden)
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        preset = forms.read_preset(self.presets)
+        return forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x)
+
+    def _train(self, x: Any, y: Any, likelihood: Likelihood, num_outputs: int, choice: forms.Choice, cuts: Any) -> None:
+        """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
         prior = network.read_prior(self.prior, *x.shape)
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
         rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
-        num_steps = annealing.read_steps(self.num_steps, share)
+        num_steps = annealing.read_steps(self.num_steps, share, forms.read_preset(self.presets).num_steps)
         check_integer(self.num_samples, "num_samples")
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
-        self._network = network.Network(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
-        self._scaling = _scaling_of_inputs(x)
-        x = np.asarray(x, np.float64)
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        candidates = [forms.FORMS[name] for name in choice.forms]
+        wide = any(form.wide for form in candidates)
+        whole = fit_columns(x, wide, cuts, any(form.components for form in candidates))
+        self._network = network.Network(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs, wide)
+        self._conformity = None
+        x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
+        columns = {name: whole.only(form.steps, form.components) for name, form in zip(choice.forms, candidates, strict=True)}
+
+        def learn(name: str, rows: Any) -> None:
+            self._columns = columns[name]
+            self._learn(x[rows], y[rows], course, num_steps, len(x))
+
+        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND]
+        self.form_ = choosing.choose(self, choice, x, y, learn)
+        learn(self.form_, slice(None))
+
+    def _learn(self, x: np.ndarray, y: np.ndarray, course: annealing.Annealed, num_steps: int, like: int) -> None:
+        """One fit to these rows; sets what predictions need, and what describes it. ``like``: rows of the largest such fit."""
         fit = fit_svi(
             self._key(),
             self.bnn_,
-            placed(self._scaling.apply(x), y, self.batch_size, prior),
+            placed(self._columns.apply(x), y, self.batch_size, self._network.prior, like),
             num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
-            course=annealing.Annealed(rate, share=share),
+            course=course,
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
         )
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
         params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, fit.params, sparsifier)
-        self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask)
+        if sparsifier is not None and self.density is None and self._columns.silent.any():
+            params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
+        self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask, self._columns)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
@@ -129,8 +158,11 @@ class SparseNetwork(WithKnobs):
         Of a regressor (num_samples, rows) or (num_samples, rows, outputs), in the units of y; of a classifier probabilities,
         (num_samples, rows, classes) in the order of ``classes_``. One network for all rows: functions drawn from the posterior.
         """
-        x = self._rows(X)
-        draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)], axis=1)
+        return self._drawn(self._rows(X), self.num_samples)
+
+    def _drawn(self, x: np.ndarray, num_samples: int) -> np.ndarray:
+        draw = functools.partial(_so_many, num_samples)
+        draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(draw, x)], axis=1)
         return self._of_draws(np.asarray(draws, np.float64))
 
     def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
@@ -174,7 +206,7 @@ class SparseNetwork(WithKnobs):
 
     def _filled(self, x: np.ndarray) -> np.ndarray:
         """Standardised, the last row repeated to fill a block: its size decides what is compiled."""
-        return self._scaling.apply(x[filling(len(x))])
+        return self._columns.apply(x[filling(len(x))])
 
     def _log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x) of each row, nats, y as the network was trained on."""
@@ -184,6 +216,19 @@ class SparseNetwork(WithKnobs):
         if nats is None:
             raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
         return np.asarray(nats[: len(x)], np.float64)
+
+    def _held_out_scores(self) -> np.ndarray:
+        """How wrong predictions of held-out rows were."""
+        if self._conformity is None:
+            raise ValueError(
+                "this fit held out no rows to calibrate by: fit with held_out=0.2, which costs a further fit, or leave "
+                "num_steps, held_out and presets as they come."
+            )
+        return self._conformity
+
+    def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
+        """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
+        return self._columns.apply(self._rows(X))
 
     def _streamed(self, draw: Any, x: Any) -> list[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
@@ -199,6 +244,11 @@ class SparseNetwork(WithKnobs):
         return blocks
 
 
+def _so_many(number: int, *args: Any, num_samples: int, **others: Any) -> Any:
+    """`predict_draws` of another number of networks."""
+    return predict_draws(*args, num_samples=number, **others)
+
+
 def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
     """Refuse what ``fit`` is given by name beside X and y, such as weights of rows.
 
@@ -212,12 +262,3 @@ def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
     if others:
         name = next(iter(others))
         raise TypeError(f"fit() got an unexpected keyword argument {name!r}: it takes X and y, settings go to the constructor.")
-
-
-def _scaling_of_inputs(x: Any) -> Scaling:
-    """Mean and deviation of every column; one that is constant but for its rounding is sent to zero, whatever it holds later.
-
-    A network has learned nothing of such a column, and its weights there are as they were drawn.
-    """
-    scaling = fit_scaling(x)
-    return scaling._replace(scale=np.where(is_constant(x), np.inf, scaling.scale))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Bool, Float64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -13,13 +13,15 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict
 from bayesprune.sklearn import network
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.conformal import check_level, classes_within, of_labels, threshold
+from bayesprune.sklearn.thresholds import fit_thresholds
 
 
 class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     """A sparse Bayesian multi-layer perceptron for class labels, two or more, of any type.
 
     A `BNN`, with softmax outputs by default, is fitted by `fit_svi` to standardised columns and cut once; class probabilities
-    are averages over networks drawn from the posterior.
+    are averages over networks drawn from the posterior. What else the network reads is chosen by held-out rows.
 
     Args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical", which "auto" is;
     "ordinal", for classes whose sorted order means something, such as grades; or an object of `bayesprune.likelihoods`, such
@@ -47,8 +49,23 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, got one class only: {self.classes_[0]!r} in every row.")
         likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
-        self._train(x, labels.astype(np.int32), likelihood, outputs)
+        choice = self._plan(x)
+        cuts = fit_thresholds(np.random.RandomState(self._seed), x, labels, labels=True) if "steps" in choice.forms else None
+        self._train(x, labels.astype(np.int32), likelihood, outputs, choice, cuts)
         return self
+
+    def predict_set(self, X: ArrayLike | Any, level: float | Any = 0.9) -> Bool[np.ndarray, "rows classes"]:
+        """Classes among which the true one is with probability ``level``, (rows, classes) booleans in ``classes_``' order.
+
+        Split conformal: the classes of probability 1 - q or more, with q of (21.30) by the rows that the fit held out. A set
+        may be empty, of a row that is like none of the classes. `ValueError` where none were held out, see ``held_out``.
+        """
+        check_level(level, "level")
+        probabilities = self.predict_proba(X)
+        return classes_within(probabilities, threshold(self._held_out_scores(), float(level)))
+
+    def _scores(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return of_labels(self._probabilities(x), np.asarray(y, np.int64))
 
     def predict(self, X: ArrayLike | Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""
@@ -60,7 +77,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def predict_proba(self, X: ArrayLike | Any) -> Float64[np.ndarray, "rows classes"]:
         """Predictive class probabilities, (rows, classes), in the order of ``classes_``."""
-        x = self._rows(X)
+        return self._probabilities(self._rows(X))
+
+    def _probabilities(self, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:
         probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 

@@ -9,14 +9,17 @@ from jaxtyping import Bool, Float32
 from bayesprune import features
 from bayesprune.core import masks, types
 from bayesprune.core.checks import check_density, got, unknown_name
+from bayesprune.core.send import send
 from bayesprune.methods.bmr import BMR
 from bayesprune.methods.sbnn import SBNN
 from bayesprune.methods.snr import SNR
 from bayesprune.methods.svbnn import SVBNN
 from bayesprune.model.bnn import BNN
+from bayesprune.nets.wide_mlp import LINEAR
 from bayesprune.priors import GaussianSlab, ScaleMixture
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.sklearn.annealing import is_auto
+from bayesprune.sklearn.columns import Columns
 
 NAMES = ("auto", "none")
 Params = dict[str, Any]
@@ -82,21 +85,36 @@ def cut(rng_key: jax.Array, bnn: BNN, params: Params, sparsifier: Any) -> tuple[
     return pruned.params, pruned.mask, float(pruned.info.density)
 
 
-def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any]) -> Inputs:
-    """What the gates say of the inputs: those of the posterior before the cut where it has any, else those of the mask.
+def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarray) -> tuple[Params, dict[str, Any], float]:
+    """Weights of inputs that are zero in every row are of no use, whatever they were left at: they are dead."""
+    first = next(str(spec.path) for spec in bnn.layout if spec.inputs)
+    reading = [site for site in mask if site == first or site.startswith(LINEAR)]
+    mask = mask | {site: np.asarray(mask[site]) & ~silent[:, None] for site in reading}
+    alive = np.concatenate([np.ravel(one) for one in mask.values()])
+    return bnn.cut(params, mask), mask, float(alive.mean())
 
-    ``used`` is of the network as it was cut.
+
+def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns) -> Inputs:
+    """What the gates say of the table's columns: those of the posterior before the cut where it has any, else of the mask.
+
+    ``used`` is of the network as it was cut. What the network reads of one column, and the paths that lead from there, add up.
     """
     nodes = bnn.read(params)
-    found = _statistics(list(nodes.values()), [mask[site] for site in nodes])
-    return Inputs(is_gated(nodes), *(np.asarray(value) for value in found))
+    paths = [[site for site in nodes if site.startswith(LINEAR) == beside] for beside in (False, True)]
+    found = [_statistics([nodes[s] for s in path], [mask[s] for s in path]) for path in paths if path]
+    dead, raw, used = (np.stack([np.asarray(one[part]) for one in found]) for part in range(3))
+    inclusion = -np.expm1(columns.of_column(dead.sum(axis=0), np.add))
+    log_raw = columns.of_column(np.logaddexp.reduce(raw, axis=0), np.logaddexp)
+    importance = np.asarray(features.scaled(send(log_raw)))
+    still = columns.of_column(np.asarray(used.any(axis=0)), np.logical_or)
+    return Inputs(is_gated(nodes), inclusion, importance, log_raw, still)
 
 
 # In one program: alone, each of the small operations would be compiled anew for every shape of X. Sequences, because
 # `jax.jit` would sort a dict by its names.
 @jax.jit
 def _statistics(nodes: list[Any], alive: list[Any]) -> tuple[Any, ...]:
+    """Of one path: log probability that no edge leaves an input, log psi of (6.3), and whether an edge is alive."""
     within: Any = True if all(node.gated for node in nodes) else alive
-    importance = features.importance(nodes, within)
-    inclusion = features.inclusion_probabilities(nodes, within)
-    return inclusion, importance.scaled, importance.log_raw, features.selected(nodes, "median", mask=alive)
+    log_dead = features.log_unused(nodes, within)
+    return log_dead, features.importance(nodes, within).log_raw, features.selected(nodes, "median", mask=alive)

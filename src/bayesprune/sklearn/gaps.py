@@ -47,8 +47,15 @@ def with_gaps(columns: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:
     return np.where(gaps, np.nan, columns.astype(np.float64))
 
 
-def scaling_of(columns: np.ndarray) -> Scaling:
-    """Mean and deviation of what is there, column by column."""
+NORMAL_QUARTILES = 1.349  # between the quartiles of a Gaussian, in its deviations
+
+
+def scaling_of(columns: np.ndarray, robust: bool = False) -> Scaling:
+    """Mean and deviation of what is there, column by column; ``robust``: median and quartiles, which outliers do not move."""
+    if robust:
+        low, loc, high = np.nanquantile(np.asarray(columns, np.float64), (0.25, 0.5, 0.75), axis=0)
+        plain = scaling_of(columns)
+        return Scaling(loc, np.where(high > low, (high - low) / NORMAL_QUARTILES, plain.scale))
     if not np.issubdtype(columns.dtype, np.floating) or not np.isnan(columns).any():
         return fit_scaling(columns)
     parts = [fit_scaling(column[~np.isnan(column)]) for column in columns.T]

@@ -35,12 +35,13 @@ class Filled(NamedTuple):
         return Whole(Padded(*places, send(self.num_rows, np.int32))), batch
 
 
-def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: Any) -> Dataset | Filled:
+def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: Any, like: int = 0) -> Dataset | Filled:
     """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
 
-    Fits of 440, 441 and 442 rows, as folds are, then share what is compiled.
+    Fits of 440, 441 and 442 rows, as folds are, then share what is compiled; and with those of ``like`` rows, where these are
+    more.
     """
-    places = _room(len(x))
+    places = _room(max(len(x), like))
     if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
         return Dataset(x, y)
     index = _repeated(len(x), places)

@@ -17,8 +17,12 @@ from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import gaps, network
+from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.conformal import check_level, of_numbers, threshold
 from bayesprune.sklearn.distribution import PredictiveDistribution
+from bayesprune.sklearn.tails import is_heavy
+from bayesprune.sklearn.thresholds import Thresholds, fit_thresholds
 
 Values = Float64[np.ndarray, "rows *outputs"]
 
@@ -26,8 +30,8 @@ Values = Float64[np.ndarray, "rows *outputs"]
 class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetwork):
     """A sparse Bayesian multi-layer perceptron for real targets, counts or shares, with their uncertainty.
 
-    A `BNN`, by default with learned Gaussian noise, is fitted by `fit_svi` to standardised columns and cut once; predictions
-    are averages over networks drawn from the posterior, in the units of y.
+    A `BNN`, by default with learned noise, is fitted by `fit_svi` to standardised columns and cut once; predictions are
+    averages over networks drawn from the posterior, in the units of y. What else the network reads is chosen by held-out rows.
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.
@@ -37,14 +41,23 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
             has evidence on its side under another; "none"; or an object of `bayesprune.methods`.
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
-        num_steps: optimiser steps (AdaBelief); "auto" is 5,000, and 3,000 without annealing.
+        num_steps: optimiser steps (AdaBelief) of each fit; "auto" is the preset's, and 3,000 without annealing.
         batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
         learning_rate: of the optimiser; under annealing its mean over the steps.
         annealing: the share of the steps over which the weight of the divergence from the prior rises from 0 to 1, in (0, 1];
             the rate then falls from its double to 0 by half a cosine, over all steps. "auto" is 0.75; 0: both are constant.
+        form: "plain", the net on standardised columns; "wide", with a linear path beside it, and numbers drawn in from three
+            deviations on; "steps", which also reads on which side of thresholds a number lies, those of a small random forest;
+            "components", which also reads the principal components, each of unit size. "auto" fits "wide", "steps" and, of
+            collinear columns, "components" to four fifths of the rows, and takes the one of the highest log density of the
+            others. Where ``num_steps`` is given, or no hidden layer, it is "plain"; of less than 160 rows "wide".
+        presets: "default"; "fast", 2,000 steps of the wide form alone; "best", 10,000 steps, and five folds to choose by.
+        held_out: share of the rows that choose the form and calibrate ``predict(interval=)``; a further fit takes all rows.
+            "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
-        likelihood: "normal", which "auto" is, its noise refitted after the cut (`bayesprune.refit_noise`), of precision
+        likelihood: "auto": "normal", or where a forest's errors on rows that it has not seen have heavy tails, Student's t of
+            three degrees of freedom; "normal", its noise refitted after the cut (`bayesprune.refit_noise`), of precision
             Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
@@ -54,7 +67,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     Attributes, after ``fit``:
         bnn_, params_, mask_: the network, its NumPyro parameters, and site -> booleans (True = alive), as `bayesprune.predict`
-            takes them (for standardised inputs).
+            takes them, for ``inputs_of(X)``: standardised columns in the plain form.
+        form_: the form that was taken.
         density_: fraction of the prunable weights alive.
         inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
             of priors without gates, 1 where a living edge leaves it and else 0.
@@ -94,28 +108,53 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
+        choice = self._plan(x)
+        cuts = _cuts(self._seed, x, columns) if "steps" in choice.forms else None
+        heavy = cuts is not None and is_auto(self.likelihood) and is_heavy(cuts.residuals)
+        observed = network.HEAVY_NOISE if heavy else observed
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
-        self._target_scaling = gaps.scaling_of(columns) if shifts else _as_it_is(columns)
+        self._target_scaling = _as_it_is(columns) if not shifts else gaps.scaling_of(columns, robust=heavy)
         scaled = self._target_scaling.apply(columns)
         outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
-        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs)
+        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, cuts)
         return self
 
-    def predict(self, X: ArrayLike | Any, return_std: bool = False) -> Any:
+    def predict(self, X: ArrayLike | Any, return_std: bool = False, interval: float | Any | None = None) -> Any:
         """The predictive mean of y, shape (rows,) or (rows, outputs) as in ``fit``, in the units of y.
 
         With ``return_std`` also the standard deviation of the predictive distribution of y, of the same shape and units: the
         spread of the networks' means and the mean variance of the noise, added. It is infinite where the noise has no variance.
+
+        With ``interval``, a level such as 0.9, also an interval that holds a new y with that probability, (rows, 2) or
+        (rows, outputs, 2): mean - q std to mean + q std, with q of (21.30) by the rows that the fit held out (split conformal),
+        whatever the posterior gets wrong. `ValueError` where none were held out, see ``held_out``. `predict_interval` is the
+        posterior's own.
         """
         x = self._rows(X)
-        if not return_std:
+        if interval is not None:
+            check_level(interval, "interval")
+            limit = threshold(self._held_out_scores(), float(interval))
+        if not return_std and interval is None:
             means = [drawn[:rows] for drawn, rows in self._streamed(predict, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
+        mean, std = self._mean_and_std(x)
+        found = [self._in_units(mean, self._target_scaling.loc)] + [self._in_units(std, 0.0)] * bool(return_std)
+        if interval is not None:
+            reach = std.reshape((len(x), -1)) * limit
+            ends = [mean.reshape(reach.shape) + sign * reach for sign in (-1.0, 1.0)]
+            found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
+        return tuple(found)
+
+    def _scores(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        mean, std = (part.reshape((len(x), -1)) for part in self._mean_and_std(x))
+        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, std)
+
+    def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the predictive distribution, in the units that were trained on."""
         moments = [_moments(drawn[:, :rows]) for drawn, rows in self._streamed(predict_draws, x)]
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
-        std = np.sqrt(variance + self._noise_variance(x))
-        return self._in_units(mean, self._target_scaling.loc), self._in_units(std, 0.0)
+        return mean, np.sqrt(variance + self._noise_variance(x))
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
@@ -151,6 +190,13 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _cuts(seed: int, x: Any, columns: np.ndarray) -> Thresholds:
+    """Thresholds by the rows of which every target is there."""
+    whole = ~np.isnan(columns.astype(np.float64)).any(axis=1)
+    y = columns[whole]
+    return fit_thresholds(np.random.RandomState(seed), x[whole], y[:, 0] if y.shape[1] == 1 else y, labels=False)
 
 
 def _as_it_is(columns: Any) -> Scaling:

@@ -21,10 +21,10 @@ def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> 
 
     Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
     to select, the sparse prior is taken in its place. Annealing is for prediction too, as it keeps weights that share an
-    effect: there is none under "auto".
+    effect: there is none under "auto". And copies are to be told from inputs by one net that reads nothing else.
     """
     seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
-    of_selection = {"prior": "dirac_slab", "annealing": 0}
+    of_selection = {"prior": "dirac_slab", "annealing": 0, "form": "plain", "held_out": 0.0}
     auto = {name: value for name, value in of_selection.items() if is_auto(getattr(estimator, name))}
     return clone(estimator).set_params(random_state=seed, **auto).fit(x, y)
 

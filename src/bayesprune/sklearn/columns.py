@@ -1,0 +1,136 @@
+"""What the network reads of a table: its columns on one scale, and where asked for steps of numbers and components beside."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64, Shaped
+
+from bayesprune.core.spread import is_constant
+from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.sklearn.thresholds import Thresholds
+
+FAR = 3.0  # deviations from which on a number counts less and less
+LEAST_SPREAD = 0.1  # of a step: one that hardly any row takes is not blown up to unit size
+MOST, LEAST_SHARE = 24, 1e-7  # components, and the variance of the least of them as a share of the first one's
+COLLINEAR = 1e-3  # the same share, below which columns are nearly copies of others
+
+
+class Columns(NamedTuple):
+    """A map from rows to what the network reads, fitted to the training rows.
+
+    ``scaling``: of the table's columns, a constant one's scale infinite. ``clipped``: whether far numbers are drawn in.
+    ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
+    ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
+    """
+
+    scaling: Scaling
+    clipped: bool
+    at: Float64[np.ndarray, " steps"]
+    owner: Int64[np.ndarray, " steps"]
+    steps: Scaling
+    turn: Float64[np.ndarray, "columns components"]
+    components: Scaling
+
+    @property
+    def num_inputs(self) -> int:
+        """What the network reads of a row."""
+        return len(self.turn) + len(self.owner) + self.turn.shape[1]
+
+    @property
+    def silent(self) -> Bool[np.ndarray, " inputs"]:
+        """Inputs that are zero in every row: constant columns, and what the form leaves out."""
+        return np.concatenate([np.isinf(np.ravel(part.scale)) for part in (self.scaling, self.steps, self.components)])
+
+    def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
+        """One value for each of the table's columns, joined from those of all that the network reads of it.
+
+        A component is read of every column that is not constant. Inputs that are silent count for nothing.
+        """
+        columns = len(self.turn)
+        nothing = -np.inf if join is np.logaddexp else np.zeros((), values.dtype)
+        values = np.where(self.silent, nothing, values).astype(values.dtype)
+        joined = values[:columns]
+        join.at(joined, self.owner, values[columns : columns + len(self.owner)])
+        varies = ~self.silent[:columns]
+        for value in values[columns + len(self.owner) :]:
+            joined[varies] = join(joined[varies], value)
+        return joined
+
+    def only(self, steps: bool, components: bool) -> "Columns":
+        """The same number of inputs, so that the same compiled program serves, with those that are not asked for zero."""
+        kept = {"steps": steps, "components": components}
+        dropped = {name: getattr(self, name) for name, wanted in kept.items() if not wanted}
+        return self._replace(**{name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()})
+
+    def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
+        """What the network reads of such rows, float32: z, then steps and components.
+
+        z is the standardised column, or with ``clipped`` z / sqrt(1 + (z / 3)²). A step at a of a column is 1 where v > a and
+        else 0, standardised. Components are drawn in as z is.
+        """
+        z = self.scaling.apply(x)
+        parts = [_drawn_in(z) if self.clipped else z]
+        if len(self.owner):
+            parts.append(self.steps.apply(_steps(x, self.at, self.owner)))
+        if self.turn.shape[1]:
+            parts.append(_drawn_in(self.components.apply(_standardised(x, self.scaling) @ self.turn)))
+        return np.concatenate(parts, axis=1)
+
+
+def fit_columns(
+    x: Shaped[np.ndarray, "rows columns"], clipped: bool = False, cuts: Thresholds | None = None, components: bool = False
+) -> Columns:
+    """The map for these training rows, with steps at the thresholds, and components. Errors as of `fit_scaling`.
+
+    >>> cuts = Thresholds(np.array([0]), np.array([1.5]), np.zeros((0, 1)))
+    >>> columns = fit_columns(np.array([[0.0], [1.0], [2.0], [3.0]]), cuts=cuts)
+    >>> columns.apply(np.array([[1.5], [2.0]])).tolist()
+    [[0.0, -1.0], [0.4472135901451111, 1.0]]
+
+    Source: the smooth clip is that of Holzmüller, Grinsztajn & Steinwart (2024), section 3; numbers by what side of learned
+    thresholds they lie on: Gorishniy, Rubachev & Babenko (2022), section 3.2, with steps for pieces. Components of unit size:
+    what collinear columns differ in is small in each of them, and large in one of those.
+    """
+    scaling = fit_scaling(x)
+    # A network has learned nothing of a constant column, and its weights there are as they were drawn: it is sent to zero.
+    scaling = scaling._replace(scale=np.where(is_constant(x), np.inf, scaling.scale))
+    at, owner = (np.zeros(0), np.zeros(0, np.int64)) if cuts is None else (cuts.at, cuts.column)
+    steps = _steps(x, at, owner)
+    spread = Scaling(steps.mean(axis=0), np.maximum(steps.std(axis=0), LEAST_SPREAD))
+    turn = _turn(x, scaling) if components else np.zeros((x.shape[1], 0))
+    unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
+    return Columns(scaling, clipped, at, owner, spread, turn, unit)
+
+
+def is_collinear(x: Shaped[np.ndarray, "rows columns"]) -> bool:
+    """Whether columns are nearly linear functions of others: a direction of the standardised ones hardly varies."""
+    varying = np.asarray(x)[:, ~is_constant(x)]
+    if not 1 < varying.shape[1] < len(varying):  # of fewer rows than columns every one is
+        return varying.shape[1] > 1
+    variances = _variances(varying, fit_scaling(varying))[0]
+    return bool(variances[0] < COLLINEAR * variances[-1])
+
+
+def _variances(x: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    z = _standardised(x, scaling)
+    return np.linalg.eigh(z.T @ z / len(z))  # type: ignore[no-any-return]
+
+
+def _turn(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "columns components"]:
+    variances, directions = _variances(x, scaling)
+    order = np.argsort(-variances)[:MOST]
+    order = order[variances[order] > LEAST_SHARE * variances[-1]]
+    return directions[:, order] / np.sqrt(variances[order])
+
+
+def _standardised(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "rows columns"]:
+    """In float64: components of small variance are differences of large numbers."""
+    return (np.asarray(x, np.float64) - scaling.loc) / scaling.scale
+
+
+def _drawn_in(z: np.ndarray) -> np.ndarray:
+    return (z / np.sqrt(1.0 + np.square(z.astype(np.float64) / FAR))).astype(np.float32)
+
+
+def _steps(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Float64[np.ndarray, "rows steps"]:
+    return (np.asarray(x, np.float64)[:, owner] > at).astype(np.float64)

@@ -1,0 +1,57 @@
+"""Split conformal prediction on top of a posterior: how wide an interval, or how large a set of classes, has to be."""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64, Shaped
+
+from bayesprune.core.checks import got
+
+
+def check_level(level: object, name: str) -> None:
+    """Refuse what is no probability of an interval."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
+
+
+def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Float64[np.ndarray, "*outputs"]:
+    """The score, of each output, that exchangeable new rows stay at or below with probability ``level`` at least.
+
+    NaN counts for nothing.
+
+      q = the k-th smallest of n scores,  k = ceil((n + 1) level);   infinite where k > n      (21.30)
+
+    >>> float(threshold(np.arange(1.0, 10.0), 0.8)), float(threshold(np.arange(1.0, 10.0), 0.95))
+    (8.0, inf)
+
+    Source: Vovk, Gammerman & Shafer (2005), chapter 4; Lei et al. (2018), Algorithm 2.
+    """
+    if scores.ndim > 1:
+        return np.stack([threshold(column, level) for column in scores.T])
+    known = np.sort(scores[~np.isnan(scores)])
+    place = math.ceil((len(known) + 1) * level - 1e-9)
+    return np.asarray(known[place - 1] if place <= len(known) else np.inf, np.float64)
+
+
+def of_numbers(
+    y: Float64[np.ndarray, "rows outputs"], mean: Float64[np.ndarray, "rows outputs"], std: Float64[np.ndarray, "rows outputs"]
+) -> Float64[np.ndarray, "rows outputs"]:
+    """|y - mean| / std of the predictive distribution: a row that is less sure is allowed more. Of NaN in y, NaN."""
+    return np.abs(y - mean) / std
+
+
+def of_labels(
+    probabilities: Float64[np.ndarray, "rows classes"], labels: Int64[np.ndarray, " rows"]
+) -> Shaped[np.ndarray, " rows"]:
+    """1 - p of a row's own class."""
+    return 1.0 - probabilities[np.arange(len(labels)), labels]
+
+
+def classes_within(
+    probabilities: Float64[np.ndarray, "rows classes"], limit: Float64[np.ndarray, ""]
+) -> Bool[np.ndarray, "rows classes"]:
+    """The classes whose score, were they a row's own, is at or below the limit: on average the smallest sets of their coverage.
+
+    A set may be empty: the row is then like none of the classes. Source: Sadinle, Lei & Wasserman (2019), section 2.
+    """
+    return 1.0 - probabilities <= limit

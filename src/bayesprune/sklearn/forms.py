@@ -1,0 +1,88 @@
+"""The forms that a network for a table may have, how a fit chooses among them, and what a preset says of that."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.checks import unknown_name
+from bayesprune.sklearn.annealing import is_auto
+from bayesprune.sklearn.columns import is_collinear
+
+LEAST_ROWS = 160  # below which nothing is held out: too few would judge
+
+
+@dataclass(frozen=True)
+class Form:
+    """``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also reads on which side of
+    thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components, each of unit size."""
+
+    wide: bool = False
+    steps: bool = False
+    components: bool = False
+
+
+FORMS = {
+    "plain": Form(),
+    "wide": Form(wide=True),
+    "steps": Form(wide=True, steps=True),
+    "components": Form(wide=True, components=True),
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """``num_steps``: under "auto", with annealing. ``forms``: what "auto" chooses among, the first where nothing is held out.
+    ``held_out``: share of the rows by which they are judged. ``folds``: how often, other rows each time."""
+
+    num_steps: int = 3000
+    forms: tuple[str, ...] = ("wide", "steps", "components")
+    held_out: float = 0.2
+    folds: int = 1
+
+
+PRESETS = {"fast": Preset(2000, ("wide",), 0.0), "default": Preset(), "best": Preset(10_000, folds=5)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a fit is to choose among: names of `FORMS`; by how many folds; each holding out which share."""
+
+    forms: tuple[str, ...]
+    folds: int
+    held_out: float
+
+
+def read_preset(presets: Any) -> Preset:
+    """The preset of a name."""
+    if not isinstance(presets, str) or presets not in PRESETS:
+        raise unknown_name("presets", str(presets), PRESETS)
+    return PRESETS[presets]
+
+
+def read_choice(form: Any, held_out: Any, preset: Preset, num_steps: Any, hidden: tuple[int, ...], x: np.ndarray) -> Choice:
+    """What settings and the training rows make of it; components are tried where columns are collinear.
+
+    Whoever gives the number of steps gives the course of one fit: "auto" is the plain form then, and holds nothing out.
+    """
+    if not is_auto(form) and form not in FORMS:
+        raise unknown_name("form", str(form), ("auto", *FORMS))
+    free = is_auto(num_steps) and len(x) >= LEAST_ROWS
+    share = (preset.held_out if free else 0.0) if is_auto(held_out) else _share(held_out)
+    if not is_auto(form):
+        forms: tuple[str, ...] = (str(form),)
+    elif not is_auto(num_steps) or not hidden:
+        forms = ("plain",)
+    else:
+        forms = preset.forms if share else preset.forms[:1]
+        if "components" in forms and not is_collinear(x):
+            forms = tuple(name for name in forms if name != "components")
+    if not hidden and forms != ("plain",):
+        raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
+    return Choice(forms, preset.folds if share else 0, share)
+
+
+def _share(held_out: Any) -> float:
+    if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out <= 0.5:
+        raise ValueError(f"held_out must be 'auto' or lie in [0, 0.5], got {held_out!r}: it is a share of the rows.")
+    return float(held_out)

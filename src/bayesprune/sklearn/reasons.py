@@ -1,0 +1,91 @@
+"""Why a row is predicted as it is: Shapley values of the few inputs that the network still reads."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+from numpy.typing import ArrayLike
+
+from bayesprune.core.checks import check_integer
+from bayesprune.features.shapley import shapley_exact, shapley_sampled
+
+BACKGROUND = 32  # rows of the training data that stand for what is not known
+EXACT = 10  # inputs up to which every coalition is asked
+NETWORKS = 25  # drawn for the spread
+
+
+class Reasons(NamedTuple):
+    """What each input adds to a prediction, (rows, features) or (rows, features, outputs); zero of inputs that are not read.
+
+    ``values`` of a row add up to its prediction less ``base``, the mean prediction of the background. ``error``: the standard
+    error of values from orders that were drawn; zero where they are exact. ``spread``: their standard deviation over networks.
+    """
+
+    values: Float64[np.ndarray, "rows features *outputs"]
+    base: Float64[np.ndarray, "*outputs"]
+    error: Float64[np.ndarray, "rows features *outputs"]
+    spread: Float64[np.ndarray, "rows features *outputs"]
+
+
+class WithReasons:
+    """The method `explain` of both estimators."""
+
+    def explain(self: Any, X: ArrayLike | Any, num_orders: int | Any = 16, random_state: int | Any = 0) -> Reasons:
+        """Shapley values of each row's prediction, of the predictive mean in y's units or of the class probabilities.
+
+          v(S) = mean over background rows b, and over networks w, of f_w(x_S, b_rest)      (6.6)
+
+        Inputs outside S have the values of training rows, 32 of them evenly spaced in their order. Only inputs that the network
+        still reads (``used_features_``) play: up to ten of them exactly, (6.4), by all 2^k coalitions; more by orders drawn at
+        random, (6.5).
+
+        Args:
+            X: (rows, features).
+            num_orders: pairs of an order and its reverse, where there are more than ten.
+            random_state: a whole number, for other orders.
+
+        Example:
+            >>> import numpy as np, bayesprune as bp
+            >>> x = np.random.default_rng(0).standard_normal((60, 2))
+            >>> model = bp.BayesianSparseRegressor(hidden=(), num_steps=300, num_samples=10, random_state=0).fit(x, 3 * x[:, 0])
+            >>> model.explain(x[:4]).values.shape
+            (4, 2)
+
+        Source: Lundberg & Lee (2017); Janzing, Minorics & Blöbaum (2020) for inputs that are set, not conditioned on.
+        """
+        check_integer(num_orders, "num_orders", minimum=2)
+        check_integer(random_state, "random_state", minimum=0)
+        x = self._rows(X)
+        players = np.flatnonzero(self.used_features_)
+        rng = np.random.default_rng(random_state)
+        base = self._played(self._background).mean(axis=1)  # (networks, ...)
+        each = [self._shares(rng, row, players, num_orders) for row in x]
+        shape = (len(x), x.shape[1], *base.shape[1:])
+        values, error, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for row, (shares, errors) in enumerate(each):
+            values[row, players], error[row, players] = shares.mean(axis=1), errors
+            spread[row, players] = shares.std(axis=1)
+        return Reasons(values, base.mean(axis=0), error, spread)
+
+    def _shares(self: Any, rng: Any, row: np.ndarray, players: np.ndarray, num_orders: int) -> tuple[np.ndarray, np.ndarray]:
+        """(players, networks, ...) and the standard errors of their means over networks."""
+        if not len(players):
+            empty = self._played(row[None])[:, 0]
+            return np.zeros((0, *empty.shape)), np.zeros((0, *empty.shape[1:]))
+
+        def worth(who: np.ndarray) -> np.ndarray:
+            rows = np.repeat(self._background[None], len(who), axis=0)
+            for number, player in enumerate(players):
+                rows[who[:, number], :, player] = row[player]
+            found = self._played(rows.reshape((-1, rows.shape[-1])))
+            by_network = found.reshape((len(found), len(who), len(self._background), *found.shape[2:])).mean(axis=2)
+            # The mean over networks beside them: the error of a mean is not the mean of errors.
+            return np.moveaxis(np.concatenate([by_network, by_network.mean(axis=0, keepdims=True)]), 0, 1)
+
+        exact = len(players) <= EXACT
+        found = shapley_exact(worth, len(players)) if exact else shapley_sampled(rng, worth, len(players), num_orders)
+        return found.values[:, :-1], found.error[:, -1]
+
+    def _played(self: Any, x: np.ndarray) -> np.ndarray:
+        """Predictions of a few networks, always the same: (networks, rows, ...)."""
+        return self._drawn(x, min(NETWORKS, self.num_samples))

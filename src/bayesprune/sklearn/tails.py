@@ -1,0 +1,45 @@
+"""Whether noise has heavy tails: Student's t against the Gaussian, by what held-out rows were missed by."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float64
+from scipy import stats
+
+LEAST_ROWS = 30
+DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def is_heavy(residuals: Float64[np.ndarray, "rows outputs"], least_gain: float = 0.05) -> bool:
+    """Whether a t of at most six degrees of freedom explains the residuals better than a Gaussian, by so many nats a row.
+
+      max_{df, s} mean log t_df(r / s) / s  -  max_s mean log N(r; 0, s²)  >  least_gain + log(n) / n
+
+    for the mean over the outputs; both with the mode 0. log(n) / n pays for the further parameter (Schwarz 1978, doubled).
+
+    >>> rng = np.random.default_rng(0)
+    >>> is_heavy(rng.standard_t(2, (400, 1))), is_heavy(rng.standard_normal((400, 1)))
+    (True, False)
+    """
+    rows = len(residuals)
+    if rows < LEAST_ROWS or not residuals.std(axis=0).all():
+        return False
+    gains = [_log_t(column) - _log_normal(column) for column in residuals.T]
+    return bool(np.mean(gains) > least_gain + math.log(rows) / rows)
+
+
+def _log_normal(residuals: np.ndarray) -> float:
+    return float(np.mean(stats.norm.logpdf(residuals, scale=math.sqrt(np.mean(np.square(residuals))))))
+
+
+def _log_t(residuals: np.ndarray) -> float:
+    return max(float(np.mean(stats.t.logpdf(residuals, df, scale=_scale(residuals, df)))) for df in DEGREES)
+
+
+def _scale(residuals: np.ndarray, df: float) -> float:
+    """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size."""
+    scale = max(float(np.median(np.abs(residuals))), 1e-12 * float(np.abs(residuals).max()))
+    for _ in range(100):
+        weights = (df + 1) / (df + np.square(residuals / scale))
+        scale = math.sqrt(np.mean(weights * np.square(residuals)))
+    return scale

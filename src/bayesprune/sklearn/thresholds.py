@@ -1,0 +1,69 @@
+"""Where trees cut the columns of a table: thresholds at which the target is seen to change, alone or with other columns."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+TREES, LEAVES, LEAST_ROWS, SHARE = 40, 48, 5, 0.5
+MOST_ROWS = 5000  # that a forest is grown on
+BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table
+
+
+class Thresholds(NamedTuple):
+    """``column``, ``at``: of each threshold its column, and its place in the column's units; the best ones first.
+
+    ``residuals``: what the trees that had not seen a row miss of its target, (rows, outputs); of labels nothing.
+    """
+
+    column: Int64[np.ndarray, " thresholds"]
+    at: Float64[np.ndarray, " thresholds"]
+    residuals: Float64[np.ndarray, "rows outputs"]
+
+
+def fit_thresholds(
+    rng: np.random.RandomState, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], labels: bool
+) -> Thresholds:
+    """The cuts of a small random forest by what they gain, cuts of nearly the same rank as one.
+
+    The gain of a cut is the fall of the impurity times the rows it parts, summed over the forest. Columns of two values have
+    none: they are their own step.
+    """
+    rows = np.arange(len(x)) if len(x) <= MOST_ROWS else rng.choice(len(x), MOST_ROWS, replace=False)
+    x, y = x[rows], y[rows]
+    kind = RandomForestClassifier if labels else RandomForestRegressor
+    forest = kind(
+        TREES, max_leaf_nodes=LEAVES, min_samples_leaf=LEAST_ROWS, max_features=SHARE, oob_score=not labels, random_state=rng
+    ).fit(x, y)
+    column, at, gain = (
+        np.concatenate(parts) for parts in zip(*(_cuts(tree.tree_) for tree in forest.estimators_), strict=True)
+    )
+    found = []
+    for place in np.unique(column):
+        if len(np.unique(x[:, place])) > 2:
+            here = column == place
+            found += [(total, int(place), value) for total, value in _merged(x[:, place], at[here], gain[here])]
+    found = sorted(found, key=lambda one: (-one[0], *one[1:]))[:MOST]
+    residuals = np.zeros((0, 1)) if labels else (y - forest.oob_prediction_).reshape((len(y), -1))
+    return Thresholds(np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64), residuals)
+
+
+def _cuts(tree: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Column, place and gain of every cut of a tree."""
+    inner = np.flatnonzero(tree.children_left >= 0)
+    weighted = tree.weighted_n_node_samples * tree.impurity
+    gain = weighted[inner] - weighted[tree.children_left[inner]] - weighted[tree.children_right[inner]]
+    return tree.feature[inner], tree.threshold[inner], gain
+
+
+def _merged(values: np.ndarray, at: np.ndarray, gain: np.ndarray) -> list[tuple[float, float]]:
+    """(gain, place) of the best cuts of one column: of each bin of ranks the median of its cuts, weighted by their gains."""
+    rank = np.searchsorted(np.sort(values), at) / len(values)
+    bins = np.minimum((rank * BINS).astype(int), BINS - 1)
+    found = []
+    for one in np.unique(bins):
+        order = np.argsort(at[bins == one], kind="stable")
+        places, gains = at[bins == one][order], np.cumsum(gain[bins == one][order])
+        found.append((float(gains[-1]), float(places[min(np.searchsorted(gains, gains[-1] / 2), len(places) - 1)])))
+    return sorted(found, reverse=True)[:EACH]

@@ -1,0 +1,69 @@
+"""What the network reads of a table, against scikit-learn's own scalers, decompositions and trees."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from bayesprune.sklearn.columns import fit_columns, is_collinear
+from bayesprune.sklearn.thresholds import Thresholds, fit_thresholds
+
+
+def rows(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((200, 4)) * np.array([1.0, 1e6, 1e-3, 2.0]) + 5.0
+
+
+def test_plain_columns_are_those_of_the_standard_scaler() -> None:
+    x = rows()
+    np.testing.assert_allclose(fit_columns(x).apply(x), StandardScaler().fit_transform(x), atol=1e-5)
+
+
+def test_far_numbers_are_drawn_in_and_near_ones_hardly() -> None:
+    x = rows()
+    plain, clipped = fit_columns(x).apply(1e6 * x), fit_columns(x, clipped=True).apply(1e6 * x)
+    assert np.abs(plain).max() > 1e5 and np.abs(clipped).max() <= 3.0
+    near = np.abs(fit_columns(x).apply(x)) < 0.3
+    np.testing.assert_allclose(fit_columns(x, clipped=True).apply(x)[near], fit_columns(x).apply(x)[near], rtol=6e-3)
+
+
+def test_components_are_those_of_pca_whitened() -> None:
+    x = rows()
+    x[:, 3] = x[:, 0] + 1e-2 * x[:, 3]  # a near copy: its difference is a component of unit size
+    columns = fit_columns(x, components=True)
+    found, wanted = columns.apply(x)[:, 4:], PCA(whiten=True).fit_transform(StandardScaler().fit_transform(x))
+    wanted = wanted / wanted.std(axis=0)
+    wanted = wanted / np.sqrt(1 + np.square(wanted / 3))
+    signs = np.sign((found * wanted).sum(axis=0))
+    np.testing.assert_allclose(found * signs, wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(("copy", "wanted"), [(0.0, True), (0.01, True), (1.0, False)])
+def test_columns_that_are_nearly_copies_are_collinear(copy: float, wanted: bool) -> None:
+    x = rows()
+    x[:, 3] = x[:, 0] + copy * x[:, 3]
+    assert is_collinear(np.column_stack([x, np.ones(len(x))])) is wanted
+
+
+def test_what_is_not_asked_for_is_zero_and_counts_for_no_column() -> None:
+    x = np.column_stack([rows(), np.full(200, 7.0)])
+    cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]), np.zeros((0, 1)))
+    whole = fit_columns(x, clipped=True, cuts=cuts, components=True)
+    none = whole.only(steps=False, components=False)
+    assert whole.num_inputs == none.num_inputs == none.apply(x).shape[1]
+    assert not none.apply(x)[:, 5:].any() and none.silent.tolist() == [False] * 4 + [True] * (whole.num_inputs - 4)
+    assert none.of_column(np.ones(none.num_inputs), np.add).tolist() == [1, 1, 1, 1, 0]
+    steps = whole.only(steps=True, components=False)
+    assert steps.of_column(np.ones(steps.num_inputs), np.add).tolist() == [1, 3, 1, 1, 0]
+    assert whole.of_column(np.ones(whole.num_inputs, bool), np.logical_or).tolist() == [True] * 4 + [False]
+
+
+def test_a_forest_finds_where_the_target_jumps_and_what_it_misses() -> None:
+    """A jump of eight deviations of the noise at .3: within the gap of two rows of 400, four gaps allowed."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(400, 3))
+    y = 4.0 * (x[:, 1] > 0.3) + 0.5 * rng.standard_normal(400)
+    cuts = fit_thresholds(np.random.RandomState(0), x, y, labels=False)
+    assert cuts.column[0] == 1 and abs(cuts.at[0] - 0.3) < 0.01
+    assert 0.4 < cuts.residuals.std() < 0.8 and cuts.residuals.shape == (400, 1)
+    binary = np.column_stack([x[:, 1] > 0.3, x[:, 0]]).astype(float)
+    assert 0 not in fit_thresholds(np.random.RandomState(0), binary, y > 2, labels=True).column

@@ -1,0 +1,37 @@
+"""Split conformal thresholds against counting, and their promise over many draws."""
+
+import numpy as np
+
+from bayesprune.sklearn.conformal import classes_within, of_labels, of_numbers, threshold
+
+
+def test_eq_21_30_is_the_smallest_score_that_enough_are_at_or_below() -> None:
+    scores = np.random.default_rng(0).exponential(size=57)
+    for level in (0.1, 0.5, 0.9):
+        enough = [s for s in scores if (scores <= s).sum() >= (len(scores) + 1) * level]
+        assert threshold(scores, level) == min(enough)
+    assert threshold(scores[:8], 0.9) == np.inf
+
+
+def test_missing_scores_count_for_nothing_and_outputs_apart() -> None:
+    scores = np.random.default_rng(0).exponential(size=(40, 2))
+    gaps = scores.copy()
+    gaps[:10, 1] = np.nan
+    np.testing.assert_array_equal(threshold(gaps, 0.8), [threshold(scores[:, 0], 0.8), threshold(scores[10:, 1], 0.8)])
+
+
+def test_new_rows_are_covered_whatever_the_predictions_are() -> None:
+    """By 19 rows exactly 18 / 20 of new ones are covered; 4,000 worlds count that to .005, and four times that is allowed."""
+    rng = np.random.default_rng(0)
+    y = rng.gamma(1.0, size=(4000, 20, 1))
+    covered = []
+    for world in y:
+        scores = of_numbers(world, np.full((20, 1), 0.7), rng.uniform(1, 2, (20, 1)))
+        covered.append(scores[-1, 0] <= threshold(scores[:-1], 0.9)[0])
+    assert abs(np.mean(covered) - 0.9) < 0.02
+
+
+def test_sets_hold_the_classes_of_scores_at_or_below_the_limit() -> None:
+    p = np.array([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]])
+    np.testing.assert_allclose(of_labels(p, np.array([0, 2])), [0.3, 0.75])
+    assert classes_within(p, np.array(0.7)).tolist() == [[True, False, False], [True, True, False]]
