@@ -1,4 +1,4 @@
-"""Shapley values against all orders one by one, and their axioms."""
+"""Shapley values, exact (6.4) and of orders drawn (6.5), against all orders one by one."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Split conformal thresholds against counting, and their promise over many draws."""
+"""Split conformal thresholds, (21.30), against counting, and their promise over many draws."""
 
 import numpy as np
 
