@@ -1,4 +1,4 @@
-"""Reasons for predictions, shares of the game (6.6): exact in a linear model, adding up in every one, and against sets one by one."""
+"""Reasons for predictions, shares of the game (6.6): exact in a linear model, adding up always, and against sets one by one."""
 
 import itertools
 import math
