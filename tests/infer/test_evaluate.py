@@ -1,5 +1,8 @@
 """Held-out figures, against NumPy on the very predictions they are of."""
 
+import sys
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +15,7 @@ from tests.infer import programs
 from tests.infer.test_predict import start, tiny
 
 X = programs.classes(rows=20).x
+predict_module = sys.modules["bayesprune.infer.predict"]  # `bayesprune.infer` has the function by that name
 
 
 def scalar_net(likelihood) -> bp.BNN:
@@ -43,6 +47,30 @@ def test_regression_and_its_noise(column, rng_key) -> None:
     density = np.exp(-0.5 * ((np.ravel(y) - draws) / 0.5) ** 2) / (0.5 * np.sqrt(2 * np.pi))
     assert figures["nll"] == pytest.approx(-np.mean(np.log(density.mean(0))), rel=1e-4)
     assert {"rmse", "nll", "coverage"} <= set(figures)
+
+
+@pytest.mark.parametrize("likelihood", [bp.likelihoods.Normal(0.5), bp.likelihoods.Normal(noise="known")], ids=["one", "known"])
+def test_memory_of_a_regression_does_not_grow_with_rows(likelihood, rng_key, monkeypatch) -> None:
+    """Sizes of arrays, not seconds; and the figures are those of all draws at once."""
+    monkeypatch.setattr(predict_module, "_ROWS", 25)
+    monkeypatch.setattr(predict_module, "_CHUNKS", 4)
+    bnn, networks, peaks = scalar_net(likelihood), 64, []
+    params = start(bnn)
+    for rows in (300, 4030):
+        x = np.resize(X, (rows, 4))
+        y = x[:, 0] - x[:, 1]
+        y = np.stack([y, np.full(rows, 0.5, np.float32)], 1) if likelihood.known else y
+        bp.evaluate(rng_key, bnn, params, bp.Dataset(x, y), num_samples=networks)  # compiled, and read
+        tracemalloc.start()
+        try:
+            figures = bp.evaluate(rng_key, bnn, params, bp.Dataset(x, y), num_samples=networks)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 0.2 * 4 * networks * (4030 - 300)
+    draws = bp.predict_draws(rng_key, bnn, params, x, num_samples=networks)
+    whole = bp.metrics.regression_summary(draws, x[:, 0] - x[:, 1], 0.5)
+    assert figures == {name: pytest.approx(value, rel=1e-9) for name, value in whole.items()}
 
 
 @pytest.mark.fast_cases(1)

@@ -8,9 +8,16 @@ from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
 from bayesprune.infer.data import check_fields, check_same_length
-from bayesprune.infer.judge import figures_observed, figures_of_bits, figures_of_numbers, figures_of_rates, nll_of_bits
+from bayesprune.infer.judge import (
+    figures_by_block,
+    figures_observed,
+    figures_of_bits,
+    figures_of_numbers,
+    figures_of_rates,
+    nll_of_bits,
+)
 from bayesprune.infer.judge_masked import figures_where_observed
-from bayesprune.infer.predict import check_bnn, predict, predict_draws, standalone
+from bayesprune.infer.predict import check_bnn, draws_by_block, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal, Ordinal
 from bayesprune.posteriors.samples import draws_of, spread_out
@@ -83,15 +90,15 @@ def scored(
     task = getattr(likelihood, "task", "other")
     if isinstance(likelihood, Normal) and likelihood.known:
         targets, scale = likelihood.apart(y)
-        draws = predict_draws(rng_key, bnn, params, data.x, **settings)
-        return figures_of_numbers(draws, targets, scale.reshape((-1, draws.shape[-1]))), None
+        blocks = draws_by_block(rng_key, bnn, params, data.x, mask, num_samples)
+        return figures_by_block(blocks, targets, lambda rows: scale[rows].reshape(-1, bnn.output_shape[-1])), None
     if getattr(likelihood, "exposure", None) is not None:
         mean = predict(rng_key, bnn, params, data.x, **settings)
         return figures_of_rates(rng_key, bnn, params, data, mean, **settings), None
     if task == "numbers":
-        draws = predict_draws(rng_key, bnn, params, data.x, **settings)
-        of = spread_out(params, num_samples) if draws_of(params) else params
-        return figures_of_numbers(draws, y, likelihood.read_noise_scale(of)), None
+        blocks = draws_by_block(rng_key, bnn, params, data.x, mask, num_samples)
+        noise = likelihood.read_noise_scale(spread_out(params, num_samples) if draws_of(params) else params)
+        return figures_by_block(blocks, y, lambda rows: noise), None
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if task == "classes" or _are_probabilities(mean, y):
         ordered = {"rps": metrics.ranked_probability_score(mean, y)} if isinstance(likelihood, Ordinal) else {}

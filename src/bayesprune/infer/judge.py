@@ -1,6 +1,7 @@
 """Figures of likelihoods of every other kind than classes and Gaussian noise of one scale: by what they observe."""
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report import metrics
 from bayesprune.report.crps import sampled_figures
+from bayesprune.report.sums_of_normals import SumsOfNormals
 
 SAMPLES = 1000  # targets drawn of each row, over all networks; of a quantile at 2.5 % they leave an error of .005 in its level
 VALUES = 2**22  # of them at once
@@ -24,6 +26,19 @@ def figures_of_numbers(draws: np.ndarray, y: np.ndarray, noise_scale: float | np
     """The figures of draws (num_samples, rows, ..., outputs) with Gaussian noise; each token counts as a row."""
     outputs = draws.shape[-1]
     return metrics.regression_summary(draws.reshape(len(draws), -1, outputs), y.reshape(-1, outputs), noise_scale)
+
+
+def figures_by_block(draws: Iterable[np.ndarray], y: np.ndarray, noise_scale: Callable[[slice], Any]) -> dict[str, float]:
+    """The same of draws that come some rows at a time, so that memory grows with one block.
+
+    ``noise_scale``: rows -> the noise of their targets, which broadcasts against draws (num_samples, rows and tokens, outputs).
+    """
+    sums, first = SumsOfNormals(), 0
+    for block in draws:
+        outputs, rows = block.shape[-1], slice(first, first + block.shape[1])
+        sums.add(block.reshape(len(block), -1, outputs), y[rows].reshape(-1, outputs), noise_scale(rows))
+        first = rows.stop
+    return sums.figures()
 
 
 def figures_of_bits(mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:

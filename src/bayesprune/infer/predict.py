@@ -100,15 +100,29 @@ def predict_draws(
     if isinstance(bnn, Standalone):
         _check_own(linearised)
         return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
+    return np.concatenate(list(draws_by_block(rng_key, bnn, params, x, mask, num_samples, linearised)), axis=1)
+
+
+def draws_by_block(
+    rng_key: RandomKey,
+    bnn: BNN,
+    params: dict[str, Any] | Any,
+    x: PyTree,
+    mask: dict[str, Any] | Any,
+    num_samples: int,
+    linearised: bool = False,
+) -> Iterator[np.ndarray]:
+    """`predict_draws` of some rows after the others, (num_samples, some, ...): one block at a time is in memory."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if linearised:
         check_linearised(bnn, params)
     params, num_samples = networks(params, num_samples)
-    draw = functools.partial(_draw(bnn, linearised), rng_key, params, mask)
-    # Block by block, so that one is in memory at a time.
-    of_blocks = [[np.asarray(draw(block, send(index))) for index in range(num_samples)] for block in blocks_of(x)]
-    draws = np.stack([rows_of(list(blocks), rows_in(x)) for blocks in zip(*of_blocks, strict=True)])
-    return draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
+    left = rows_in(x)
+    for block in blocks_of(x):
+        drawn = [_draw(bnn, linearised)(rng_key, params, mask, block, send(index)) for index in range(num_samples)]
+        draws = np.stack([rows_of([one], left) for one in drawn])
+        left -= draws.shape[1]
+        yield draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
 
 
 def _check_own(linearised: bool) -> None:

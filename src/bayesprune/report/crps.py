@@ -2,9 +2,9 @@
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import ndtr
 
 from bayesprune.report.inputs import ArrayLike, probabilities_and_labels
+from bayesprune.report.laws import laws
 from bayesprune.report.mixture import Draws, Matrix, matching, mixture
 
 Values = Float64[np.ndarray, "..."]
@@ -54,23 +54,10 @@ def gaussian_crps(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike
     Source: Grimit, Gneiting, Berrocal & Johnson 2006, eq. 4.
     """
     centre, noise = mixture(draws, noise_scale)
-    target, number = matching(centre, y), len(centre)
-    score = _mean_size(target - centre, noise**2).mean(axis=0)
-    for lag in range(1, number // 2 + 1):
-        # Pairs by their distance around the circle; each is met twice, but for those of half a circle, where all are.
-        twice = 1.0 if 2 * lag == number else 2.0
-        other, variance = np.roll(centre, lag, axis=0), noise**2 + np.roll(noise, lag, axis=0) ** 2
-        score -= 0.5 * twice * _mean_size(centre - other, variance).sum(axis=0) / number**2
-    score -= 0.5 * _mean_size(np.zeros_like(centre), 2 * noise**2).sum(axis=0) / number**2
+    target, score = matching(centre, y).reshape(-1), np.empty(centre[0].size)
+    for law in laws(centre, noise):
+        score[law.targets] = law.score(target[law.targets])
     return float(np.mean(score))
-
-
-def _mean_size(mean: Values, variance: Values) -> Values:
-    """E|x| of x ~ N(mean, variance)."""
-    scale = np.sqrt(variance)
-    z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
-    size = mean * (2.0 * ndtr(z) - 1.0) + scale * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z**2)
-    return np.where(scale > 0, size, np.abs(mean))
 
 
 def ranked_probability_score(probs: ArrayLike, y: ArrayLike) -> float:

@@ -7,6 +7,9 @@ from bayesprune.report.inputs import ArrayLike, finite
 
 Matrix = Float64[np.ndarray, "rows outputs"]
 Draws = Float64[np.ndarray, "num_samples rows outputs"]
+Targets = Float64[np.ndarray, " targets"]
+Centres = Float64[np.ndarray, "num_samples targets"]
+Noises = Float64[np.ndarray, "num_samples _"]  # of every target, or one for all
 
 
 def columns(values: ArrayLike, name: str) -> Matrix:

@@ -6,13 +6,11 @@ standard deviation in the target's units: a number, or an array that broadcasts 
 """
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri
 
-from bayesprune.report.crps import gaussian_crps
 from bayesprune.report.inputs import ArrayLike
+from bayesprune.report.laws import laws
 from bayesprune.report.mixture import Draws, Matrix, columns, matching, mixture
-
-BISECTIONS = 50  # halves the bracket to 1e-15 of its width, which is at most the spread of the draws
+from bayesprune.report.sums_of_normals import SumsOfNormals, check_noise, nats
 
 
 def rmse(mean: ArrayLike, y: ArrayLike) -> float:
@@ -41,11 +39,8 @@ def gaussian_nll(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike)
     0.9189
     """
     centre, noise = mixture(draws, noise_scale)
-    if (noise == 0).any():
-        raise ValueError("noise_scale must be positive for a likelihood, got 0: pass the noise's standard deviation.")
-    z = (matching(centre, y) - centre) / noise
-    log_density = -0.5 * z**2 - np.log(noise) - 0.5 * np.log(2 * np.pi)
-    return float(np.mean(np.log(len(centre)) - logsumexp(log_density.sum(axis=2), axis=0)))
+    check_noise(noise)
+    return -float(np.mean(nats(centre, noise, matching(centre, y))))
 
 
 def predictive_quantile(draws: ArrayLike, noise_scale: float | ArrayLike, probability: float) -> Matrix:
@@ -58,20 +53,17 @@ def predictive_quantile(draws: ArrayLike, noise_scale: float | ArrayLike, probab
     """
     if not 0.0 < probability < 1.0:
         raise ValueError(f"probability must lie in (0, 1), got {probability}.")
-    return _quantile(*mixture(draws, noise_scale), probability)
+    return _quantiles(*mixture(draws, noise_scale), probability)[0]
 
 
-def _quantile(centre: Draws, noise: Draws, probability: float) -> Matrix:
-    """By bisection: it lies between the least and the greatest of the components' quantiles."""
+def _quantiles(centre: Draws, noise: Draws, *probabilities: float) -> list[Matrix]:
     if not noise.all():
-        return np.quantile(centre, probability, axis=0)
-    own = centre + ndtri(probability) * noise
-    low, high = own.min(axis=0), own.max(axis=0)
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        below = ndtr((middle - centre) / noise).mean(axis=0) < probability
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)
+        return [np.quantile(centre, probability, axis=0) for probability in probabilities]
+    found = [np.empty(centre[0].size) for _ in probabilities]
+    for law in laws(centre, noise):
+        for quantile, probability in zip(found, probabilities, strict=True):
+            quantile[law.targets] = law.quantile(probability)
+    return [quantile.reshape(centre.shape[1:]) for quantile in found]
 
 
 def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> tuple[Matrix, Matrix]:
@@ -89,7 +81,8 @@ def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level:
     centre, noise = mixture(draws, noise_scale)
     if (noise == 0).any() and noise.any():
         raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")
-    return _quantile(centre, noise, (1.0 - level) / 2.0), _quantile(centre, noise, (1.0 + level) / 2.0)
+    low, high = _quantiles(centre, noise, (1.0 - level) / 2.0, (1.0 + level) / 2.0)
+    return low, high
 
 
 def coverage(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> float:
@@ -100,7 +93,8 @@ def coverage(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike, lev
     >>> coverage(np.zeros((4, 2)), np.array([0.0, 3.0]), noise_scale=1.0)
     0.5
     """
-    return _covered(predictive_interval(draws, noise_scale, level), matching(mixture(draws, noise_scale)[0], y))
+    (low, high), target = predictive_interval(draws, noise_scale, level), matching(mixture(draws, noise_scale)[0], y)
+    return float(np.mean((low <= target) & (target <= high)))
 
 
 def interval_width(draws: ArrayLike, noise_scale: float | ArrayLike, level: float = 0.95) -> float:
@@ -113,10 +107,6 @@ def interval_width(draws: ArrayLike, noise_scale: float | ArrayLike, level: floa
     return float(np.mean(high - low))
 
 
-def _covered(interval: tuple[Matrix, Matrix], target: Matrix) -> float:
-    return float(np.mean((interval[0] <= target) & (target <= interval[1])))
-
-
 def regression_summary(draws: ArrayLike, y: ArrayLike, noise_scale: float | ArrayLike) -> dict[str, float]:
     """``rmse`` of the mean draw, ``nll`` in nats per row, ``coverage`` and ``interval_width`` at 95 %, ``crps``.
 
@@ -125,13 +115,6 @@ def regression_summary(draws: ArrayLike, y: ArrayLike, noise_scale: float | Arra
     >>> sorted(regression_summary(np.zeros((3, 2)), np.zeros(2), noise_scale=1.0))
     ['coverage', 'crps', 'interval_width', 'nll', 'rmse']
     """
-    centre, noise = mixture(draws, noise_scale)
-    target = matching(centre, y)
-    low, high = predictive_interval(centre, noise)
-    return {
-        "rmse": rmse(centre.mean(axis=0), target),
-        "nll": gaussian_nll(centre, target, noise),
-        "coverage": _covered((low, high), target),
-        "interval_width": float(np.mean(high - low)),
-        "crps": gaussian_crps(centre, target, noise),
-    }
+    sums = SumsOfNormals()
+    sums.add(draws, y, noise_scale)
+    return sums.figures()
