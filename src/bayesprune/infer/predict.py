@@ -104,13 +104,7 @@ def predict_draws(
 
 
 def draws_by_block(
-    rng_key: RandomKey,
-    bnn: BNN,
-    params: dict[str, Any] | Any,
-    x: PyTree,
-    mask: dict[str, Any] | Any,
-    num_samples: int,
-    linearised: bool = False,
+    rng_key: RandomKey, bnn: BNN, params: PyTree, x: PyTree, mask: GivenMask, num_samples: int, linearised: bool = False
 ) -> Iterator[np.ndarray]:
     """`predict_draws` of some rows after the others, (num_samples, some, ...): one block at a time is in memory."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
