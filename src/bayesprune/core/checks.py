@@ -175,9 +175,9 @@ def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
     """
     check_process()
     dtype, shape = getattr(rng_key, "dtype", None), tuple(getattr(rng_key, "shape", ()))
-    of_one = jax.eval_shape(jax.random.key_data, abstract_key()).shape
     if is_key(rng_key) and not shape:
         return rng_key
+    of_one = jax.eval_shape(jax.random.key_data, abstract_key()).shape
     if dtype == np.uint32 and shape == of_one:
         return jax.random.wrap_key_data(rng_key)
     if is_key(rng_key) or (dtype == np.uint32 and shape[1:] == of_one):

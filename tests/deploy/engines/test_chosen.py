@@ -9,6 +9,7 @@ import pytest
 import bayesprune as bp
 from bayesprune.deploy import Certificate, evaluate_by_kernels
 from bayesprune.deploy.engines.chosen import Engines
+from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.program.weights import Gaussian
 from bayesprune.deploy.sparse.kernels import has_numba
 from tests.deploy.fits import DATA, fitted, regression
@@ -35,10 +36,21 @@ def test_engines_by_name_are_the_same_network() -> None:
     assert Engines(small, None).of_draws("jax") is None
 
 
-def test_a_dense_network_is_left_to_jax(monkeypatch) -> None:
-    monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: True)
+@NUMBA
+def test_many_rows_of_a_dense_network_are_left_to_jax() -> None:
+    """Few rows are over before JAX has begun; draws are by kernels for any number of rows, so that a key means one thing."""
     small, _ = net("dense")
+    assert Engines(small, None).at_mean("auto", 1) is not None
+    assert Engines(small, None).at_mean("auto", 1_000) is None
+    assert Engines(net("dense", 0.1)[0], None).at_mean("auto", 1_000) is not None
+    assert small.by_kernels
+
+
+def test_branches_that_meet_are_left_to_jax(monkeypatch) -> None:
+    monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: True)
+    small, _ = net("branches", 0.1)
     assert Engines(small, None).at_mean("auto", 1) is None
+    assert Engines(small, None).of_draws("auto") is None
 
 
 @NUMBA
@@ -48,12 +60,58 @@ def test_a_sparse_network_goes_by_kernels_and_none_without_numba(monkeypatch) ->
     assert small.by_kernels
     together = small.predict_draws(KEY, x, 7)
     np.testing.assert_array_equal(together[:, :2], small.predict_draws(KEY, x[:2], 7))
-    np.testing.assert_allclose(
-        small.predict(x, rng_key=KEY, num_samples=7), together.mean(0).reshape(small.predict(x).shape), rtol=1e-5, atol=1e-6
-    )
     monkeypatch.setattr("bayesprune.deploy.engines.chosen.has_numba", lambda: False)
     assert Engines(small, None).at_mean("auto", 1) is None
     assert not net("dense", density=0.1)[0].by_kernels
+
+
+@pytest.mark.slow
+@NUMBA
+def test_one_key_means_the_same_networks_whatever_the_rows() -> None:
+    """Few rows and many, which go by other kernels, of a sparse network and a dense one; few networks and many."""
+    for density in (0.1, 1.0):
+        small, _ = net("dense", density)
+        x = rows(np.random.default_rng(1), 200, 5)
+        for number in (3, 40):
+            whole = small.predict_draws(KEY, x, number, engine="kernels")
+            for count in (1, 15, 16, 100):
+                part = small.predict_draws(KEY, x[:count], number, engine="kernels")
+                np.testing.assert_allclose(part, whole[:, :count], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@NUMBA
+def test_the_mean_of_each_row_has_one_law_whatever_the_rows() -> None:
+    """By sums of its own for few rows, by networks for many: 20 means of 3,000 draws each within 4.5 of their standard errors,
+    so one of 5,000 keys fails by chance."""
+    small, _ = net("dense", 1.0)
+    x, number = rows(np.random.default_rng(1), 5, 5), 3_000
+    engine = DrawsEngine(small)
+    alone, together = (
+        np.asarray(engine.predict(key, x, number, noise))
+        for key, noise in zip(jax.random.split(KEY), ("local", "weights"), strict=True)
+    )
+    error = engine.predict_draws(KEY, x, number).std(0).reshape(alone.shape) * np.sqrt(2 / number) + 1e-6
+    assert (np.abs(alone - together) <= 4.5 * error).all()
+    assert np.abs(alone - together).max() > 0
+
+
+def test_sums_are_drawn_for_few_rows_of_a_network_that_allows_it() -> None:
+    """A matrix of 100 x 100 has 100 numbers for each sum; of many rows, or where tokens share it, its weights are drawn."""
+    shapes, rng = {"a": (100, 100)}, np.random.default_rng(0)
+    loc = {"a": rng.standard_normal((100, 100)).astype(np.float32)}
+    law = Gaussian(loc, {"a": np.ones((100, 100), np.float32)}, {}, {})
+    by = {
+        kind: DrawsEngine(compact_of(program_of(lambda w, x: x @ w["a"], shapes, shape), law), "csr")
+        for kind, shape in (("rows", (100,)), ("tokens", (3, 100)))
+    }
+    assert by["rows"].local_pays(1, 100)
+    assert not by["rows"].local_pays(1, 1)  # a call that is over before it begins
+    assert not by["rows"].local_pays(100, 100)
+    assert not by["tokens"].local_pays(1, 100)
+    x = rows(rng, 2, 100)
+    ours, local = (by["rows"].predict(KEY, x, 50, noise) for noise in ("auto", "local"))
+    np.testing.assert_array_equal(ours, local)
 
 
 def test_an_unknown_engine_is_refused() -> None:

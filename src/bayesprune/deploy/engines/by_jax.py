@@ -1,6 +1,7 @@
 """A compact network on JAX's device, rows and draws streamed as `bayesprune.predict` streams them."""
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.infer.predict import blocks_of, rows_of
+
+LANES, AT_ONCE = 32, 1 << 20  # networks that are run side by side at most, and numbers of theirs
 
 
 class ByJax:
@@ -34,9 +37,13 @@ class ByJax:
 
     def predict_draws(self, rng_key: jax.Array, x: Any, num_samples: int) -> np.ndarray:
         """Of each of so many networks: (num_samples, rows, outputs)."""
-        chosen, axes = self.network.law.chosen(num_samples), len(self.network.output_shape)
-        draws = [self._rows(x, self._draw, self._tensors, rng_key, index) for index in chosen]
-        return np.stack([draw[..., None] if draw.ndim == axes else draw for draw in draws])
+        x, chosen = checked_rows(x, self.network.inputs.row_shape), self.network.law.chosen(num_samples)
+        made = list[np.ndarray]()
+        for block in blocks_of(x):
+            whole = self._draws(block, self._constants, self._tensors, rng_key, chosen)
+            made.append(np.asarray(whole).reshape(len(chosen), -1, *whole.shape[3:]))
+        draws = np.concatenate(made, 1)[:, : len(x)]
+        return draws[..., None] if draws.ndim == 1 + len(self.network.output_shape) else draws
 
     def exported(self, platforms: Sequence[str] | None) -> jax.export.Exported:
         """The network at the posterior mean, for any number of rows."""
@@ -74,11 +81,21 @@ class ByJax:
         return jax.jit(lambda block, constants, weights: self._outputs(weights, block, constants))
 
     @functools.cached_property
-    def _draw(self) -> Callable[..., jax.Array]:
-        def outputs(block: Any, constants: Any, tensors: Any, key: Any, index: Any) -> jax.Array:
-            return self._outputs(self.network.law.draw(key, index, tensors), block, constants)
+    def _draws(self) -> Callable[..., jax.Array]:
+        def outputs(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
+            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
+            return jax.lax.map(one, chosen, batch_size=self._at_once)
 
         return jax.jit(outputs)
+
+    @property
+    def _at_once(self) -> int | None:
+        """How many networks go side by side: a small one alone leaves an accelerator idle. None: one after another."""
+        if jax.default_backend() == "cpu":  # convolutions with many kernels take it three times as long, products as long
+            return None
+        numbers = sum(math.prod(shape) for shape in self.network.law.shapes.values())
+        many = min(LANES, AT_ONCE // max(1, numbers))
+        return many if many > 1 and not self.network.program.one_by_one else None
 
     @functools.cached_property
     def _mean(self) -> Callable[..., jax.Array]:

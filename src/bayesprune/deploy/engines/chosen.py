@@ -19,6 +19,7 @@ from bayesprune.deploy.sparse.kernels import has_numba
 from bayesprune.deploy.sparse.steps import Step
 
 ENGINES = ("auto", "jax", "kernels")
+FEW = 100  # rows at most for which calling JAX takes longer than its dense products gain
 MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
 
 
@@ -26,9 +27,9 @@ class Engines:
     """The engines of one network, each made when it is first asked for.
 
     "jax": the program compiled by JAX, on its device. "kernels": `Engine` and `DrawsEngine`, on the CPU. "auto": for the
-    network at the mean what was quickest when it was measured on such a machine; else kernels, where numba is installed, JAX
-    runs on the CPU, and most products are convolutions or sparse. It does not depend on the rows, so that one key means the
-    same networks for all of them.
+    network at the mean what was quickest when it was measured on such a machine; else, where numba is installed, JAX runs on
+    the CPU, and one layer follows upon another, kernels, but of many rows only where most products are convolutions or
+    sparse. For draws it does not depend on the rows, so that one key means the same networks for all of them.
     """
 
     def __init__(self, network: Weighted, choice: Choice | None) -> None:
@@ -52,14 +53,16 @@ class Engines:
         else:
             kernels = "auto"
         engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
-        return engine if name == "kernels" or measured or self._suits("mean", engine, engine.segments.values()) else None
+        if name == "kernels" or measured or self._suits("mean", engine, engine.segments.values(), rows > FEW):
+            return engine
+        return None
 
     def of_draws(self, name: str) -> DrawsEngine | None:
         """The engine of many networks; None: JAX."""
         if not self._allowed(name):
             return None
         engine = self._made("draws", lambda: DrawsEngine(self.network))
-        return engine if name == "kernels" or self._suits("draws", engine, engine.segments) else None
+        return engine if name == "kernels" or self._suits("draws", engine, engine.segments, False) else None
 
     # ---- inside
     def _allowed(self, name: str) -> bool:
@@ -77,8 +80,8 @@ class Engines:
     def _engine(self, kernels: Any) -> Engine:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
-    def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment]) -> bool:
-        suits: bool = self._made((what, "suits"), lambda: suit(engine.program, segments, engine.steps))
+    def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
+        suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, engine.steps, sparse))
         return suits
 
     def _made(self, key: Any, make: Any) -> Any:
@@ -110,8 +113,9 @@ def chained(program: Program) -> bool:
     return True
 
 
-def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step]) -> bool:
-    """Whether kernels are likely quicker than JAX: most products sparse, or convolutions, and nothing else but moves."""
+def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step], mostly_sparse: bool) -> bool:
+    """Whether kernels are likely quicker than JAX: nothing but products and moves; and most products sparse, or convolutions,
+    where that is asked for."""
     dense = sparse = 0
     for segment in segments:
         if segment.pattern is None:
@@ -121,4 +125,6 @@ def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step]) -
             dense += entries
         else:
             sparse += entries
-    return dense <= sparse and all(step.segment is not None or program.ops[step.index].name in MOVES for step in steps)
+    return (dense <= sparse or not mostly_sparse) and all(
+        step.segment is not None or program.ops[step.index].name in MOVES for step in steps
+    )

@@ -8,20 +8,25 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
-from bayesprune.deploy.engines.draws_kernels import by_scipy, compiled
+from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Networks, Table, factors, generator
+from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.ops import Op, alive
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import Gaussian, Weighted
+from bayesprune.deploy.sparse.fusing import Place, Segment
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.sparse.segments import joined
 from bayesprune.deploy.sparse.steps import Step, linked, never
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
-NOISES = ("weights", "local")
+NOISES = ("weights", "local", "auto")
+# In times of drawing a weight: a sum with noise of its own, a product more for each weight, and a call, which is longer.
+SUM, PRODUCT, FIXED = 3.0, 0.015, 30_000
+BLAS = "blas"
 
 
 class DrawsEngine:
@@ -63,9 +68,11 @@ class DrawsEngine:
         self.sites = {number: site for site, number in compact.program.weights.items()}
         self.table = Table(compact.law, compact.program.weights, self.kernel == "numba")
         self.drawn = self._depends(set(self.sites))
-        self.plain = self._plain(ready.known)
-        self.steps = self._fused()
-        used = {self.program.output, *(i for s in self.plain for i in s.inputs)}
+        self.plain = self._plain(ready.known, self.kernel)
+        self.steps = self._fused(self.plain)
+        with_blas = self._plain(ready.known, BLAS)
+        self.of_many = self._fused(with_blas) if any(s.kernel == BLAS for s in with_blas) else self.steps
+        used = {self.program.output, *(i for s in (*self.plain, *with_blas) for i in s.inputs)}
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
@@ -79,7 +86,8 @@ class DrawsEngine:
 
     def outputs(self, networks: Networks, x: Any) -> np.ndarray:
         """E[y | x, w] of each network: (networks, rows, outputs). ``x``: (rows, *input_shape)."""
-        made = np.concatenate([self._rows(self.steps, networks, part) for part in self._parts(x, networks.size, self.steps)], 1)
+        steps = self.of_many if len(np.atleast_1d(x)) >= MANY_ROWS else self.steps
+        made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(x, networks.size, steps)], 1)
         return made[..., None] if self._one_output else made
 
     def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
@@ -87,7 +95,7 @@ class DrawsEngine:
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
-        self, rng_key: Any, x: Any, num_samples: int = 100, noise: Literal["weights", "local"] | str = "weights"
+        self, rng_key: Any, x: Any, num_samples: int = 100, noise: Literal["weights", "local", "auto"] | str = "weights"
     ) -> np.ndarray:
         """E[y | x], averaged over ``num_samples`` networks: (rows, outputs), or (rows,).
 
@@ -95,12 +103,13 @@ class DrawsEngine:
         layer and the shared scales, the layer's sums are Gaussian, and are drawn in place of the weights, for every row anew.
         Each row's outputs have the same law as with "weights", rows together have not: no network is common to them, so that
         differences between rows are noisier. Quicker for few rows. ``ValueError`` where a weight enters two sums of a row.
+        "auto": whichever is likely quicker for so many rows, "local" only where it may be.
         """
         if noise not in NOISES:
             raise unknown_name("noise", str(noise), NOISES)
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
-        if noise == "weights":
+        if noise == "weights" or (noise == "auto" and not self.local_pays(len(np.atleast_1d(x)), num_samples)):
             return self.mean(x, rng_key=rng, num_samples=num_samples)
         steps, law = self._local, self.compact.law
         assert isinstance(law, Gaussian)
@@ -114,7 +123,25 @@ class DrawsEngine:
         made = np.asarray(sum(sums) / sum(sizes), np.float32)
         return made[..., 0] if self._one_output else made
 
+    def local_pays(self, rows: int, num_samples: int) -> bool:
+        """Whether drawing a layer's sums is likely quicker than drawing its weights: few rows have fewer of them.
+
+        What a sum costs beside a weight, and what all that NumPy does beside either, is measured.
+        """
+        if not self.may_be_local:
+            return False
+        sums = sum(int(np.prod(s.segment.shape, dtype=int)) for s in self.plain if s.segment is not None)
+        return num_samples * (self.table.random - rows * (SUM * sums + PRODUCT * self.table.random)) > FIXED
+
     # ---- inside
+    @functools.cached_property
+    def may_be_local(self) -> bool:
+        try:
+            check_local(self.compact.law, self.program, self.plain, self.random)
+        except ValueError:
+            return False
+        return True
+
     @property
     def _one_output(self) -> bool:
         return len(self.program.sizes[self.program.output]) == len(self.compact.output_shape)
@@ -145,24 +172,28 @@ class DrawsEngine:
                 found.update(op.outputs)
         return found
 
-    def _plain(self, known: Any) -> list[Step]:
-        """Segments that depend on what is drawn, and the rest."""
+    def _plain(self, known: Any, kernel: str) -> list[Step]:
+        """Segments that depend on what is drawn, and the rest. ``kernel``: `BLAS`, where a matrix is dense."""
         chosen = {s.index: s for s in self.segments if s.pattern is not None and s.output in self.drawn}
         taken = {index for segment in chosen.values() for index in segment.taken}
         steps = list[Step]()
         for index, op in enumerate(self.program.ops):
-            if segment := chosen.get(index):
+            if (segment := chosen.get(index)) and kernel == BLAS and _is_dense(segment):
+                steps.append(Step(index, segment.op.inputs[:1], segment.output, never, segment, BLAS))
+            elif segment:
                 steps.append(Step(index, (segment.source,), segment.output, never, segment, self.kernel))
             elif index not in taken and op.outputs[0] not in known:
                 steps.append(Step(index, op.inputs, op.outputs[0], functools.partial(self._rest, op)))
         return list(alive(steps, self.program.output)[0])
 
-    def _fused(self) -> list[Step]:
+    def _fused(self, steps: Sequence[Step]) -> list[Step]:
         """With their kernels, linked where they are compiled."""
         made = list[Step]()
-        for group in linked(self.plain, self.program.output):
+        for group in linked(steps, self.program.output):
             segments = [s.segment for s in group if s.segment is not None]
-            if segments:
+            if segments and group[0].kernel == BLAS:
+                made.append(replace(group[0], call=by_blas(segments[0], self.table)))
+            elif segments:
                 call = compiled(segments, self.table) if self.kernel == "numba" else by_scipy(segments[0], self.table)
                 made.append(replace(group[-1], inputs=group[0].inputs, call=call))
             else:
@@ -199,3 +230,10 @@ class DrawsEngine:
                 arrays[place] = (a if d else np.broadcast_to(a, (size, *a.shape))).reshape(size * rows, *a.shape[1 + d :])
         together = function(size * rows, *arrays)
         return together.reshape(size, rows, *together.shape[1:])
+
+
+def _is_dense(segment: Segment) -> bool:
+    """Whether its matrix is random and dense: then one of BLAS's products is the quickest for many rows."""
+    if segment.op.name != "dot" or not isinstance(segment.weights, Place) or segment.pattern is None:
+        return False
+    return bool(len(segment.pattern.columns) >= DENSE * segment.weights.where.size)

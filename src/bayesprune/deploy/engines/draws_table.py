@@ -14,12 +14,13 @@ from bayesprune.deploy.program.weights import Draws, Gaussian, Law
 from bayesprune.deploy.sparse.fusing import Place, Segment
 
 LANES = 32  # networks in a block, as many as `kernels_numba` takes at a time
+FEW = 8  # networks at most that are drawn one by one: a block has as many lanes whether they are asked for or not
 LARGEST = 1 << 26  # numbers of networks that are there at once
 
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """Drawn networks: ``numbers`` (blocks, lines, `LANES`), of which the first ``size`` lanes count."""
+    """Drawn networks: ``numbers`` (blocks, lines, `LANES`), or (``size``, lines, 1) of few; the first ``size`` lanes count."""
 
     numbers: np.ndarray
     size: int
@@ -93,12 +94,13 @@ class Table:
     def groups(self, rng: Any, num_samples: int | None, at_once: int | None = LARGEST) -> Iterator[Networks]:
         """The networks of `drawn`, in order, as many at a time as make at most so many numbers; None: all."""
         law, chosen = self.law, self.law.chosen(num_samples)
-        total = -(-len(chosen) // LANES)
-        step = total if at_once is None else max(1, at_once // (self.size * LANES))
-        draw = self._draws(law, generator(rng), total) if isinstance(law, Gaussian) else None
+        lanes = 1 if len(chosen) <= FEW else LANES
+        total = -(-len(chosen) // lanes)
+        step = total if at_once is None else max(1, at_once // (self.size * lanes))
+        draw = self._draws(law, generator(rng), (total, 1, lanes)) if isinstance(law, Gaussian) else None
         for first in range(0, total, step):
-            of = chosen[first * LANES : (first + step) * LANES]
-            numbers = np.zeros((-(-len(of) // LANES), self.size, LANES), np.float32)
+            of = chosen[first * lanes : (first + step) * lanes]
+            numbers = np.zeros((-(-len(of) // lanes), self.size, lanes), np.float32)
             if draw is not None:
                 draw(first, numbers[:, 1 : self.random])
             elif isinstance(law, Draws):
@@ -111,13 +113,13 @@ class Table:
     def _copy(self, law: Draws, chosen: np.ndarray, numbers: np.ndarray) -> None:
         """Stored networks."""
         for site, span in self.spans.items():
-            values = np.zeros((len(numbers) * LANES, span.stop - span.start), np.float32)
+            values = np.zeros((len(numbers) * numbers.shape[2], span.stop - span.start), np.float32)
             values[: len(chosen)] = law.values[site][chosen].reshape(len(chosen), -1)[:, self.alive[site]]
-            numbers[:, span] = values.reshape(len(numbers), LANES, -1).transpose(0, 2, 1)
+            numbers[:, span] = values.reshape(len(numbers), numbers.shape[2], -1).transpose(0, 2, 1)
 
-    def _draws(self, law: Gaussian, rng: np.random.Generator, total: int) -> Callable[[int, np.ndarray], None]:
-        """A function that draws block after block: (number of the first, out)."""
-        shared, empty = factors(law, rng, (total, 1, LANES)), np.zeros(0, np.float32)
+    def _draws(self, law: Gaussian, rng: np.random.Generator, blocks: Sequence[int]) -> Callable[[int, np.ndarray], None]:
+        """A function that draws block after block: (number of the first, out). ``blocks``: (all of them, 1, lanes)."""
+        shared, empty = factors(law, rng, blocks), np.zeros(0, np.float32)
         loc, scale = (
             np.concatenate([empty, *(arrays[site].reshape(-1)[self.alive[site]] for site in self.spans)])
             for arrays in (law.loc, law.scale)
@@ -125,7 +127,10 @@ class Table:
         normal = normals(rng, self.compiled)
 
         def draw(first: int, out: np.ndarray) -> None:
-            normal(loc, scale, out)
+            if blocks[2] == 1:
+                out[..., 0] = loc + scale * standard(normal, out.shape[:2])
+            else:
+                normal(loc, scale, out)
             for site, span in self.spans.items():
                 if site in law.shared:
                     of_blocks = shared[law.shared[site]][first : first + len(out)]
@@ -170,6 +175,15 @@ def normals(rng: np.random.Generator, compiled: bool) -> Callable[[np.ndarray, n
             normals_numba.draw(state, loc, scale, block)
 
     return by_numba
+
+
+def standard(draw: Callable[[np.ndarray, np.ndarray, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
+    """Standard normal numbers, by what `normals` gave."""
+    count = int(np.prod(shape))
+    lines = -(-count // LANES)
+    out = np.empty((1, lines, LANES), np.float32)
+    draw(np.zeros(lines, np.float32), np.ones(lines, np.float32), out)
+    return out.reshape(-1)[:count].reshape(shape)
 
 
 def factors(law: Gaussian, rng: np.random.Generator, shape: Sequence[int]) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesprune.deploy.engines.draws_table import LANES, normals
+from bayesprune.deploy.engines.draws_table import normals, standard
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.weights import Gaussian, Law
 from bayesprune.deploy.sparse.fusing import Place, Segment
@@ -25,11 +25,7 @@ class Noise:
 
     def normals(self, shape: tuple[int, ...]) -> np.ndarray:
         """Standard normal numbers."""
-        count = int(np.prod(shape))
-        lines = -(-count // LANES)
-        out = np.empty((1, lines, LANES), np.float32)
-        normals(self.rng, self.compiled)(np.zeros(lines, np.float32), np.ones(lines, np.float32), out)
-        return out.reshape(-1)[:count].reshape(shape)
+        return standard(normals(self.rng, self.compiled), shape)
 
 
 def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mapping[int, Place]) -> None:
