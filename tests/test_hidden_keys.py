@@ -16,6 +16,7 @@ NOTHING_IS_DRAWN = {
     "bayesprune.deploy.compact",  # of networks that were drawn before
     "bayesprune.deploy.files.to_onnx",
     "bayesprune.deploy.program.laws",
+    "bayesprune.deploy.rungs",  # of the posterior mean
     "bayesprune.infer.from_trained",  # what starts at random is then set
     "bayesprune.model.adapters.of_equinox",  # a net that draws where it predicts is refused
     "bayesprune.model.bnn",  # the first running statistics

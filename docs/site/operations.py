@@ -23,12 +23,12 @@ by `docs/site/operations.py`.
 - **linear**: noises of one weight may meet in it under the local estimator; after others the weight is drawn once.
 - **compact**: `bp.compact` makes it smaller. *written out*: in simpler operations, where the places that it asks for are known.
   *kept*: as it is, for JAX alone, with all that it reads and makes, and `small.pinned` names it.
-- **NumPy, ONNX**: what runs the smaller network: the reader of files, and `bp.export_onnx`.
+- **NumPy, ONNX, C**: what runs the smaller network: the reader of files, `bp.export_onnx`, and headers (`small.save("net.h")`).
 
 A new operation is one record: one entry by entry that is zero at zero is `odd("name", written=...)`. With `written`, the same
-in operations that have a record, compaction, NumPy and ONNX have it, too.
+in operations that have a record, compaction, NumPy, ONNX and C have it, too.
 
-| operation | kind | graph | rows | linear | compact | NumPy, ONNX |
+| operation | kind | graph | rows | linear | compact | NumPy, ONNX, C |
 | --- | --- | --- | --- | --- | --- | --- |
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
-from bayesprune.deploy import Compact, compact, export_onnx, load
+from bayesprune.deploy import Compact, compact, export_onnx, load, prune_to
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.laplace import laplace
@@ -105,6 +105,7 @@ __all__ = [
     "priors",
     "prune_layers",
     "prune_once",
+    "prune_to",
     "prune_to_tolerance",
     "recalibrate",
     "reduce_scales",

@@ -14,7 +14,7 @@ import numpy as np
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
-from bayesprune.deploy.files import artefact
+from bayesprune.deploy.files.save import save
 from bayesprune.deploy.judged import noise_scale_of, task_of
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
@@ -168,7 +168,9 @@ class Compact:
         if rng_key is not None:
             rng_key, number = checked(rng_key, num_samples)
         if (draws := self._engines.of_draws(engine)) is not None:
-            return draws.mean(x, rng_key=rng_key, num_samples=number)
+            if rng_key is None or number is None:
+                return draws.mean(x, num_samples=number)
+            return draws.predict(rng_key, x, number, noise="auto")
         key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
         return self._by_jax.mean(key, taken(self.inputs, x), number)
 
@@ -212,26 +214,23 @@ class Compact:
         return replace(self, certificate=self.certify(rounds, seed))
 
     def save(self, path: str | os.PathLike[str], values: str = "float32", metadata: Mapping[str, Any] | None = None) -> None:
-        """Write the network to ``path`` (``.bayesprune``), whole or not at all; `bayesprune.load` reads it, and NumPy alone.
+        """Write the network to ``path``, whole or not at all: ``net.bayesprune``, for `bayesprune.load`, or NumPy alone.
 
-        The file is a safetensors file. It carries the certificate, which is made now if need be. Zeros are left out.
+        The file is a safetensors file. It carries the certificate, which is made now if need be. Zeros are left out. ``net.h``
+        becomes a C99 header, see `deploy.export_c`, ``net.onnx`` an ONNX model, see `export_onnx`, both of the posterior mean.
 
         Args:
             path: where to.
             values: "float32"; "bfloat16", half of the bytes; or "posterior", whole numbers at the posterior's own precision: a
                 loc in steps of half its scale, a scale in steps of 1/8 of its logarithm. What that loses, the KL of what is
                 kept from what was there, stands in the file's plan as "divergence", in nats (about .012 for each weight).
-            metadata: anything that JSON can hold.
+            metadata: anything that JSON can hold; of a ``.bayesprune`` file.
 
         Raises:
             ValueError: unknown ``values``, "posterior" without spread; operations no file can hold, a certificate that fails.
             OSError: as the disk says, with a remedy; an older file is then left as it was.
         """
-        ready = self.certified() if self.certificate is None else self
-        assert ready.certificate is not None
-        if not ready.certificate.holds:
-            raise ValueError(ready.certificate.why_not())
-        artefact.write(path, ready, values, self.metadata if metadata is None else metadata)
+        save(self, path, values, metadata)
 
     def net(self) -> tuple[Callable[[Mapping[str, Any], Any], jax.Array], dict[str, Any]]:
         """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.

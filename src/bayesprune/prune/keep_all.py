@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 
@@ -14,9 +14,9 @@ from bayesprune.core.types import Evidence, Info, PyTree, SparseState
 class KeepAll:
     """The sparsifier that prunes nothing."""
 
-    def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState:
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         return SparseState({}, (), send(0, np.int32))
 
-    def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         one, zero = jnp.ones(()), jnp.zeros((), jnp.int32)
         return state, Info(one, {}, zero, zero, zero, jnp.zeros(()), one)

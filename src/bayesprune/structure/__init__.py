@@ -1,6 +1,6 @@
 """The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
 
-from bayesprune.structure.costs import check_settled, flops_of_units, multiply_adds
+from bayesprune.structure.costs import check_settled, flops_of_entries, flops_of_units, multiply_adds
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.reach import has_path, reachable
 from bayesprune.structure.units import Units, units
@@ -12,6 +12,7 @@ __all__ = [
     "Terms",
     "Units",
     "check_settled",
+    "flops_of_entries",
     "flops_of_units",
     "has_path",
     "multiply_adds",

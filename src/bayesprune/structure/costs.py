@@ -106,7 +106,7 @@ def flops_of_units(graph: Graph, units: Units) -> Float[np.ndarray, " units"]:
     Raises `ValueError` where it is not known before the network runs how often its products are done.
     """
     check_settled(graph)
-    flops, total = _of_entries(graph), np.zeros(units.count + 1)  # the last is of no unit
+    flops, total = flops_of_entries(graph), np.zeros(units.count + 1)  # the last is of no unit
     for site, makes in units.producers.items():
         reads = np.where(units.consumers[site] == makes, NOTHING, units.consumers[site])
         for ends in (makes, reads):
@@ -114,8 +114,8 @@ def flops_of_units(graph: Graph, units: Units) -> Float[np.ndarray, " units"]:
     return total[:-1]
 
 
-def _of_entries(graph: Graph) -> dict[str, Float[np.ndarray, "..."]]:
-    """FLOPs of all products that each entry of each array takes part in."""
+def flops_of_entries(graph: Graph) -> dict[str, Float[np.ndarray, "..."]]:
+    """FLOPs a row of all products that each entry of each array takes part in, by site."""
     ends = np.cumsum([0, *(math.prod(graph.roles[site].shape) for site in graph.sites)])
     line = np.zeros(ends[-1] + 1)  # all weights as views number them; the last, which -1 shows, is none
     of_site = dict(zip(graph.sites, itertools.pairwise(ends), strict=True))

@@ -46,7 +46,8 @@ class Primitive:
     first operand's, or of all where ``chosen`` is False, or its negative.
     ``plan``: what a compact network's plan calls it, which NumPy, JAX and ONNX run; "": it is written out, or kept for JAX
     alone. ``kind``: of numbers, of which alone it means in JAX what it means there: "b" of booleans, "f" of real ones. Entry by
-    entry: ``numpy``, the function's name in NumPy; ``onnx``, the operator's, or (add, operands) -> a few of them.
+    entry: ``numpy``, the function's name in NumPy; ``onnx``, the operator's, or (add, operands) -> a few of them; ``c``, an
+    expression of C99 in floats, in which {0}, {1} are the operands.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Primitive:
     kind: str = ""
     numpy: str = ""
     onnx: str | Callable[..., Any] = ""
+    c: str = ""
 
     def moved(self, equation: Any, operand: int, axis: int) -> int | None:
         """Which axis of the results an operand's axis becomes; None: none, or it is not known."""

@@ -1,0 +1,180 @@
+"""A C99 header in the making: constant arrays, loops, and one piece of memory that buffers share."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+INDICES = (("uint8_t", 1 << 8), ("uint16_t", 1 << 16), ("uint32_t", 1 << 32))
+LINE = 110  # letters of a line of numbers
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Where the numbers of an array are: at ``name[offset + sum of strides * indices]``; ``number``: a literal, in their place.
+
+    ``base``: the buffer that must live as long, "" of a constant or the rows.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    base: str = ""
+    number: str = ""
+    cast: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers follow one another in order, so that it may have another shape."""
+        own = zip(self.shape, self.strides, strides_of(self.shape), strict=True)
+        return all(n == 1 or a == b for n, a, b in own)
+
+    def at(self, index: Sequence[str]) -> str:
+        """The number at an index, one expression for each axis."""
+        if self.number:
+            return self.number
+        place = " + ".join([*([str(self.offset)] * (self.offset > 0)), *_terms(index, self.strides)])
+        return f"{self.cast}{self.name}[{place or '0'}]"
+
+    def view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> "Ref":
+        """The same numbers, others of them."""
+        return replace(self, shape=tuple(shape), strides=tuple(strides), offset=self.offset + offset)
+
+
+class Buffer(NamedTuple):
+    """So many numbers, needed from one step to another."""
+
+    size: int
+    first: int
+    last: int
+
+
+class Source:
+    """What has been written so far. ``step``: of the program's operations, that one which is being written."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.step = name, 0
+        self.data: list[str] = []
+        self.body: list[str] = []
+        self.bytes = 0
+        self.buffers: dict[str, Buffer] = {}
+        self.known: dict[bytes, str] = {}
+
+    # ---- numbers
+    def constant(self, array: np.ndarray) -> Ref:
+        """A known array; along an axis on which it is the same everywhere, one entry is kept."""
+        shape = array.shape
+        for axis in range(array.ndim):
+            first = array.take([0], axis)
+            array = first if array.shape[axis] and same(array, first) else array
+        if array.size == 1:
+            return Ref("", shape, (0,) * len(shape), number=literal(float(array.reshape(-1)[0])))
+        strides = [0 if n == 1 else by for n, by in zip(array.shape, strides_of(array.shape), strict=True)]
+        return Ref(self.table("float", array.reshape(-1).astype(np.float32)), shape, tuple(strides))
+
+    def table(self, kind: str, values: np.ndarray) -> str:
+        """A constant array of C; equal ones are one. Returns its name."""
+        values = values if values.size else np.zeros(1)  # C has no array of nothing
+        key = kind.encode() + values.tobytes()
+        if key not in self.known:
+            self.known[key] = f"{self.name}_{len(self.known)}"
+            size = {"float": 4, "uint32_t": 4, "uint16_t": 2}.get(kind, 1)
+            self.bytes += size * values.size
+            texts = [literal(float(v)) if kind == "float" else str(int(v)) for v in values]
+            self.data.append(f"static const {kind} {self.known[key]}[{values.size}] = {{\n{_lines(texts)}\n}};")
+        return self.known[key]
+
+    def indices(self, values: np.ndarray) -> str:
+        """A constant array of whole numbers, in as few bytes as hold them."""
+        most = int(values.max(initial=0))
+        return self.table(next(kind for kind, limit in INDICES if most < limit), np.asarray(values).reshape(-1))
+
+    # ---- memory
+    def buffer(self, shape: Sequence[int]) -> Ref:
+        """Room for an array that is made now."""
+        name = f"b{len(self.buffers)}"
+        self.buffers[name] = Buffer(max(1, math.prod(shape)), self.step, self.step)
+        return Ref(name, tuple(shape), strides_of(shape), base=name)
+
+    def used(self, ref: Ref) -> None:
+        """The array is read now."""
+        if ref.base:
+            self.buffers[ref.base] = self.buffers[ref.base]._replace(last=self.step)
+
+    def placed(self) -> tuple[dict[str, int], int]:
+        """Where each buffer begins, those side by side that are needed at one time; and how many numbers there are."""
+        places, size = dict[str, int](), 0
+        for name, one in sorted(self.buffers.items(), key=lambda pair: -pair[1].size):
+            others = [
+                (places[other], self.buffers[other].size)
+                for other in places
+                if self.buffers[other].first <= one.last and one.first <= self.buffers[other].last
+            ]
+            at = 0
+            for begin, length in sorted(others):
+                if at + one.size <= begin:
+                    break
+                at = max(at, begin + length)
+            places[name], size = at, max(size, at + one.size)
+        return places, size
+
+    # ---- loops
+    def loops(self, shape: Sequence[int], inside: Callable[[list[str]], Sequence[str]], letter: str = "i") -> None:
+        """Statements for each index of a shape; ``inside``: of the names of the indices."""
+        self.body += loops(shape, inside, letter)
+
+
+def loops(shape: Sequence[int], inside: Callable[[list[str]], Sequence[str]], letter: str = "i") -> list[str]:
+    """See `Source.loops`."""
+    index = ["0" if n == 1 else f"{letter}{axis}" for axis, n in enumerate(shape)]
+    axes = [(name, n) for name, n in zip(index, shape, strict=True) if name != "0"]
+    heads = [f"{'  ' * i}for (int {name} = 0; {name} < {n}; {name}++) {{" for i, (name, n) in enumerate(axes)]
+    if not axes:
+        heads, axes = ["{"], [("", 1)]
+    deep, tails = "  " * len(axes), [f"{'  ' * i}}}" for i in reversed(range(len(axes)))]
+    return [*heads, *(deep + line for line in inside(index)), *tails]
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Of an array whose numbers follow one another.
+
+    >>> strides_of((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def same(array: np.ndarray, first: np.ndarray) -> bool:
+    """Whether all entries are those of ``first``, NaN too."""
+    return bool(np.array_equal(array, np.broadcast_to(first, array.shape), equal_nan=array.dtype.kind == "f"))
+
+
+def literal(value: float) -> str:
+    """A number of C's float, all of its digits.
+
+    >>> literal(0.1), literal(2.0), literal(-np.inf)
+    ('0.1f', '2.0f', '-INFINITY')
+    """
+    if not math.isfinite(value):
+        return "NAN" if math.isnan(value) else "-INFINITY" if value < 0 else "INFINITY"
+    text = str(np.float32(value))
+    text = text if "." in text or "e" in text else f"{text}.0"
+    return f"({text}f)" if value < 0 else f"{text}f"
+
+
+def _terms(index: Sequence[str], strides: Sequence[int]) -> list[str]:
+    pairs = [(name, by) for name, by in zip(index, strides, strict=True) if name != "0" and by]
+    return [name if by == 1 else f"{name} * {by}" for name, by in pairs]
+
+
+def _lines(texts: Sequence[str]) -> str:
+    lines, line = list[str](), ""
+    for text in texts:
+        if line and len(line) + len(text) + 2 > LINE:
+            lines.append(line)
+            line = ""
+        line += f"{text}, "
+    return "\n".join("  " + each.strip() for each in [*lines, line])

@@ -1,0 +1,192 @@
+"""Prune a fit to a budget in the user's unit: milliseconds, bytes, FLOPs, nats on held-out rows, or calibration."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.types import Pruned
+from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.rungs import Ladder, Rung
+from bayesprune.infer.predict import check_bnn
+from bayesprune.model.bnn import BNN
+from bayesprune.prune.keep_all import KeepAll
+from bayesprune.prune.one_shot import prune_once
+
+BUDGETS = ("latency_ms", "bytes", "flops", "nll_increase", "ece")
+COSTS = BUDGETS[:3]  # fall with the weights; the others rise as weights fall
+ENGINES = ("numpy", "onnx", "jax")
+NEAR = 1.02  # numbers of weights whose ratio is less count as one
+FIRST = 8  # rungs of a ladder before the search
+
+
+@dataclass(frozen=True, eq=False)
+class ToBudget:
+    """A network within its budget, and all that were measured on the way.
+
+    ``pruned``: as of `bayesprune.bmr_prune`, to go on from; ``compact``: the network made smaller; ``rung``: its line, timed
+    anew; ``budget``, ``most``: what was asked; ``frontier``: every network that was measured, largest first.
+    """
+
+    pruned: Pruned
+    compact: Compact
+    rung: Rung
+    budget: str
+    most: float
+    frontier: tuple[Rung, ...]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Dead weights at loc = scale = 0."""
+        params: dict[str, Any] = self.pruned.params
+        return params
+
+    @property
+    def mask(self) -> dict[str, np.ndarray]:
+        """Site -> booleans, True = alive."""
+        return {site: np.asarray(alive) for site, alive in self.pruned.mask.items()}
+
+    def table(self) -> str:
+        """The frontier in markdown, the network that was taken in bold."""
+        names = list(self.rung.figures)
+        head = ["weights", "density", "bytes", "FLOPs a row", "ms", "their spread", *names, "nats more"]
+        lines = [f"| {' | '.join(head)} |", f"|{' ---: |' * len(head)}"]
+        for rung in self.frontier:
+            values = [f"{rung.kept:,}", f"{rung.density:.4f}", f"{rung.bytes:,}", f"{rung.flops:,}", f"{rung.latency_ms:.3g}"]
+            values += [f"{rung.spread_ms:.2g}", *(f"{rung.figures[name]:.4g}" for name in names), f"{rung.nll_increase:+.4f}"]
+            bold = "**" if rung.kept == self.rung.kept else ""
+            lines.append(f"| {' | '.join(f'{bold}{value}{bold}' for value in values)} |")
+        return "\n".join(lines)
+
+    def figure(self) -> Any:
+        """The frontier as a figure: what the budget limits, and NLL, over the density. Needs the extra "plots"."""
+        from bayesprune.report.plots_budget import frontier
+
+        return frontier(
+            [rung.density for rung in self.frontier],
+            [rung.of(self.budget) for rung in self.frontier],
+            [rung.figures["nll"] for rung in self.frontier],
+            (self.rung.density, self.most),
+            self.budget,
+        )
+
+
+def prune_to(
+    fit: Any,
+    program: BNN | Any,
+    data: GivenRows,
+    *,
+    latency_ms: float | None = None,
+    bytes: int | None = None,
+    flops: int | None = None,
+    nll_increase: float | None = None,
+    ece: float | None = None,
+    engine: str = "numpy",
+    rows: int = 1,
+    rng_key: RandomKey | None = None,
+    num_samples: int = 100,
+    values: str = "float32",
+) -> ToBudget:
+    """Prune a fit until it keeps to a budget, by evidence for each unit of cost; checked on the engine and on held-out rows.
+
+    Weights fall in the order of dF0 / c, the evidence (2.5) that their removal loses for the FLOPs c that go with them; with
+    ``nll_increase``, ``ece`` and ``bytes`` every weight costs the same. ONNX Runtime multiplies zeros as other numbers, so with
+    ``engine="onnx"`` a budget of time or FLOPs is paid in whole units, in the order of the sums over each. How many fall is
+    found by bisection over networks that are made, saved, timed and judged: a model of their cost is not asked.
+
+    Args:
+        fit: a `FitResult`, or a `Pruned`: ``params``, and the ``mask`` of what is alive.
+        program: the `BNN` that was fitted.
+        data: held-out rows (x, y). The network is chosen by them, so that its figures on them flatter it a little.
+        latency_ms: milliseconds for one call with ``rows`` rows at the posterior mean, the median of as many calls as go into a
+            tenth of a second, on this machine with what else it does.
+        bytes: of the file that `Compact.save` writes with ``values``.
+        flops: for one row: with ``engine="numpy"``, which leaves zeros out, of the weights that are left; else of dense arrays.
+        nll_increase: nats a row on ``data``, more than of the network as it came. Of networks that keep to it the smallest is
+            taken; so with ``ece``, the expected calibration error itself.
+        engine: "numpy", kernels on the CPU; "onnx", ONNX Runtime, which needs the extra "export"; "jax".
+        rows: how many rows a call has that is timed.
+        rng_key: a JAX random key: figures on ``data`` are then averaged over ``num_samples`` networks, else they are of the
+            network at the posterior mean.
+        num_samples, values: see above.
+
+    Returns:
+        A `ToBudget`: ``pruned``, its ``params`` and ``mask``, ``compact``, and the ``frontier``, with `table` and `figure`.
+
+    Raises:
+        TypeError: ``program`` is no `BNN`; a posterior without evidence in closed form.
+        ValueError: no budget, or more than one; one that no network keeps to, with the best that was found; an unknown engine.
+        ImportError: "onnx", and onnxruntime is not installed.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=30, batch_size=64, progress=False)
+        >>> found = bp.prune_to(fit, bnn, test, flops=800)
+        >>> found.rung.flops <= 800, found.mask["Dense_0.kernel"].shape
+        (True, (64, 16))
+
+    Source: evidence of a removal after Marković, Friston & Kiebel (2024), section II-G.
+    """
+    check_bnn(program)
+    given = dict(zip(BUDGETS, (latency_ms, bytes, flops, nll_increase, ece), strict=True))
+    asked = {name: value for name, value in given.items() if value is not None}
+    if len(asked) != 1:
+        raise ValueError(f"give one budget of {', '.join(BUDGETS)}, got {', '.join(asked) or 'none'}.")
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    ((budget, most),) = asked.items()
+    check_positive(most, budget)
+    check_integer(rows, "rows")
+    ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
+    taken = _search(ladder, budget, float(most))
+    mask, rungs = ladder.mask(taken), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
+    pruned = prune_once(dict(fit.params), KeepAll(), program=program, mask=mask)
+    return ToBudget(pruned, ladder.small(taken), ladder.timed(taken), budget, float(most), rungs)
+
+
+def _search(ladder: Ladder, budget: str, most: float) -> int:
+    """How many weights stay: of a cost the most that keep to it, of a loss the fewest.
+
+    Down a ladder of even ratios to the rung where it changes, then by bisection. What was timed is timed anew before it is
+    taken.
+    """
+
+    def holds(kept: int) -> bool:
+        return ladder.rung(kept).of(budget) <= most
+
+    cost, good, bad = budget in COSTS, 0, 0
+    for kept in dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)):
+        if holds(kept):
+            good = kept
+        else:
+            bad = kept
+        if holds(kept) == cost or (not cost and not good):
+            break
+    if not good:
+        raise _none(ladder, budget, most)
+    while good != ladder.count or not cost:
+        low, high = sorted((good, bad))
+        middle = round(math.sqrt(max(1, low) * high))
+        if high <= NEAR * low or middle in (good, bad):
+            break
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    if budget != "latency_ms":
+        return good
+    for kept in sorted((kept for kept in ladder.rungs if kept <= good), reverse=True):
+        if ladder.timed(kept).latency_ms <= most:
+            return kept
+    raise _none(ladder, budget, most)
+
+
+def _none(ladder: Ladder, budget: str, most: float) -> ValueError:
+    best = min(ladder.rungs.values(), key=lambda rung: rung.of(budget))
+    return ValueError(
+        f"{budget}={most:g} is kept to by no network of this fit: the least is {best.of(budget):.4g}, of "
+        f"{best.kept:,} weights. Give more room, or fit a smaller architecture."
+    )

@@ -1,0 +1,171 @@
+"""Networks of fewer and fewer weights of a fit, in the order of what each is worth for its cost: made, timed, judged."""
+
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.deploy.compact import Compact, compact
+from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.predict import check_sites
+from bayesprune.model.bnn import BNN
+from bayesprune.prune.scores import evidence
+from bayesprune.report.connected import connected
+from bayesprune.structure import flops_of_entries, flops_of_units
+
+TIMED, WARM = 0.1, 3  # seconds in which calls are timed, and calls before that are not
+
+
+class Rung(NamedTuple):
+    """One network of the frontier: the weights that it ``kept``, what it costs, and its ``figures`` on held-out rows."""
+
+    kept: int
+    density: float
+    bytes: int
+    flops: int
+    latency_ms: float
+    spread_ms: float
+    figures: Mapping[str, float]
+    nll_increase: float
+
+    def of(self, budget: str) -> float:
+        """What a budget limits."""
+        return float(self.figures[budget]) if budget == "ece" else float(getattr(self, budget))
+
+
+class Ladder:
+    """Networks of so many weights, each made and measured once."""
+
+    def __init__(
+        self,
+        bnn: BNN,
+        fit: Any,
+        data: GivenRows,
+        budget: str,
+        engine: str,
+        rows: int,
+        rng_key: RandomKey | None,
+        num_samples: int,
+        values: str,
+    ) -> None:
+        self.bnn, self.params, self.data = bnn, dict(fit.params), data
+        self.engine, self.rows, self.values = engine, rows, values
+        self.rng_key, self.num_samples = rng_key, num_samples
+        given = {site: np.asarray(alive) for site, alive in (getattr(fit, "mask", None) or {}).items()}
+        check_sites(bnn, self.params, given)
+        self.order = _order(bnn, self.params, given, budget, engine)
+        self.total = sum(math.prod(alive.shape) for alive in self.order.values())
+        ranks = np.concatenate([rank.ravel() for rank in self.order.values()])
+        self.sorted = np.sort(ranks[np.isfinite(ranks)])[::-1]
+        self.count = len(self.sorted)
+        self.rungs: dict[int, Rung] = {}
+        self.made: dict[int, Compact] = {}
+
+    def mask(self, kept: int) -> dict[str, np.ndarray]:
+        """The mask of the best so many weights, without those that no living path needs."""
+        least = self.sorted[kept - 1]
+        return {s: np.asarray(a) for s, a in connected(self.bnn, {s: rank >= least for s, rank in self.order.items()}).items()}
+
+    def small(self, kept: int) -> Compact:
+        if kept not in self.made:
+            self.made[kept] = compact(self.bnn, self.params, self.mask(kept))
+        return self.made[kept]
+
+    def rung(self, kept: int) -> Rung:
+        """Made, saved, timed and judged."""
+        if kept not in self.rungs:
+            small = self.small(kept)
+            judged = small if self.rng_key is not None else compact(self.bnn, self.params, self.mask(kept), keep="mean")
+            key = jax.random.key(0) if self.rng_key is None else self.rng_key  # of the mean nothing is drawn
+            figures = evaluate(key, judged, None, self.data, num_samples=self.num_samples)
+            middle, spread = self._time(small)
+            work = small.cost.theoretical if self.engine == "numpy" else small.cost.executed
+            alive = sum(int(np.sum(alive)) for alive in self.mask(kept).values())
+            size, before = _bytes(small, self.values), self.rungs.get(self.count)
+            more = float(figures["nll"]) - (float(figures["nll"]) if before is None else before.figures["nll"])
+            self.rungs[kept] = Rung(kept, alive / self.total, size, work, middle, spread, figures, more)
+        return self.rungs[kept]
+
+    def timed(self, kept: int) -> Rung:
+        """The same, timed once more."""
+        middle, spread = self._time(self.small(kept))
+        return self.rung(kept)._replace(latency_ms=middle, spread_ms=spread)
+
+    def _time(self, small: Compact) -> tuple[float, float]:
+        """The median of calls, and the distance between their quartiles, in milliseconds."""
+        predict = predictor(small, self.engine)
+        part = jax.tree.map(
+            lambda leaf: np.resize(np.asarray(leaf)[: self.rows], (self.rows, *np.shape(leaf)[1:])), self.data.x
+        )
+        quarters = statistics.quantiles(_times(lambda: predict(part)), n=4)
+        return 1e3 * quarters[1], 1e3 * (quarters[2] - quarters[0])
+
+
+def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: str, engine: str) -> dict[str, np.ndarray]:
+    """By site, what each weight is worth for what it costs; minus infinity where it is dead."""
+    prunable = {str(spec.path): spec.shape for spec in bnn.layout if spec.prunable}
+    nodes = {site: node for site, node in bnn.posterior(params).items() if site in prunable}
+    worth = {site: np.asarray(score, np.float64) for site, score in evidence(nodes).items()}
+    alive = {site: np.broadcast_to(np.asarray(mask.get(site, True)), shape) for site, shape in prunable.items()}
+    alive = {site: alive[site] & (np.asarray(nodes[site].loc != 0) | np.asarray(nodes[site].scale != 0)) for site in prunable}
+    if budget in ("latency_ms", "flops") and engine != "numpy":
+        worth = _by_unit(bnn, worth, alive)
+    elif budget in ("latency_ms", "flops"):
+        prices = flops_of_entries(bnn.graph)
+        worth = {site: value / np.maximum(prices[site], 1) for site, value in worth.items()}
+    tie = np.random.default_rng(0)  # equal worths would fall all together
+    return {site: np.where(alive[site], value + 1e-12 * tie.random(value.shape), -np.inf) for site, value in worth.items()}
+
+
+def _by_unit(bnn: BNN, worth: Mapping[str, np.ndarray], alive: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Every weight has the worth of its unit: the sum over all weights that make it, for the FLOPs that go with it."""
+    units = bnn.units
+    total = np.zeros(units.count + 1)
+    for site, value in worth.items():
+        ids = np.where(units.producers[site] < 0, units.count, units.producers[site])
+        np.add.at(total, ids.ravel(), (value * alive[site]).ravel())
+    each = np.append(total[:-1] / np.maximum(flops_of_units(bnn.graph, units), 1), np.inf)
+    largest = 1 + np.abs(each[:-1]).max(initial=1.0)
+    each[-1] = largest  # what makes no unit, as the last layer, stays to the end
+    return {site: each[np.where(units.producers[site] < 0, units.count, units.producers[site])] for site in worth}
+
+
+def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:
+    """A function of rows: the network at the posterior mean, on an engine."""
+    if engine != "onnx":
+        return lambda x: small.predict(x, engine={"numpy": "kernels"}.get(engine, engine))
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError('engine="onnx" needs onnxruntime: pip install "bayesprune[export]".') from error
+    with tempfile.TemporaryDirectory() as folder:
+        small.save(os.path.join(folder, "net.onnx"))
+        session = onnxruntime.InferenceSession(os.path.join(folder, "net.onnx"), providers=["CPUExecutionProvider"])
+    names = [leaf.name for leaf in small.inputs.leaves]
+    return lambda x: session.run(["mean"], dict(zip(names, jax.tree.leaves(x), strict=True)))
+
+
+def _times(call: Callable[[], Any]) -> list[float]:
+    """Seconds of each call."""
+    for _ in range(WARM):
+        call()
+    times, end = list[float](), time.perf_counter() + TIMED
+    while len(times) < WARM or time.perf_counter() < end:
+        before = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - before)
+    return times
+
+
+def _bytes(small: Compact, values: str) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "net.bayesprune")
+        small.save(path, values)
+        return os.path.getsize(path)

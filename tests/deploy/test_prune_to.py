@@ -1,0 +1,134 @@
+"""Budgets: what comes back keeps to them, is the network that was measured, and no larger one that was measured does."""
+
+import types
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.deploy.rungs import Ladder
+from bayesprune.prune.scores import evidence
+from bayesprune.structure import flops_of_entries, flops_of_units
+from tests.deploy.fits import DATA, fitted
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """A fit of three classes, whole."""
+    bnn, params, _ = fitted("gaussian")
+    return bnn, types.SimpleNamespace(params=params, mask={})
+
+
+def ladder(bnn, fit, budget: str, engine: str = "numpy") -> Ladder:
+    return Ladder(bnn, fit, DATA, budget, engine, 1, None, 1, "float32")
+
+
+def test_flops_are_kept_to_and_nearly_used(fit) -> None:
+    bnn, given = fit
+    whole = ladder(bnn, given, "flops").rung(ladder(bnn, given, "flops").count)
+    found = bp.prune_to(given, bnn, DATA, flops=whole.flops // 2)
+    assert 0.8 * (whole.flops // 2) <= found.rung.flops <= whole.flops // 2
+    assert found.compact.cost.theoretical == found.rung.flops
+    for rung in found.frontier:  # none that keeps to the budget has more weights
+        assert rung.kept <= found.rung.kept or rung.flops > whole.flops // 2
+    order = ladder(bnn, given, "flops")
+    assert {site: alive.tolist() for site, alive in found.mask.items()} == {
+        site: alive.tolist() for site, alive in order.mask(found.rung.kept).items()
+    }
+    dead = {site: ~alive for site, alive in found.mask.items()}
+    assert all((np.asarray(bnn.posterior(found.params)[site].loc)[gone] == 0).all() for site, gone in dead.items())
+    figures = bp.evaluate(jax.random.key(0), bp.compact(bnn, given.params, found.mask, keep="mean"), None, DATA, num_samples=1)
+    assert figures["nll"] == pytest.approx(found.rung.figures["nll"], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_nats_and_calibration_and_bytes_are_kept_to(fit) -> None:
+    bnn, given = fit
+    nats = bp.prune_to(given, bnn, DATA, nll_increase=0.05)
+    assert nats.rung.nll_increase <= 0.05
+    assert nats.rung.kept == min(rung.kept for rung in nats.frontier if rung.nll_increase <= 0.05) < nats.frontier[0].kept
+    least, most = (f(rung.bytes for rung in nats.frontier) for f in (min, max))
+    room = (least + most) // 2
+    small = bp.prune_to(given, bnn, DATA, bytes=room, rng_key=jax.random.key(0), num_samples=5)
+    assert 0.9 * room <= small.rung.bytes <= room
+    whole = nats.frontier[0].figures["ece"]
+    assert bp.prune_to(given, bnn, DATA, ece=whole + 0.05).rung.figures["ece"] <= whole + 0.05
+
+
+def test_time_is_verified_by_timing_anew(fit, monkeypatch) -> None:
+    """A made-up clock, on which a call takes a microsecond for each weight: the largest network within the budget is taken."""
+    bnn, given = fit
+    monkeypatch.setattr(Ladder, "_time", lambda self, small: (1e-3 * small.cost.alive, 0.0))
+    most = ladder(bnn, given, "latency_ms").rung(ladder(bnn, given, "latency_ms").count).latency_ms
+    found = bp.prune_to(given, bnn, DATA, latency_ms=0.7 * most)
+    assert 0.6 * most <= found.rung.latency_ms <= 0.7 * most
+    assert found.budget == "latency_ms"
+
+
+def test_the_order_is_evidence_for_what_it_costs(fit) -> None:
+    bnn, given = fit
+    order = ladder(bnn, given, "flops").order
+    nodes = {site: node for site, node in bnn.posterior(given.params).items() if site in order}
+    worth, prices = evidence(nodes), flops_of_entries(bnn.graph)
+    for budget, price in (("flops", prices), ("bytes", None)):
+        made = ladder(bnn, given, budget).order
+        for site in nodes:
+            each = np.asarray(worth[site], float) / (1 if price is None else np.maximum(price[site], 1))
+            np.testing.assert_allclose(made[site], each, rtol=1e-6, atol=1e-9)
+
+
+def test_what_multiplies_zeros_is_paid_in_units(fit) -> None:
+    """Every weight of a unit has one worth, the sum over those that make it, for all FLOPs that go with it."""
+    bnn, given = fit
+    order = ladder(bnn, given, "flops", "onnx").order
+    worth, flops = (
+        evidence({s: n for s, n in bnn.posterior(given.params).items() if s in order}),
+        flops_of_units(bnn.graph, bnn.units),
+    )
+    totals = np.zeros(bnn.units.count)
+    for unit in range(bnn.units.count):
+        where = {site: bnn.units.producers[site] == unit for site in order}
+        totals[unit] = sum(float(np.asarray(worth[site], float)[own].sum()) for site, own in where.items())
+        values = np.concatenate([order[site][own] for site, own in where.items()])
+        np.testing.assert_allclose(values, totals[unit] / flops[unit], rtol=1e-5, atol=1e-8)
+    kept = [order[site][bnn.units.producers[site] < 0] for site in order]  # what makes no unit stays to the end
+    assert np.concatenate(kept).min(initial=np.inf) > max((totals / flops).max(initial=0), 0)
+
+
+@pytest.mark.slow
+def test_onnx_runtime_is_timed_and_its_figures_are_in_the_table(fit) -> None:
+    pytest.importorskip("onnxruntime")
+    bnn, given = fit
+    whole = ladder(bnn, given, "flops", "onnx")
+    room = whole.rung(whole.count).flops * 2 // 3
+    found = bp.prune_to(given, bnn, DATA, flops=room, engine="onnx", rows=4)
+    assert found.compact.cost.executed <= room
+    lines = found.table().splitlines()
+    assert len(lines) == 2 + len(found.frontier)
+    assert sum("**" in line for line in lines) == 1
+    assert len(found.figure().axes) == 2
+
+
+def test_bad_budgets_are_refused(fit) -> None:
+    bnn, given = fit
+    for how, why in (
+        ({}, "give one budget of latency_ms, bytes, flops, nll_increase, ece, got none"),
+        ({"flops": 10, "bytes": 10}, "got bytes, flops"),
+        ({"flops": 0}, "flops must be"),
+        ({"flops": 10, "engine": "tpu"}, "unknown engine 'tpu'"),
+        ({"flops": 10, "rows": 0}, "rows must be"),
+        ({"bytes": 10}, "bytes=10 is kept to by no network of this fit: the least is"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            bp.prune_to(given, bnn, DATA, **how)
+    with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN"):
+        bp.prune_to(given, "net", DATA, flops=10)
+
+
+@pytest.mark.slow
+def test_training_goes_on_from_it_and_the_dead_stay_dead(fit) -> None:
+    bnn, given = fit
+    found = bp.prune_to(given, bnn, DATA, nll_increase=0.1)
+    more = bp.fit_svi(jax.random.key(1), bnn, DATA, num_steps=20, batch_size=30, init=found.pruned, progress=False)
+    assert all((np.asarray(more.mask[site]) <= alive).all() for site, alive in found.mask.items())
