@@ -216,7 +216,7 @@ class Operations:
         a = self._forward(self._padded(self._forward(self.read(op.inputs[0])), sides, "0.0f"))
         out, channel = self.source.buffer(shape), a.strides[data[1]]
         reach = [a.strides[axis] * by for axis, by in zip(data[2:], at["dilation"], strict=True)]
-        taps = sum(
+        taps: np.ndarray = sum(  # type: ignore[assignment]
             np.arange(n).reshape([-1 if i == axis else 1 for i in range(kernel.ndim - 1)]) * by
             for axis, (n, by) in enumerate(zip(kernel.shape[1:], [channel, *reach], strict=True))
         )
