@@ -1,5 +1,6 @@
 """The operations of a plan in C, for one row: views where numbers only move, loops elsewhere."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -216,10 +217,8 @@ class Operations:
         a = self._forward(self._padded(self._forward(self.read(op.inputs[0])), sides, "0.0f"))
         out, channel = self.source.buffer(shape), a.strides[data[1]]
         reach = [a.strides[axis] * by for axis, by in zip(data[2:], at["dilation"], strict=True)]
-        taps: np.ndarray = sum(  # type: ignore[assignment]
-            np.arange(n).reshape([-1 if i == axis else 1 for i in range(kernel.ndim - 1)]) * by
-            for axis, (n, by) in enumerate(zip(kernel.shape[1:], [channel, *reach], strict=True))
-        )
+        steps_of = zip(np.ix_(*map(np.arange, kernel.shape[1:])), [channel, *reach], strict=True)
+        taps = functools.reduce(np.add, [places * by for places, by in steps_of])
         moved = [a.strides[axis] * by for axis, by in zip(data[2:], at["strides"], strict=True)]
         sizes = [shape[axis] for axis in result[2:]]
         group = f" + o / {len(kernel) // at['groups']} * {kernel.shape[1] * channel}" if at["groups"] > 1 else ""
@@ -229,7 +228,7 @@ class Operations:
             return out.at([named[axis] for axis in range(len(result))])
 
         base = lambda index: a.view(sizes, moved).at(index)  # noqa: E731
-        write_rows(self.source, kernel.reshape(len(kernel), -1), steps, np.asarray(taps).reshape(-1), sizes, base, place, group)
+        write_rows(self.source, kernel.reshape(len(kernel), -1), steps, taps.reshape(-1), sizes, base, place, group)
         self.values[op.outputs[0]] = out
         return True
 
