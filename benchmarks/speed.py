@@ -165,6 +165,8 @@ def step_rows(name: str, repeats: int, num_steps: int, torch_python: str, only: 
         "ours, tiered, gamma ratios": ours(make(), data, prior=bp.priors.Horseshoe(form="gamma_ratio")),
         "ours, MAP": ours(make(), data, posterior="map"),
         "ours, MAP (masked)": ours(make(), data, posterior="map", sparsifier=bp.methods.Magnitude(0.5), every=10_000),
+        "ours, IVON": ours(make(), data, course=bp.courses.Plain(), optimizer=bp.kernels.IVON()),
+        "ours, IVON, local": ours(make(), data, course=bp.courses.Plain(), optimizer=bp.kernels.IVON(), estimator="local"),
         "ours, SGHMC-SPL (masked)": sampled(make(), data, spl, sparsifier=bp.methods.SGHMCSPL(), every=10_000),
         "ours, SGHMC": sampled(make(), data, bp.kernels.SGHMC(step_size=1e-7)),
         "by hand, mean field": by_hand(make(), data),
@@ -191,6 +193,9 @@ def step_rows(name: str, repeats: int, num_steps: int, torch_python: str, only: 
         # The BMR paper has its steps 30 % faster than the tiered ones, whose scales are ratios of gammas.
         ("our masked step / our tiered step", "ours, BMR (masked)", "ours, tiered", "0.77"),
         ("our masked step / our tiered step, gamma ratios", "ours, BMR (masked)", "ours, tiered, gamma ratios", "0.77"),
+        ("our IVON step / our MAP step", "ours, IVON", "ours, MAP", "1.2"),
+        ("our IVON step, local / our MAP step", "ours, IVON, local", "ours, MAP", ""),
+        ("our IVON step / our step", "ours, IVON", "ours, mean field", ""),
         ("our SGHMC-SPL step / our MAP step", "ours, SGHMC-SPL (masked)", "ours, MAP", "1.15"),
         ("our SGHMC-SPL step / our masked MAP step", "ours, SGHMC-SPL (masked)", "ours, MAP (masked)", ""),
         ("our SGHMC step / our MAP step", "ours, SGHMC", "ours, MAP", "1.15"),

@@ -16,10 +16,12 @@ from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.laplace import laplace
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.price import Price, price
 from bayesprune.infer.prune_layers import prune_layers
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.refit_noise import refit_noise
 from bayesprune.infer.replicates import Replicates, fit_replicates, predict_replicates
+from bayesprune.infer.rewinding import Rewound, fit_rewound
 from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
@@ -31,6 +33,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked
 from bayesprune.model.local import LocalELBO
+from bayesprune.model.mc_dropout import mc_dropout
 from bayesprune.model.program import Program
 from bayesprune.model.samples import stored_samples
 from bayesprune.posteriors.mean_field import MeanField
@@ -44,6 +47,7 @@ from bayesprune.report.connected import connected
 from bayesprune.train import callbacks, kernels, optimizers
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import InterruptedFit
+from bayesprune.train.ivon import IVONState, ivon, ivon_curvature, ivon_draw, ivon_posterior
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.stopping import EarlyStop
 from bayesprune.train.unsaved import UnsavedError
@@ -61,16 +65,19 @@ __all__ = [
     "EarlyStop",
     "Evidence",
     "FitResult",
+    "IVONState",
     "Info",
     "InterruptedFit",
     "LocalELBO",
     "MeanField",
     "MeanFieldELBO",
     "Moment",
+    "Price",
     "Program",
     "Pruned",
     "Reduction",
     "Replicates",
+    "Rewound",
     "SparseState",
     "SpikeSlab",
     "Uncertainty",
@@ -86,14 +93,20 @@ __all__ = [
     "export_onnx",
     "features",
     "fit_replicates",
+    "fit_rewound",
     "fit_sgmcmc",
     "fit_svi",
     "from_trained",
+    "ivon",
+    "ivon_curvature",
+    "ivon_draw",
+    "ivon_posterior",
     "kernels",
     "laplace",
     "likelihoods",
     "load",
     "masked",
+    "mc_dropout",
     "methods",
     "metrics",
     "nets",
@@ -102,6 +115,7 @@ __all__ = [
     "predict",
     "predict_draws",
     "predict_replicates",
+    "price",
     "priors",
     "prune_layers",
     "prune_once",

@@ -15,7 +15,8 @@ from bayesprune.cli.settings import RunSettings, field_name, settings_class
 
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
-The same command goes on where a run was stopped; a finished one only has its figures drawn again. The flags of the method, the
+The same command goes on where a run was stopped; a finished one only has its figures drawn again. With --dry-run nothing is
+written: it says what the run costs in seconds, memory and bytes on disk. The flags of the method, the
 prior, the net and the course follow the choice: --method snr --help shows those of snr. A schedule is written as in Python:
 --density "Cubic(0.05, 0, 20)" is gradual pruning over twenty prunings."""
 

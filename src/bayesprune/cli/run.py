@@ -13,14 +13,20 @@ from bayesprune.cli.flags import parse
 from bayesprune.cli.results import draw
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
+from bayesprune.infer.price import Price, price
 from bayesprune.infer.svi import fit_svi
 from bayesprune.report import runs
 from bayesprune.train.checkpoints import latest
 
+DRY_RUN = "--dry-run"
+
 
 def run(words: Sequence[str]) -> None:
     """Parse the flags and run."""
-    chosen = build.resolve(parse(words))
+    chosen = build.resolve(parse([word for word in words if word != DRY_RUN]))
+    if DRY_RUN in words:
+        print(_priced(chosen))
+        return
     folder = cast(Path, chosen.out)  # settled by `resolve`
     with alone_in(folder):
         if not complete(chosen, folder):
@@ -29,6 +35,13 @@ def run(words: Sequence[str]) -> None:
         with reading(folder / results.METRICS, "run's metrics", results.REMEDY):
             table = runs.end_of_run(results.read_metrics(folder), [*results.files(folder), *figures])
         print(table)
+
+
+def _priced(chosen: settings.RunSettings) -> Price:
+    """What the run would cost, its results and figures apart; nothing is written."""
+    data = rows.load_data(chosen)
+    arguments = build.fit_arguments(chosen, data) | {"sparsifier": build.make_method(chosen), "progress": False}
+    return price(build.keys(chosen)[0], build.make_bnn(chosen, data), data.train, **arguments)
 
 
 def complete(

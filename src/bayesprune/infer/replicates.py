@@ -23,12 +23,12 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer.data import check_batch, check_program_data, numbers_in, takes_nan
 from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.predict import check_bnn, draw_outputs
-from bayesprune.infer.settings import as_schedule, automatic, check_mesh, check_optimizer, standing_mask
+from bayesprune.infer.settings import as_schedule, automatic, check_mesh, check_optimizer, standing_mask, weight_of
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.joint import check_training
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernel import Kernel, told
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
@@ -96,8 +96,10 @@ def fit_replicates(
     check_training(bnn, mask=mask)
     devices = _devices(mesh, rows.x.shape[0])
     example = Example.of(Dataset(rows.x[0], rows.y[0]))
+    optimizer = told(optimizer, bnn, example.num_rows, num_steps)
+    kl_weight = as_schedule(weight_of(optimizer, None, kl_weight), num_steps)
     recipe = make_recipe(
-        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=as_schedule(kl_weight, num_steps),
+        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=kl_weight,
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
     check_quasi_newton(recipe, example)

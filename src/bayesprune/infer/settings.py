@@ -25,6 +25,7 @@ from bayesprune.model.program import Trainable
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_prune, warm_up_of
 from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernels.ivon import IVON
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.storage import STORAGES
 
@@ -61,6 +62,19 @@ def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps
             "bp.schedules.LinearWarmup(0, 1000), or 1.0."
         )
     return Constant(float(cast(SupportsFloat, kl_weight)))
+
+
+def weight_of(optimizer: object, planned: Any, given: Any) -> Any:
+    """The divergence's weight: as given, else as the course has it, or 1 for a kernel that is of the whole bound."""
+    if not getattr(optimizer, "whole_bound", False):
+        return planned if given is None else given
+    whole = given is None or (isinstance(given, Constant) and given.value == 1) or (not callable(given) and given == 1)
+    if not whole:
+        raise ValueError(
+            f"kl_weight={given!r} weighs the divergence, by whose weight 1 {type(optimizer).__name__} writes the posterior: "
+            "leave kl_weight out."
+        )
+    return Constant(1.0)
 
 
 def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> None:
@@ -115,7 +129,7 @@ def is_sampler(kernel: object) -> bool:
 
 def check_sampler(kernel: object) -> None:
     """Refuse what is no kernel, or one that descends: an optax transformation, bare or wrapped."""
-    if isinstance(kernel, type) or not isinstance(kernel, Kernel) or isinstance(kernel, Optax):
+    if isinstance(kernel, type) or not isinstance(kernel, Kernel) or isinstance(kernel, Optax | IVON):
         raise TypeError(
             f"kernel must be a sampler such as bp.kernels.SGHMC(), got {got(kernel)}; an optimizer belongs to "
             "bp.fit_svi(..., optimizer=...)."

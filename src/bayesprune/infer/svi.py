@@ -8,42 +8,23 @@ import jax
 import optax
 from numpyro.infer import ELBO
 
-from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
-from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.frozen_start import warn_of_frozen
-from bayesprune.infer.origins import as_origin
+from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.infer.settings import (
-    as_callbacks,
-    as_schedule,
-    automatic,
-    check_acts,
-    check_before,
-    check_optimizer,
-    check_parts,
-    check_surroundings,
-    returns_when_interrupted,
-    standing_mask,
-)
+from bayesprune.infer.settings import check_acts
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
-from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
-from bayesprune.train.quasi_newton import check_quasi_newton
-from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.run import run
-from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.state import as_it_is
 from bayesprune.train.stopping import EarlyStop, NeverStop
-from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watch
 
 
 def fit_svi(
@@ -174,59 +155,10 @@ def fit_svi(
 
     Source: Hoffman et al. (2013) for the stochastic bound; Marković et al. (2024), Algorithm 1, for pruning on the way.
     """
-    rng_key = check_key(rng_key)
-    check_integer(num_steps, "num_steps")
-    check_parts(program, sparsifier, early_stop)
-    if optimizer is not None:
-        check_optimizer(optimizer)
-    check_function(evaluator, "evaluator", "bp.evaluate")
-    check_integer(eval_samples, "eval_samples")
-    check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
-    check_object(course, "course", ("begin", "plan"), "bp.courses.Standard()")
-    callbacks = as_callbacks(callbacks)
-    returns = returns_when_interrupted(on_interrupt)
-    origin = as_origin(init, init_params)
-    mask = standing_mask(program, mask) if origin is None else mask
-    given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, storage, origin)
-    start = origin.params if origin is not None else given.init_params
-    check_training(program, not isinstance(sparsifier, KeepAll), mask, storage == "active", start)
-    check_before(program, sparsifier, mask, storage, start)
-    mesh, program = automatic(mesh), course.begin(program)
-    plan = course.plan(num_steps, begun=start is not None)
-    if origin is not None and optimizer is None and plan.laid_out:
-        given = given._replace(init=origin._replace(anew=True))
-    feed, batch = feed_of(program, data, num_rows, batch_size, mesh)
-    warn_of_scale(program, data)
-    warn_of_frozen(program, start)
-    eval_data = held_out(program, eval_data, early_stop)
-    periods = Periods.of(
-        num_steps,
-        epoch=-(-feed.example.num_rows // batch),
-        every=(not isinstance(sparsifier, KeepAll), every),
-        eval_every=(eval_data is not None, eval_every),
-        checkpoint_every=(checkpoint is not None, checkpoint_every),
-        callback_every=callback_every,
-    )
-    if every is None and periods.every:
-        periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
-    check_acts(sparsifier, periods.every, num_steps)
-    set_up_guide(rng_key, program, feed.shown)
-    recipe = make_recipe(
-        program,
-        feed.example,
-        batch,
-        optimizer=plan.optimizer if optimizer is None else optimizer,
-        sparsifier=sparsifier,
-        kl_weight=as_schedule(plan.kl_weight if kl_weight is None else kl_weight, num_steps),
-        estimator=plan.estimator if estimator is None else estimator,
-        num_particles=num_particles,
-        mesh=mesh,
-        augment=augment,
-        remat=remat,
-        verified=plan.verified,
-    )
-    check_quasi_newton(recipe, feed.example)
-    watch = Watch(evaluator, eval_data, eval_samples, early_stop, callbacks)
-    fit = run(recipe, rng_key, feed, given, periods, watch, checkpoint, progress, returns)
-    warn_at_end(fit, recipe, data)
+    laid = lay_out(dict(locals()))
+    warn_of_scale(laid.program, data)
+    warn_of_frozen(laid.program, laid.start)
+    check_acts(sparsifier, laid.periods.every, num_steps)
+    fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
+    warn_at_end(fit, laid.recipe, data)
     return fit

@@ -129,12 +129,20 @@ class BNN:
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
         self.uncut = why_not_cut(self)
+        self.drops = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BNN) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
+
+    def dropping(self) -> "BNN":
+        """The same network, its own noise on whenever it is called through NumPyro; for `mc_dropout`, which checks."""
+        other = copy.copy(self)
+        other.drops, other._rest_of_key = True, (*self._rest_of_key, "drops")
+        other._key = (*other._rest_of_key, same.key(other.family))
+        return other
 
     def under(self, family: Family) -> "BNN":
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
@@ -177,6 +185,8 @@ class BNN:
         if self._net.has_state:
             state = numpyro.primitives.mutable(STATE, self._net.net.init(jax.random.key(0))[1])
         rng_key = numpyro.prng_key() if train else None
+        if self.drops:  # in prediction as in training
+            train, rng_key = True, numpyro.prng_key() if rng_key is None else rng_key
         outputs, new_state = self._net.apply(weights, state, x, train, rng_key)
         if train and self._net.has_state:
             # In the module's own dtype, whatever that of the rows is.

@@ -31,6 +31,10 @@ class LogUniform(Improper):
         return log_uniform.LOG_CONSTANT - jnp.log(jnp.abs(value))
 
 
+class FittedLogUniform(LogUniform):
+    """The same density, whose divergence from a weight is the fit (13.5) and not exact."""
+
+
 class FlatLine(Improper):
     """p(w) = 1: what is maximised under it is the likelihood alone."""
 
@@ -40,6 +44,16 @@ class FlatLine(Improper):
 
 class DrawnNormal(dist.Normal):
     """N(loc, scale²) of a scale that weights share: a kind of its own, so that no estimator takes it for a weight."""
+
+
+@kl_divergence.register(dist.Normal, LogUniform)
+def _exact(posterior: dist.Normal, prior: LogUniform) -> jax.Array:
+    return log_uniform.exact_kl_divergence(posterior.loc, posterior.scale)
+
+
+@kl_divergence.register(dist.Normal, FittedLogUniform)
+def _fitted(posterior: dist.Normal, prior: FittedLogUniform) -> jax.Array:
+    return log_uniform.kl_divergence(posterior.loc, posterior.scale)
 
 
 @kl_divergence.register(DrawnNormal, LogUniform)

@@ -8,6 +8,7 @@ from bayesprune.priors.gaussian_slab import GaussianSlab
 from bayesprune.priors.group_horseshoe import GroupHorseshoe
 from bayesprune.priors.group_normal_jeffreys import GroupNormalJeffreys
 from bayesprune.priors.horseshoe import Horseshoe
+from bayesprune.priors.log_uniform import LogUniform
 from bayesprune.priors.moped import moped
 from bayesprune.priors.posterior import Posterior
 from bayesprune.priors.scale_mixture import ScaleMixture
@@ -22,6 +23,7 @@ __all__ = [
     "GroupHorseshoe",
     "GroupNormalJeffreys",
     "Horseshoe",
+    "LogUniform",
     "Posterior",
     "ScaleMixture",
     "UnitNoise",

@@ -18,7 +18,7 @@ from bayesprune.core import same
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.traced import OpaqueError, fingerprint, of_jaxpr, without_idle
 from bayesprune.core.types import PyTree
-from bayesprune.train.kernel import Kernel, asks_value
+from bayesprune.train.kernel import Kernel, asks_value, begun
 from bayesprune.train.kernels.lookahead import Lookahead, takes_pairs
 from bayesprune.train.kernels.optimizer import Optax
 
@@ -97,6 +97,8 @@ def _digest(kernel: Kernel, structure: PyTreeDef, leaves: tuple[tuple[tuple[int,
     params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     try:
-        return same.digest((fingerprint(kernel.init, params), fingerprint(_step(kernel), rng_key, params, params, state)))
+        first = fingerprint(lambda params: kernel.init(begun(kernel, params)), params)
+        start = fingerprint(functools.partial(begun, kernel), params)
+        return same.digest((first, start, fingerprint(_step(kernel), rng_key, params, params, state)))
     except OpaqueError:
         return None

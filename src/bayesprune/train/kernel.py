@@ -1,7 +1,7 @@
 """The kernel: how parameters move from one step to the next."""
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 
@@ -26,6 +26,10 @@ class Kernel(Protocol):
     function of the parameters, of the same rows and draws; without one or False: it does not. ``evaluated(params, state)``,
     where there is one: the parameters to evaluate and return, in place of those that are trained.
 
+    ``told(program, num_rows, num_steps)``, where there is one: the kernel of one fit, which knows its prior and its length; it
+    refuses programs that it is not for. ``begin(params)``: the parameters of a new fit, started as the kernel wants them.
+    ``whole_bound``: whether the divergence must have weight 1 throughout.
+
     ``per_row``: whether ``gradient`` is that of the loss divided by the number of rows, as learning rates expect it; without
     one or False: of the whole loss in nats, -ELBO or -log joint density, which is what samplers need.
     """
@@ -44,6 +48,18 @@ class Kernel(Protocol):
 def asks_value(kernel: Kernel) -> bool:
     """Whether a kernel's step takes the loss beside its gradient."""
     return bool(getattr(kernel, "asks_value", False))
+
+
+def told(kernel: Any, program: Any, num_rows: int, num_steps: int) -> Any:
+    """The kernel, or what else is given for one, as it is for one fit."""
+    tell = getattr(kernel, "told", None)
+    return kernel if tell is None else tell(program, num_rows, num_steps)
+
+
+def begun(kernel: Kernel, params: Params) -> Params:
+    """The parameters before the first step of a new fit."""
+    begin = getattr(kernel, "begin", None)
+    return params if begin is None else begin(params)
 
 
 def evaluated(kernel: Kernel, params: Params, state: PyTree) -> Params:

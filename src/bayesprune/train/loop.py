@@ -16,7 +16,7 @@ from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block
 from bayesprune.train.growth_gradient import look
 from bayesprune.train.joint_bound import joint_bound
-from bayesprune.train.kernel import asks_value, evaluated
+from bayesprune.train.kernel import asks_value, begun, evaluated
 from bayesprune.train.mask_loss import mask_loss
 from bayesprune.train.objective import Objective
 from bayesprune.train.redraw import redraw
@@ -39,6 +39,7 @@ class Loop(Objective):
         init_key, run_key, data_key = jax.random.split(rng_key, 3)
         shown: Dataset = jax.tree.map(lambda leaf: leaf[0], data.data) if isinstance(data, Block) else data
         params, mutable = self.sites.initial(init_key, shown)
+        params = begun(self.recipe.kernel, params)
         streamed = isinstance(data, Block)
         reading = batching.start_blocks() if streamed else batching.start(data_key, self.num_rows, len(shown.y))
         zero = jnp.zeros((), jnp.int32)

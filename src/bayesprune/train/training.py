@@ -53,6 +53,7 @@ class Periods(NamedTuple):
         epoch: int,
         callback_every: int | None = None,
         acts: tuple[int, int] | None = None,
+        stacklevel: int = 3,
         **wanted: tuple[bool, int | None],
     ) -> "Periods":
         """From pairs (whether, period or None for one epoch) by name; a ``callback_every`` of None is 0."""
@@ -63,7 +64,7 @@ class Periods(NamedTuple):
         idle = [name for name, (used, period) in wanted.items() if period is not None and not used]
         if idle:
             told = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
-            warnings.warn(f"{told}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=3)
+            warnings.warn(f"{told}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
         return cls(num_steps=num_steps, acts=acts, stops=(), **chosen)
 

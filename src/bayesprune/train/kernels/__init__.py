@@ -15,6 +15,7 @@ find, names, get = _FOLDER.find, _FOLDER.names, _FOLDER.get
 # what `find` finds, and names the line of a new file.
 if TYPE_CHECKING:
     from bayesprune.train.kernels.blackjax import BlackJAX as BlackJAX
+    from bayesprune.train.kernels.ivon import IVON as IVON
     from bayesprune.train.kernels.lookahead import Lookahead as Lookahead
     from bayesprune.train.kernels.optimizer import Optax as Optax
     from bayesprune.train.kernels.sghmc import SGHMC as SGHMC

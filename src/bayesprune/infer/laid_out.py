@@ -1,0 +1,111 @@
+"""The arguments of `fit_svi`, checked and laid out as the parts of a run: what trains them, or says what they cost."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+
+from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
+from bayesprune.infer.data import feed_of, held_out
+from bayesprune.infer.origins import as_origin
+from bayesprune.infer.settings import (
+    as_callbacks,
+    as_schedule,
+    automatic,
+    check_before,
+    check_optimizer,
+    check_parts,
+    check_surroundings,
+    returns_when_interrupted,
+    standing_mask,
+    weight_of,
+)
+from bayesprune.model.program import Trainable
+from bayesprune.posteriors.joint import check_training
+from bayesprune.prune.keep_all import KeepAll
+from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.kernel import told
+from bayesprune.train.quasi_newton import check_quasi_newton
+from bayesprune.train.recipe import make_recipe
+from bayesprune.train.start import Given, set_up_guide
+from bayesprune.train.state import Recipe
+from bayesprune.train.training import Periods
+from bayesprune.train.watch import Watch
+
+
+class Laid(NamedTuple):
+    """The parts of one run. ``program``: with its course's start; ``start``: the parameters that it begins with, None for its
+    own; ``returns``: whether Ctrl-C ends it with what there is."""
+
+    recipe: Recipe
+    rng_key: jax.Array
+    feed: Whole | Stream
+    given: Given
+    periods: Periods
+    watch: Watch
+    program: Trainable
+    start: dict[str, Any] | None
+    returns: bool
+
+
+def lay_out(arguments: Mapping[str, Any]) -> Laid:
+    """The run that arguments of `fit_svi`, all of them by name, ask for; nothing is compiled.
+
+    Raises `ValueError` and `TypeError` as of `fit_svi`, whose caller is the one that warnings name.
+    """
+    a = SimpleNamespace(**arguments)
+    rng_key = check_key(a.rng_key)
+    check_integer(a.num_steps, "num_steps")
+    check_parts(a.program, a.sparsifier, a.early_stop)
+    if a.optimizer is not None:
+        check_optimizer(a.optimizer)
+    check_function(a.evaluator, "evaluator", "bp.evaluate")
+    check_integer(a.eval_samples, "eval_samples")
+    check_surroundings(a.augment, a.checkpoint, a.mesh, progress=a.progress, remat=a.remat)
+    check_object(a.course, "course", ("begin", "plan"), "bp.courses.Standard()")
+    callbacks = as_callbacks(a.callbacks)
+    returns = returns_when_interrupted(a.on_interrupt)
+    origin = as_origin(a.init, a.init_params)
+    mask = standing_mask(a.program, a.mask) if origin is None else a.mask
+    given = Given(None if a.init_params is None else as_params(a.init_params, "init_params"), mask, a.storage, origin)
+    start = origin.params if origin is not None else given.init_params
+    acts = not isinstance(a.sparsifier, KeepAll)
+    check_training(a.program, acts, mask, a.storage == "active", start)
+    check_before(a.program, a.sparsifier, mask, a.storage, start)
+    mesh, program = automatic(a.mesh), a.course.begin(a.program)
+    plan = a.course.plan(a.num_steps, begun=start is not None)
+    if origin is not None and a.optimizer is None and plan.laid_out:
+        given = given._replace(init=origin._replace(anew=True))
+    feed, batch = feed_of(program, a.data, a.num_rows, a.batch_size, mesh)
+    eval_data = held_out(program, a.eval_data, a.early_stop)
+    periods = Periods.of(
+        a.num_steps,
+        epoch=-(-feed.example.num_rows // batch),
+        stacklevel=4,
+        every=(acts, a.every),
+        eval_every=(eval_data is not None, a.eval_every),
+        checkpoint_every=(a.checkpoint is not None, a.checkpoint_every),
+        callback_every=a.callback_every,
+    )
+    if a.every is None and periods.every:
+        periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
+    set_up_guide(rng_key, program, feed.shown)
+    kernel = told(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
+    recipe = make_recipe(
+        program,
+        feed.example,
+        batch,
+        optimizer=kernel,
+        sparsifier=a.sparsifier,
+        kl_weight=as_schedule(weight_of(kernel, plan.kl_weight, a.kl_weight), a.num_steps),
+        estimator=plan.estimator if a.estimator is None else a.estimator,
+        num_particles=a.num_particles,
+        mesh=mesh,
+        augment=a.augment,
+        remat=a.remat,
+        verified=plan.verified,
+    )
+    check_quasi_newton(recipe, feed.example)
+    watch = Watch(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
+    return Laid(recipe, rng_key, feed, given, periods, watch, program, start, returns)

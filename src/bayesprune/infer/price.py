@@ -1,0 +1,236 @@
+"""`price`: what a fit costs, in memory, seconds and bytes on disk, from its compiled program and a few of its steps."""
+
+import dataclasses
+import functools
+import inspect
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.core.checks import check_positive
+from bayesprune.core.given import GivenData, RandomKey
+from bayesprune.core.send import send
+from bayesprune.core.shown import line
+from bayesprune.infer.laid_out import Laid, lay_out
+from bayesprune.infer.svi import fit_svi
+from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Program
+from bayesprune.train.feed import Whole
+from bayesprune.train.result import FitResult
+from bayesprune.train.run import run
+from bayesprune.train.start import start
+from bayesprune.train.state import CHUNK
+from bayesprune.train.stopping import NeverStop
+from bayesprune.train.training import Periods
+
+FEW = 9  # steps of a first look, with two acts among them
+EVERY = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """What a run costs. Seconds are those of this machine as busy as it is now, bytes those of one device.
+
+    ``seconds``: of all: ``compile_seconds``, once, ``start_seconds``, and ``step_seconds``, ``act_seconds`` and
+    ``eval_seconds`` for each of ``steps``, ``acts`` and ``evaluations``. ``memory_bytes``: held at once by the training loop,
+    ``data_bytes`` of them by arrays of data. ``file_bytes``: of ``fit.save``.
+    """
+
+    compile_seconds: float
+    start_seconds: float
+    step_seconds: float
+    steps: int
+    act_seconds: float
+    acts: int
+    eval_seconds: float
+    evaluations: int
+    memory_bytes: int
+    data_bytes: int
+    file_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole run, compilation included."""
+        once = self.compile_seconds + self.start_seconds
+        return once + self.steps * self.step_seconds + self.acts * self.act_seconds + self.evaluations * self.eval_seconds
+
+    def __repr__(self) -> str:
+        return line(
+            "Price",
+            f"{_seconds(self.seconds)}, {_bytes(self.memory_bytes)} at once, {_bytes(self.file_bytes)} on disk: "
+            f"compiling {_seconds(self.compile_seconds)}",
+            f"{self.steps:,} steps of {_seconds(self.step_seconds)}",
+            f"{self.acts:,} acts of {_seconds(self.act_seconds)}" if self.acts else "",
+            f"{self.evaluations:,} evaluations of {_seconds(self.eval_seconds)}" if self.evaluations else "",
+        )
+
+
+def price(
+    rng_key: RandomKey,
+    program: BNN | Program | Any,
+    data: GivenData,
+    *,
+    probe_seconds: float = 1.0,
+    **arguments: Any,
+) -> Price:
+    """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs.
+
+    The fit is checked and compiled as it will be, and its steps, acts and evaluations are tried: a few of each. Memory is what
+    the compiled loop says of itself, and the copy of the parameters that is kept for the day the loss is not finite. Nothing is
+    written, no callback is called; the fit that follows in this process compiles nothing anew, and takes that much less.
+
+    Args:
+        rng_key, program, data, arguments: of `fit_svi`. With ``early_stop`` the price is that of all steps.
+        probe_seconds: how long steps are tried, at least; a busy machine needs more for the same certainty.
+
+    Returns:
+        A `Price`, whose ``seconds`` is the sum.
+
+    Raises:
+        TypeError: an argument that `fit_svi` does not have. ValueError, TypeError, DivergedError: as of `fit_svi`.
+
+    Example:
+        >>> import jax, bayesprune as bp
+        >>> train, test = bp.data.load("digits")
+        >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
+        ...              input_shape=(8, 8, 1))
+        >>> told = bp.price(jax.random.key(0), bnn, train, num_steps=1_000, batch_size=64, probe_seconds=0.01)
+        >>> told.steps, told.seconds > 1_000 * told.step_seconds, told.file_bytes > 8 * 1_210
+        (1000, True, True)
+    """
+    check_positive(probe_seconds, "probe_seconds")
+    bound = inspect.signature(fit_svi).bind(rng_key, program, data, **arguments)
+    bound.apply_defaults()
+    laid = lay_out(bound.arguments | {"checkpoint": None, "checkpoint_every": None, "callbacks": (), "callback_every": None})
+    few = min(FEW, laid.periods.num_steps)
+    cold, _ = _timed(lambda: _fit(laid, few))
+    warm, tried = _timed(lambda: _fit(laid, few))
+    memory_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
+    step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
+    act_seconds, compile_acts, acts = _acts(laid, few, warm)
+    eval_seconds, compile_evaluation, evaluations = _evaluations(laid, tried)
+    return Price(
+        max(cold - warm, 0.0) + compile_acts + compile_evaluation,
+        max(warm - few * step_seconds, 0.0),
+        step_seconds,
+        laid.periods.num_steps,
+        act_seconds,
+        acts,
+        eval_seconds,
+        evaluations,
+        memory_bytes,
+        data_bytes,
+        _file_bytes(tried, laid.periods.num_steps),
+    )
+
+
+def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, float]:
+    """Bytes that the compiled loop holds at once, those of the data among them, and the seconds of a step."""
+    begun = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
+    data, mask, run_steps = laid.feed.alike, begun.sparse.mask, begun.loop.run
+    said: Any = run_steps.lower(begun.carry, data, mask, send(0, np.int32)).compile().memory_analysis()
+    sizes = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
+    memory_bytes = int(sizes) + _size(begun.carry.params)  # and their copy for the day the loss is not finite
+    if not isinstance(laid.feed, Whole):
+        return memory_bytes, _size(data), 0.0
+    some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
+    (carry, _, _), steps, count, seconds = some(begun.carry, 1), 16, 0, 0.0
+    while seconds < probe_seconds:
+        taken, (carry, _, done) = _timed(functools.partial(some, carry, steps))
+        count, seconds, steps = count + int(done), seconds + taken, min(CHUNK, 4 * steps)
+        if not int(done):  # it diverges, which is for the fit to say
+            break
+    return memory_bytes, _size(data), seconds / max(count, 1)
+
+
+def _size(tree: Any) -> int:
+    return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(tree))
+
+
+def _fit(laid: Laid, num_steps: int, every: int = 0) -> FitResult:
+    """So many steps of the fit, nothing else; with acts after every so many."""
+    periods = Periods(num_steps, every, 0, 0)
+    watch = laid.watch._replace(data=None, early_stop=NeverStop(), callbacks=())
+    fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, periods, watch, None, False)
+    jax.block_until_ready(fit.params)
+    return fit
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    result = call()
+    return time.perf_counter() - begin, result
+
+
+def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> float:
+    """Seconds of a step, its reading of data included, from runs of more and more of them."""
+    most = laid.periods.num_steps
+    steps, taken = few, warm
+    while taken < warm + probe_seconds and steps < most:
+        steps = min(most, 4 * steps, steps + CHUNK * 8)
+        taken = _timed(lambda steps=steps: _fit(laid, steps))[0]  # type: ignore[misc]
+    return warm / few if steps == few else max(taken - warm, 0.0) / (steps - few)
+
+
+def _acts(laid: Laid, few: int, warm: float) -> tuple[float, float, int]:
+    """Seconds of an act, of the compilation of the first, and how many there will be."""
+    periods = laid.periods
+    last = periods.num_steps
+    acts = sum(periods.acts_at(step) for step in range(periods.every, last, periods.every)) if periods.every else 0
+    if not acts or few < FEW:
+        return 0.0, 0.0, acts
+    cold, _ = _timed(lambda: _fit(laid, few, EVERY))
+    again, _ = _timed(lambda: _fit(laid, few, EVERY))
+    in_few = sum(step % EVERY == 0 for step in range(1, few))
+    return max(again - warm, 0.0) / in_few, max(cold - again, 0.0), acts
+
+
+def _evaluations(laid: Laid, tried: FitResult) -> tuple[float, float, int]:
+    """The same of the evaluations on held-out data."""
+    number = laid.periods.num_steps // laid.periods.eval_every if laid.periods.eval_every else 0
+    if not number:
+        return 0.0, 0.0, 0
+    watch = laid.watch
+    see = lambda: watch.evaluate(  # noqa: E731
+        laid.rng_key, laid.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
+    )
+    cold, again = _timed(see)[0], _timed(see)[0]
+    return again, max(cold - again, 0.0), number
+
+
+def _file_bytes(tried: FitResult, num_steps: int) -> int:
+    """Bytes of the saved fit: those of a short one, and the losses that it lacks."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fit.safetensors"
+        tried.save(path)
+        missing = (num_steps - len(tried.losses)) * np.asarray(tried.losses).itemsize
+        return path.stat().st_size + missing
+
+
+def _seconds(value: float) -> str:
+    """Three digits of seconds, in words that suit.
+
+    >>> _seconds(0.00123), _seconds(2.5), _seconds(185.0), _seconds(8000.0)
+    ('1.23 ms', '2.5 s', '3.1 min', '2.2 h')
+    """
+    if value < 1.0:
+        return f"{1000 * value:.3g} ms"
+    if value < 120.0:
+        return f"{value:.3g} s"
+    return f"{value / 60:.1f} min" if value < 7200.0 else f"{value / 3600:.1f} h"
+
+
+def _bytes(value: float) -> str:
+    """
+    >>> _bytes(512), _bytes(20_480), _bytes(3e9)
+    ('512 B', '20.5 kB', '3 GB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:.0f} B"

@@ -1,0 +1,199 @@
+"""IVON for a loop of the user's own: an optax transformation whose state is a posterior that can be drawn and pruned."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.typing import ArrayLike
+
+from bayesprune.core.checks import check_key, check_number, check_positive, got
+from bayesprune.core.given import RandomKey
+from bayesprune.core.types import PyTree
+from bayesprune.formulas import ivon as formula
+from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.train.noise import normal_like
+
+REFERENCE = "shen2024variational"
+
+
+class IVONState(NamedTuple):
+    """``step``: how many there were. ``momentum``, ``curvature``: gm and h, in the parameters' tree, of float32 at least.
+
+    ``mean``: the posterior's means as wide as those, by the number of the leaf, where a parameter's own type is too short to
+    hold small steps, as bfloat16 is; None elsewhere. ``num_rows``, ``decay``: lam and delta.
+    """
+
+    step: jax.Array
+    momentum: Any
+    curvature: Any
+    mean: tuple[jax.Array | None, ...]
+    num_rows: jax.Array
+    decay: jax.Array
+
+
+def ivon(
+    learning_rate: float | Callable[[Any], Any] | Any = 0.1,
+    *,
+    num_rows: float,
+    weight_decay: float,
+    h0: float = 0.1,
+    b1: float = 0.9,
+    b2: float = 0.99999,
+    clip: float | None = None,
+    rescale: bool = True,
+) -> optax.GradientTransformationExtraArgs:
+    """Variational inference at an optimiser's price, for any optax loop; (24.1) to (24.3).
+
+    The parameters are the means m of N(m, 1/(lam (h + delta))) under the prior N(0, 1/(lam delta)). A step draws weights by
+    `ivon_draw`, takes the gradient of the mean loss there, without a prior, and hands over both:
+    ``update(gradient, state, params, sample=weights)``. Where several draws, micro-batches or devices share a step, average
+    their gradients and their `ivon_curvature`, and give that: ``update(gradient, state, params, curvature=curvature)``.
+    `kernels.IVON` is the same for `fit_svi`.
+
+    Args:
+        learning_rate: a number, or an optax schedule.
+        num_rows: lam, the rows of the whole data; divided by a temperature, that of a tempered posterior.
+        weight_decay: delta, positive: the prior's standard deviation is 1/sqrt(lam delta).
+        h0: the curvature that every weight starts with.
+        b1, b2: decay rates of the means of gradient and curvature: for 1/(1 - b2) steps the curvature is that of the start.
+        clip: the largest step of Newton, element by element and before the learning rate; None: any.
+        rescale: multiply the learning rate by h0 + delta, as the paper's settings mean it.
+
+    Returns:
+        An optax transformation; after it may stand others, as of a chain. Parameters may be of bfloat16: means and moments are
+        kept in float32.
+
+    Raises:
+        ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, bayesprune as bp
+        >>> optimizer = bp.ivon(0.1, num_rows=100, weight_decay=1e-3)
+        >>> params = {"w": jnp.ones(3)}
+        >>> state = optimizer.init(params)
+        >>> weights = bp.ivon_draw(jax.random.key(0), params, state)
+        >>> gradient = jax.grad(lambda w: jnp.sum(w["w"] ** 2))(weights)
+        >>> updates, state = optimizer.update(gradient, state, params, sample=weights)
+        >>> pruned = bp.bmr_prune(bp.ivon_posterior(params, state))
+        >>> pruned.mask["w"].shape
+        (3,)
+
+    Source: Shen et al. (2024), algorithm 1.
+    """
+    if not callable(learning_rate):
+        check_number(learning_rate, "learning_rate")
+        check_positive(learning_rate, "learning_rate")
+    for name, value in (("num_rows", num_rows), ("weight_decay", weight_decay), ("h0", h0)):
+        check_positive(value, name)
+    for name, share in (("b1", b1), ("b2", b2)):
+        if not 0.0 <= share < 1.0:
+            raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
+    if clip is not None:
+        check_positive(clip, "clip")
+    factor = h0 + weight_decay if rescale else 1.0
+
+    def init(params: PyTree) -> IVONState:
+        wide = [jnp.asarray(leaf, _wide(leaf)) for leaf in jax.tree.leaves(params)]
+        kept = tuple(
+            w if w.dtype != jnp.result_type(leaf) else None for w, leaf in zip(wide, jax.tree.leaves(params), strict=True)
+        )
+        filled = lambda value: jax.tree.map(lambda leaf: jnp.full(jnp.shape(leaf), value, _wide(leaf)), params)  # noqa: E731
+        numbers = jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
+        return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers)
+
+    def update(
+        updates: PyTree, state: IVONState, params: PyTree = None, *, sample: PyTree = None, curvature: PyTree = None, **_: Any
+    ) -> tuple[Any, IVONState]:
+        if params is None or (sample is None) == (curvature is None):
+            raise ValueError(
+                "ivon needs the parameters, and the weights at which the gradient was taken or what they say of the curvature: "
+                "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state)."
+            )
+        estimate = ivon_curvature(updates, sample, params, state) if curvature is None else curvature
+        count = state.step + 1
+        correction = 1.0 - jnp.asarray(b1, float) ** count.astype(float)
+        rate = factor * (learning_rate(state.step) if callable(learning_rate) else learning_rate)
+        means = means_of(params, state)
+        mixed = lambda old, g: b1 * old + (1.0 - b1) * g.astype(old.dtype)  # noqa: E731
+        momentum = jax.tree.map(mixed, state.momentum, updates)
+        after = jax.tree.map(lambda h, hh: formula.curvature_after(h, hh, weight_decay, b2), state.curvature, estimate)
+
+        def moved(m: jax.Array, gm: jax.Array, h: jax.Array) -> Any:
+            move = formula.newton_step(m, gm, h, weight_decay, correction)
+            return (m - rate * (move if clip is None else jnp.clip(move, -clip, clip))).astype(m.dtype)
+
+        new = jax.tree.map(moved, means, momentum, after)
+        # To the nearest number of the parameters' own type, so that short steps add up in the means and not in the rounding.
+        change = jax.tree.map(lambda m, leaf: m.astype(leaf.dtype).astype(m.dtype) - leaf.astype(m.dtype), new, params)
+        kept = tuple(None if old is None else leaf for old, leaf in zip(state.mean, jax.tree.leaves(new), strict=True))
+        return change, IVONState(count, momentum, after, kept, state.num_rows, state.decay)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
+    """Weights drawn from the posterior that the parameters and the state of `ivon` hold, in the parameters' tree and types.
+
+      w = m + e / sqrt(lam (h + delta)),  e ~ N(0, 1)
+
+    ``state``: that of `ivon`, or of a chain with it. Pure; to be jitted with the step.
+
+    Raises `ValueError` for a state without one of `ivon`'s.
+    """
+    rng_key, found = check_key(rng_key), ivon_state(state)
+    means = means_of(params, found)
+    numbered = {f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(means))}
+    noise = jax.tree.unflatten(jax.tree.structure(means), list(normal_like(rng_key, numbered).values()))
+    draw = lambda m, h, e, leaf: (m + e * _scale(h, found)).astype(jnp.result_type(leaf))  # noqa: E731
+    return jax.tree.map(draw, means, found.curvature, noise, params)
+
+
+def ivon_curvature(gradient: PyTree, sample: PyTree, params: PyTree, state: PyTree) -> Any:
+    """What a gradient at drawn weights says of the curvature, (24.1), in the parameters' tree; averaged as gradients are."""
+    found = ivon_state(state)
+
+    def of_leaf(g: jax.Array, w: jax.Array, m: jax.Array, h: jax.Array) -> jax.Array:
+        return formula.curvature_of_draw(g.astype(h.dtype), w.astype(h.dtype) - m, h, found.num_rows, found.decay)
+
+    return jax.tree.map(of_leaf, gradient, sample, means_of(params, found), found.curvature)
+
+
+def ivon_posterior(params: PyTree, state: PyTree) -> Any:
+    """The posterior as a tree of `MeanField`, with its prior: what `bmr_prune` and `prune_once` take.
+
+    A curvature below zero, which noise may leave, counts as none; (24.4).
+    """
+    found = ivon_state(state)
+    prior = (found.num_rows * found.decay) ** -0.5
+    node = lambda m, h: MeanField(m, _scale(jnp.maximum(h, 0.0), found), prior)  # noqa: E731
+    return jax.tree.map(node, means_of(params, found), found.curvature)
+
+
+def ivon_state(state: PyTree) -> IVONState:
+    """The state of `ivon` in that of an optimiser around it."""
+    is_one = lambda node: isinstance(node, IVONState)  # noqa: E731
+    found = [node for node in jax.tree.leaves(state, is_leaf=is_one) if is_one(node)]
+    if len(found) != 1:
+        raise ValueError(
+            f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give optimizer.init(params)."
+        )
+    return found[0]
+
+
+def means_of(params: PyTree, state: IVONState) -> Any:
+    """The means, in the parameters' tree, as wide as they are kept."""
+    leaves, structure = jax.tree.flatten(params)
+    if len(leaves) != len(state.mean):
+        raise ValueError(f"params have {len(leaves)} arrays, and the state is of {len(state.mean)}: give those it was made of.")
+    wide = [jnp.asarray(leaf) if kept is None else kept for leaf, kept in zip(leaves, state.mean, strict=True)]
+    return jax.tree.unflatten(structure, wide)
+
+
+def _wide(leaf: ArrayLike) -> Any:
+    return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
+
+
+def _scale(curvature: jax.Array, state: IVONState) -> jax.Array:
+    return jax.lax.rsqrt((state.num_rows * (curvature + state.decay)).astype(curvature.dtype))

@@ -1,0 +1,63 @@
+"""What a fit costs: counts against the fit itself, bytes against files and arrays; of seconds only that they add up."""
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.infer.price import Price
+from tests.infer import programs
+
+SETTINGS = {"num_steps": 40, "batch_size": 20, "eval_every": 10, "eval_samples": 2}
+
+
+def test_counts_and_bytes_are_those_of_the_fit(rng_key, tmp_path) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    settings = SETTINGS | {"sparsifier": bp.methods.SNR(0.5), "every": 7, "eval_data": data}
+    told = bp.price(rng_key, bnn, data, probe_seconds=1e-3, **settings)
+    fit = bp.fit_svi(rng_key, bnn, data, **settings)
+    assert told.acts == len(fit.history["prune/step"]) and told.evaluations == len(fit.history["eval/nll"]) == 4
+    fit._replace(history={}).save(tmp_path / "fit")
+    assert abs(told.file_bytes / (tmp_path / "fit").stat().st_size - 1) < 0.1
+    arrays = sum(leaf.nbytes for leaf in jax.tree.leaves((fit.params, fit.state.optim_state)))
+    assert told.data_bytes == data.x.nbytes + data.y.nbytes < told.memory_bytes
+    assert told.memory_bytes > arrays
+    parts = told.compile_seconds + told.start_seconds + 40 * told.step_seconds + told.acts * told.act_seconds
+    np.testing.assert_allclose(told.seconds, parts + 4 * told.eval_seconds)
+    assert told.step_seconds > 0 and told.eval_seconds > 0
+
+
+def test_nothing_is_called_or_written(rng_key, tmp_path) -> None:
+    def never(moment):
+        raise AssertionError
+
+    folder = tmp_path / "checkpoints"
+    told = bp.price(rng_key, programs.small_bnn(), programs.classes(), num_steps=3, callbacks=never, checkpoint=folder)
+    assert told.acts == told.evaluations == 0 and not folder.exists()
+
+
+def test_twice_the_net_is_more_memory(rng_key) -> None:
+    data = programs.classes()
+    bnn = lambda width: bp.BNN(  # noqa: E731
+        bp.nets.MLP((width,), 3), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,)
+    )
+    one, two = (bp.price(rng_key, bnn(width), data, num_steps=5, probe_seconds=1e-3) for width in (500, 1_000))
+    assert 1.6 < (two.memory_bytes - two.data_bytes) / (one.memory_bytes - one.data_bytes) < 2.4
+    assert 1.8 < two.file_bytes / one.file_bytes < 2.2
+
+
+def test_it_is_read_in_a_line() -> None:
+    told = Price(6.0, 0.5, 0.012, 8_000, 0.1, 77, 0.0, 0, 310_000_000, 47_000_000, 4_200_000)
+    assert repr(told) == (
+        "Price(1.8e+02 s, 310 MB at once, 4.2 MB on disk: compiling 6 s, 8,000 steps of 12 ms, 77 acts of 100 ms)"
+    ).replace("1.8e+02 s", "110 s")
+
+
+def test_what_a_fit_refuses_is_refused(rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    with pytest.raises(TypeError, match="stepz"):
+        bp.price(rng_key, bnn, data, num_steps=3, stepz=1)
+    with pytest.raises(ValueError, match="num_steps"):
+        bp.price(rng_key, bnn, data, num_steps=0)
+    with pytest.raises(ValueError, match="probe_seconds"):
+        bp.price(rng_key, bnn, data, num_steps=3, probe_seconds=0)
