@@ -137,13 +137,6 @@ class BNN:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def dropping(self) -> "BNN":
-        """The same network, its own noise on whenever it is called through NumPyro; for `mc_dropout`, which checks."""
-        other = copy.copy(self)
-        other.drops, other._rest_of_key = True, (*self._rest_of_key, "drops")
-        other._key = (*other._rest_of_key, same.key(other.family))
-        return other
-
     def under(self, family: Family) -> "BNN":
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
         other = copy.copy(self)

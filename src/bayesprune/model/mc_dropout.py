@@ -1,5 +1,6 @@
 """MC dropout: a network's own dropout left on in prediction, so that draws of it are draws of an approximate posterior."""
 
+import copy
 from typing import Any
 
 import jax
@@ -51,7 +52,9 @@ def mc_dropout(bnn: BNN | Any) -> BNN:
         raise ValueError(
             "this net has no noise in training: give it dropout=, fit it, and predict by that one's bp.mc_dropout."
         )
-    return bnn.dropping()
+    other = copy.copy(bnn)
+    other.drops, other._rest_of_key = True, (*bnn._rest_of_key, "drops")
+    return other.under(bnn.family)  # whose key is made anew
 
 
 def _is_noisy(bnn: BNN) -> bool:
