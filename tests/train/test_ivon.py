@@ -297,3 +297,12 @@ def test_replicates_and_exchanges_of_weights_take_it(rng_key) -> None:
         rng_key, bnn, data, num_steps=6, optimizer=bp.kernels.IVON(), sparsifier=bp.methods.SSVI(0.4), every=2, storage="active"
     )
     assert fit.history["prune/num_grown"].sum() > 0 and np.isfinite(fit.losses).all()
+
+
+def test_a_net_s_own_tree_is_pruned_from_the_state(rng_key) -> None:
+    """Parameters as Flax has them, nested: the mask is by path, what is left in their tree; weights far from zero stay."""
+    optimizer = bp.ivon(0.1, num_rows=1_000, weight_decay=0.01, h0=0.5)
+    params = {"params": {"Dense_0": {"kernel": jnp.array([[3.0, 0.0], [0.001, -2.0]]), "bias": jnp.zeros(2)}}}
+    pruned = bp.bmr_prune(bp.ivon_posterior(params, (optimizer.init(params), optax.EmptyState())))
+    assert pruned.mask["params.Dense_0.kernel"].tolist() == [[True, False], [False, True]]
+    assert pruned.params["params"]["Dense_0"]["kernel"].loc[0].tolist() == [3.0, 0.0]
