@@ -45,7 +45,7 @@ def resolve(settings: RunSettings) -> RunSettings:
 def _dataset(settings: RunSettings) -> str:
     """The data set's name in its one spelling, or that of the user's own file."""
     if settings.data is None:
-        for name in ("target", "features", "drop"):
+        for name in ("target", "features", "drop", "exposure"):
             if getattr(settings, name):
                 raise ValueError(f"{name} is a choice of columns, and {settings.dataset!r} has none: give --data FILE with it.")
         return catalogue.canonical(settings.dataset)
@@ -79,6 +79,7 @@ def make_bnn(settings: RunSettings, data: Data) -> BNN:
 def bnn_for(settings: RunSettings, task: Task) -> BNN:
     """The network for a task."""
     made, outputs = likelihood.make(settings.likelihood, task.kind, task.size)
+    made = likelihood.placed(made, task.rate, task.exposure)
     if settings.net in NEED_IMAGES:
         _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))

@@ -9,6 +9,7 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
 
 # What an argument that a message of the library's names is on the command line.
 ARGUMENTS = {r"\bdrop=(?=['\"])": "--drop ", r"\(drop\)": "(--drop)", r"\bkind='classes'": "--likelihood categorical"}
+ARGUMENTS |= {r"\bexposure=(?=['\"])": "--exposure "}
 # What a remedy of the library's is there.
 FLAGS = {
     "priors.DiracSlab or priors.GaussianSlab": "--prior dirac-slab or gaussian-slab",

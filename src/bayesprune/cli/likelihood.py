@@ -1,10 +1,12 @@
 """Likelihoods by name, each for a kind of targets, with the outputs that it asks of the network."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model import likelihoods
+from bayesprune.model.likelihoods.counts import KNOWN, power_of_two
 
 AUTO = "auto"
 # Of the number of targets in a row: (the likelihood, the network's outputs). The first of a kind is the one for "auto".
@@ -55,6 +57,13 @@ def chosen(name: str, kind: str) -> str:
     if name not in known:
         raise ValueError(f"likelihood={name} does not fit the data set, whose targets are {kind}: choose {' or '.join(known)}.")
     return name
+
+
+def placed(likelihood: Any, rate: float | None, exposure: bool) -> Any:
+    """One of counts that starts where the data lie, as the scikit-learn face has it, with their known exposures."""
+    if rate is None or not isinstance(likelihood, likelihoods.Poisson | likelihoods.NegativeBinomial):
+        return likelihood
+    return dataclasses.replace(likelihood, start=power_of_two(rate), exposure=KNOWN if exposure else None)
 
 
 def make(name: str, kind: str, size: int) -> tuple[Any, int]:

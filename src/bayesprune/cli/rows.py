@@ -44,16 +44,22 @@ class Data(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The shape of a row, the kind of its target, and how many classes there are, or targets in a row."""
+    """The shape of a row, the kind of its target, and how many classes there are, or targets in a row.
+
+    ``rate``, ``exposure``: of counts, their mean, and whether their exposures are beside them.
+    """
 
     shape: tuple[int, ...]
     kind: str
     size: int
+    rate: float | None = None
+    exposure: bool = False
 
 
 def task_of(schema: Schema) -> Task:
     """What a network for such a file has to do."""
-    return Task(schema.shape, schema.target.kind, len(schema.target.classes) or 1)
+    target = schema.target
+    return Task(schema.shape, target.kind, len(target.classes) or 1, target.rate, bool(target.exposure))
 
 
 def load_data(settings: RunSettings) -> Data:
@@ -75,7 +81,7 @@ def watched(data: Data) -> str:
 def _own(settings: RunSettings) -> tuple[Dataset, Dataset, float, Schema]:
     assert settings.data
     kind = likelihood.kind_of(settings.likelihood)
-    chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("features", "drop", "test_share")}
+    chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("features", "drop", "exposure", "test_share")}
     found = load_own(Path(settings.data), settings.target, kind=kind, seed=settings.split, **chosen)
     if settings.likelihood == "ordinal" and found.schema.target.text:
         raise ValueError(

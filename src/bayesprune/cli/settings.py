@@ -43,6 +43,9 @@ class RunSettings:
     """The columns to predict it from; all others if left out."""
     drop: Annotated[tuple[str, ...], conf.arg(metavar="COLUMN ...")] = ()
     """Columns to leave out."""
+    exposure: Annotated[str | None, conf.arg(metavar="COLUMN")] = None
+    """Of counts in --data: the column that says how long, or over what area, those of each row were taken. It is no input;
+    predictions are of an exposure of one."""
     test_share: float = 0.2
     """Share of the rows of --data held back for the results, drawn by --split."""
     net: str = "mlp"

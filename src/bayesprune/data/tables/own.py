@@ -11,6 +11,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.data.hold_out import hold_out
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import Column, check_whole, choose, infer
+from bayesprune.data.tables.exposure import check_column
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import Schema, arrays, digest_of, one_column
 from bayesprune.data.tables.target import infer_target
@@ -33,6 +34,7 @@ def load_own(
     kind: str | None = None,
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
+    exposure: str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Own:
@@ -43,6 +45,7 @@ def load_own(
         target: the column to predict; of arrays it is y.
         kind: what the target is, of `target.KINDS`; None: as its values look.
         features, drop: columns to take as inputs, or to leave out.
+        exposure: the column that says over how much the counts of each row were taken, which is no input then.
         test_share: of the rows, held back to judge on.
         seed: draws them.
 
@@ -52,29 +55,42 @@ def load_own(
     """
     check_kind(path)
     if path.suffix.lower() not in ARRAYS:
-        return _of_table(path, target, kind, features, drop, test_share, seed)
-    if target not in (None, Y) or features or drop:
-        raise ValueError(f"{path} holds arrays without names: leave target, features and drop out.")
+        return _of_table(path, target, kind, features, drop, exposure, test_share, seed)
+    if target not in (None, Y) or features or drop or exposure:
+        raise ValueError(f"{path} holds arrays without names: leave target, features, drop and exposure out.")
     return _of_arrays(path, kind, test_share, seed)
 
 
 def _of_table(
-    path: Path, target: str | None, kind: str | None, features: Sequence[str], drop: Sequence[str], share: float, seed: int
+    path: Path,
+    target: str | None,
+    kind: str | None,
+    features: Sequence[str],
+    drop: Sequence[str],
+    exposure: str | None,
+    share: float,
+    seed: int,
 ) -> Own:
     frame = read_frame(path)
     if target is None or target not in frame.columns:
         raise _no_target(path, target, list(frame.columns))
-    names = choose(list(frame.columns), target, features, drop)
-    check_whole(frame, [*names, target], "leave columns out (drop)")
+    over = [] if exposure is None else [exposure]
+    for name in over:
+        check_column(name, target, tuple(features), kind)
+        if name not in frame.columns:
+            raise unknown_name("column", name, list(frame.columns), f"It was to be the exposure of {path}.")
+    names = [name for name in choose(list(frame.columns), target, features, drop) if name not in over]
+    check_whole(frame, [*names, target, *over], "leave columns out (drop)")
     train, test = _parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)
-    predicted = infer_target(target, values_of(frame, target), train, kind)
+    exposures = [values_of(frame, name) for name in over]
+    predicted = infer_target(target, values_of(frame, target), train, kind, *over, *exposures)
     width = sum(column.width for column in columns)
     if not width:
         raise ValueError(f"every column of {path} is constant: there is nothing to predict {target!r} from.")
     schema = Schema(path.name, digest_of(path), True, (width,), columns, predicted)
-    x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path))
+    x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path), *exposures)
     return Own(Dataset(x[train], y[train]), Dataset(x[test], y[test]), schema)
 
 

@@ -71,10 +71,13 @@ class Schema:
         if not self.named:
             return Dataset(x, self.target.encode(one_column(self._array(path, "y"), path), str(path)))
         frame = self._frame(path)
-        if self.target.name not in frame.columns:
-            raise unknown_name("column", self.target.name, frame.columns, f"It is the target, and {path} lacks it.")
-        check_whole(frame, [self.target.name], "predict them, which needs no target")
-        return Dataset(x, self.target.encode(values_of(frame, self.target.name), str(path)))
+        needed = {self.target.name: "the target"} | ({self.target.exposure: "the exposure"} if self.target.exposure else {})
+        for name, role in needed.items():
+            if name not in frame.columns:
+                raise unknown_name("column", name, frame.columns, f"It is {role}, and {path} lacks it.")
+        check_whole(frame, list(needed), "predict them, which needs no target")
+        values, *exposures = (values_of(frame, name) for name in needed)
+        return Dataset(x, self.target.encode(values, str(path), *exposures))
 
     def _array(self, path: Path, name: str) -> np.ndarray:
         if path.suffix.lower() not in ARRAYS:
@@ -120,7 +123,8 @@ def described(schema: Schema, rows: Sequence[int]) -> str:
     else:
         lines.append(f"  x: rows of shape {schema.shape}, standardised along the last axis")
     classes = f": {listed(target.classes)}" if target.classes else {"numbers": ", standardised"}.get(target.kind, "")
-    return "\n".join([*lines, f"  target {target.name}: {target.kind}{classes}"])
+    over = f", {target.exposure} being their exposure" if target.exposure else ""
+    return "\n".join([*lines, f"  target {target.name}: {target.kind}{classes}{over}"])
 
 
 def listed(names: Sequence[str], most: int = SHOWN) -> str:

@@ -7,15 +7,15 @@ import numpy as np
 
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import as_texts, positions
+from bayesprune.data.tables.exposure import COUNTS, as_exposures, kind_of_counts, mean_rate
 from bayesprune.data.tables.reading import is_number
 from bayesprune.data.tables.texts import check_names
 
 FEW = 20  # whole numbers of no more values than this may be classes
 EACH = 5  # rows with a class, on average
 CLASSES = "or take all values as classes, kind='classes'."
-KINDS = ("classes", "numbers", "counts", "overdispersed counts", "shares")
+KINDS = ("classes", "numbers", *COUNTS, "shares")
 HIGHEST = 100  # of what is taken for counts
-POISSON = 2.0  # times their mean is the most that the variance of Poisson's counts is taken to be
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Target:
     """What is predicted. ``classes``: their names, in the order of the labels; ``text``: whether the file had them as text.
 
     ``loc``, ``scale``: of numbers, which are standardised by the training rows; counts and shares are taken as they are.
+    ``rate``: of counts, their mean over the training rows for an exposure of one; None in files of before. ``exposure``: the
+    column that says over how much they were taken, if there is one.
     """
 
     name: str
@@ -31,26 +33,43 @@ class Target:
     text: bool = False
     loc: float = 0.0
     scale: float = 1.0
+    rate: float | None = None
+    exposure: str = ""
 
-    def encode(self, values: np.ndarray, where: str) -> np.ndarray:
-        """(rows,): int32 labels, or float32 in training units."""
+    def encode(self, values: np.ndarray, where: str, exposures: np.ndarray | None = None) -> np.ndarray:
+        """(rows,): int32 labels, or float32 in training units; (rows, 2) of counts beside their exposures."""
         if self.kind == "classes":
             return positions(as_texts(values), self.classes, f"class of {self.name!r}", where)
-        return ((as_numbers(values, self.name, self.kind) - self.loc) / self.scale).astype(np.float32)
+        numbers = (as_numbers(values, self.name, self.kind) - self.loc) / self.scale
+        if exposures is not None:
+            numbers = np.column_stack([numbers, as_exposures(exposures, self.exposure, where)])
+        return numbers.astype(np.float32)
 
     def undo(self, values: Any) -> np.ndarray:
         """Predicted numbers in the file's own units."""
         return np.asarray(values) * self.scale + self.loc
 
 
-def infer_target(name: str, values: np.ndarray, train: np.ndarray, kind: str | None) -> Target:
+def infer_target(
+    name: str,
+    values: np.ndarray,
+    train: np.ndarray,
+    kind: str | None,
+    exposure: str = "",
+    exposures: np.ndarray | None = None,
+) -> Target:
     """What a column without missing values is as a target, or, with ``kind``, that it can be this; numbers of ``train`` rows.
+
+    ``exposure``, ``exposures``: the name of their column and its values, by which the target is of counts.
 
     Raises `ValueError` for a target of one value, for a kind that its values are not, and, where no kind is given, for texts
     that are numbers or dates, or too many to be classes.
     """
     if len(set(values.tolist())) < 2:
         raise ValueError(f"target {name!r} has one value in all rows, {as_texts(values)[0]}: there is nothing to learn.")
+    if exposures is not None:
+        exposures = as_exposures(exposures, exposure, "the file")
+        kind = kind or kind_of_counts(as_numbers(values, name, COUNTS[0]), exposures)
     if values.dtype.kind not in "biuf" and kind != "classes":
         _check_classes(name, values, asked=kind is not None)
     kind = kind or guess(values)
@@ -61,6 +80,9 @@ def infer_target(name: str, values: np.ndarray, train: np.ndarray, kind: str | N
         order = sorted(texts, key=lambda text: (float(text) if is_number(text) else 0.0, text))
         return Target(name, kind, tuple(order), text=values.dtype.kind not in "biuf")
     numbers = as_numbers(values, name, kind)
+    if kind in COUNTS:
+        rate = mean_rate(numbers[train], None if exposures is None else exposures[train])
+        return Target(name, kind, rate=rate, exposure=exposure)
     scaling = fit_scaling(numbers[train])
     return Target(name, kind, loc=float(scaling.loc), scale=float(scaling.scale)) if kind == "numbers" else Target(name, kind)
 
@@ -82,7 +104,7 @@ def guess(values: np.ndarray) -> str:
         return "classes"
     if values.min() != 0 or values.max() > HIGHEST:
         return "numbers"
-    return "counts" if values.var() <= POISSON * values.mean() else "overdispersed counts"
+    return kind_of_counts(values)
 
 
 def _repeat(different: int, rows: int) -> bool:
