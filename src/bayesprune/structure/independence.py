@@ -10,6 +10,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.counted import folded
 from bayesprune.structure.jaxprs import called, scan_parts
+from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row, wide
 from bayesprune.structure.ops import record_of
 
 
@@ -31,7 +32,9 @@ class Mixed(NamedTuple):
     by: str
 
 
-State = Rows | Mixed | None  # None: it has no rows
+ANOTHER = "the program, which is another for another number of rows"
+BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"
+State = Rows | Mixed | Own | Never | None  # None: it has no rows
 
 
 def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
@@ -54,13 +57,16 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
             return result.by
         if isinstance(result, Rows) and (result.axis, result.before) != (0, 1):
             return "the order of the outputs' axes"
+        if isinstance(result, Own | Never):
+            return TOLD_APART
     return ""
 
 
 def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
     inner, twin = (getattr(program, "jaxpr", program) for program in (one, other))
     if [e.primitive.name for e in inner.eqns] != [e.primitive.name for e in twin.eqns]:
-        return [Mixed("the program, which is another for another number of rows")] * len(inner.outvars)
+        loops = {"scan", "while"} & {e.primitive.name for e in (*inner.eqns, *twin.eqns)}
+        return [Mixed(BY_PARTS if loops else ANOTHER)] * len(inner.outvars)
     pairs = zip(getattr(one, "consts", ()), getattr(other, "consts", ()), strict=True)
     states: dict[Any, State] = dict(zip(inner.constvars, [_constant(*pair) for pair in pairs], strict=False))
     states.update(zip(inner.invars, inputs, strict=True))
@@ -100,6 +106,10 @@ def _constant(one: Any, other: Any) -> State:
         return None if same else Mixed("the number of rows, which is counted with")
     first = one.take([0], axis)
     alike = all(bool((array == first).all()) for array in (one, other))
+    if all(counts(array, axis) for array in (one, other)):
+        return Own(axis)
+    if alike and one.dtype == bool and not one.any():
+        return Never(axis)
     return Rows(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
 
 
@@ -111,12 +121,17 @@ def _axis(one: Any, other: Any) -> int | None:
 
 def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
     name, outs = one.primitive.name, list(zip(one.outvars, other.outvars, strict=True))
+    if name == "select_n" and isinstance(inputs[0], Never):
+        return [inputs[1]]
+    inputs = [Rows(state.axis, uniform=True) if isinstance(state, Never) else state for state in inputs]
     if mixed := next((state for state in inputs if isinstance(state, Mixed)), None):
         return [mixed] * len(outs)
     if name == "scan" and one.params["length"] != other.params["length"]:
         return _one_by_one(one, other, inputs)
     if (program := called(one)) is not None:
         return _closed(program, called(other), inputs)
+    if any(isinstance(state, Own) for state in inputs):
+        return [_numbered(one, inputs)] * len(outs)
     places = [_axis(a.aval, b.aval) for a, b in outs]
     if any(sum(n != m for n, m in zip(a.aval.shape, b.aval.shape, strict=True)) > 1 for a, b in outs):
         return [Mixed(name)] * len(outs)
@@ -152,7 +167,9 @@ def _inner(one: Any, other: Any, inputs: list[State]) -> list[State]:
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         carry = _settled(params["body_jaxpr"], twins["body_jaxpr"], inputs[first:last], inputs[last:], [])[0]
         asked = _closed(params["cond_jaxpr"], twins["cond_jaxpr"], [*inputs[:first], *carry])
-        return list(carry) if asked == [None] else [Mixed("a loop that ends by the rows")] * len(carry)
+        # Mapped over rows it asks them one by one, and each stays as it is from the turn on that it says no.
+        each = all(isinstance(state, Rows) and state[:3] == (0, 1, 1) for state in (*asked, *carry))
+        return list(carry) if each or asked == [None] else [Mixed("a loop that ends by the rows")] * len(carry)
     fixed, carry, slices = scan_parts(params, inputs)
     if any(isinstance(state, Rows) and state.axis == 0 for state in slices):
         return [Mixed("scan over the rows")] * len(one.outvars)
@@ -189,7 +206,22 @@ def _spread(name: str, params: Any, place: int) -> State:
     """What is made for all rows of what has none."""
     if name in ("broadcast_in_dim", "full") or (name == "iota" and params["dimension"] != place):
         return Rows(place, uniform=True)
+    if name == "iota" and wide(params["dtype"]):
+        return Own(place)
     return Mixed(f"{name}, which tells rows apart")
+
+
+def _numbered(one: Any, inputs: list[State]) -> State:
+    """What is made of the rows' own numbers, beside arrays of the same rows."""
+    others = [state for state in inputs if isinstance(state, Rows)]
+    if one.primitive.name == "gather":
+        table, index = inputs
+        if isinstance(table, Rows) and isinstance(index, Own) and table[1:3] == (1, 1):
+            place = own_row(one, table.axis, index)
+            return Mixed(TOLD_APART) if place is None else Rows(place)
+    made = after(one, inputs)
+    beside = made is not None and all(state[:3] == (made.axis, 1, 1) for state in others)
+    return made if beside else Mixed(TOLD_APART)
 
 
 def _joined(states: Sequence[State], name: str) -> State:

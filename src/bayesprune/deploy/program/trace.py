@@ -28,11 +28,16 @@ def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Pr
     for two rows and for three: sizes that differ are those of the rows. A network with an operation that has no form as data
     is traced for one row.
 
+    So is one in whose operations the number of rows stands, though it keeps them apart, which is the caller's to know: see
+    `alone.check_alone`. It reads at the rows' own numbers, say.
+
     Raises ``ValueError`` where the program for three rows is another than that for two.
     """
     two, three = jaxpr(2), jaxpr(3)
-    writer = _Writer(2)
-    program = writer.program(two, three, sites, state)
+    try:
+        program = _Writer(2).program(two, three, sites, state)
+    except _AnotherNumber:
+        return _Writer(1).program(jaxpr(1), jaxpr(1), sites, state)
     if any(op.name == OPAQUE for op in program.ops):
         return _row_by_row(program, _Writer(1).program(jaxpr(1), jaxpr(1), sites, state))
     return program
@@ -51,6 +56,10 @@ def _row_by_row(many: Program, one: Program) -> Program:
         return one
     ops = tuple(alone if alone.name == OPAQUE else op for op, alone in zip(many.ops, one.ops, strict=True))
     return replace(many, ops=ops, one_by_one=True)
+
+
+class _AnotherNumber(ValueError):
+    """A number in the program that goes with that of the rows."""
 
 
 class _Writer:
@@ -169,7 +178,7 @@ class _Writer:
         if is_fixed and self.counted(inputs):
             return self.computed(one, inputs)
         if not self.twins.keys().isdisjoint(inputs):
-            raise _differs("a number")
+            raise _AnotherNumber(str(_differs("a number")))
         if name == "split":
             return self.split(one, other, inputs)
         try:
