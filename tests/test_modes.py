@@ -93,7 +93,9 @@ def test_what_is_sent_to_the_device_is_sent_by_intent(rng_key: jax.Array) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["magnitude", "ssvi masked", "ssvi active", "units", "mbnn"])
+@pytest.mark.parametrize(
+    "path", ["magnitude", "ssvi masked", "ssvi active", "units", "mbnn", "gaussian slab", "horseshoe", "group horseshoe"]
+)
 def test_a_main_path_sends_by_intent(path: str, rng_key: jax.Array) -> None:
     """Methods with a start of their own, one-shot pruning, samples."""
     with jax.transfer_guard("disallow"):

@@ -105,12 +105,12 @@ def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
     found: list[str | None] = []
     row = bnn.inputs.zeros(2)
 
-    def of_two_rows() -> Any:
+    def of_two_rows(params: dict[str, Any]) -> Any:
         fn = _observed(bnn, jax.random.key(0), 0, networks(params, 1)[0], {}, row)
         found.append(None if fn is None else _kind(elements(fn)))
         return jnp.zeros(())
 
-    jax.eval_shape(of_two_rows)
+    jax.eval_shape(of_two_rows, params)
     return found[0]
 
 

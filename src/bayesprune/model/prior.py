@@ -4,6 +4,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import jax
+
 from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
 from bayesprune.model.families import Family
@@ -97,5 +99,8 @@ def rows_of(prior: Any, num_rows: Any) -> dict[str, Any]:
 def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
-        return prior.node(node, spec, moment)
+        # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this
+        # for each prior and shape would take longer.
+        with jax.transfer_guard_host_to_device("allow"):
+            return prior.node(node, spec, moment)
     return node.under(None)
