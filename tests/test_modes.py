@@ -97,7 +97,7 @@ def test_what_is_sent_to_the_device_is_sent_by_intent(rng_key: jax.Array) -> Non
     "path", ["magnitude", "ssvi masked", "ssvi active", "units", "mbnn", "gaussian slab", "horseshoe", "group horseshoe"]
 )
 def test_a_main_path_sends_by_intent(path: str, rng_key: jax.Array) -> None:
-    """Methods with a start of their own, one-shot pruning, samples."""
+    """Methods with a start of their own, one-shot pruning, samples, priors that read weights through other sites."""
     with jax.transfer_guard("disallow"):
         main_paths.PATHS[path](rng_key)
 
