@@ -77,6 +77,9 @@ FAR = {
     "huge x": (lambda: bnn(), 1e9 * X, Y, r"data\.x has root mean square 1e\+09: "),
     "tiny x": (lambda: bnn(), 1e-6 * X, Y, r"data\.x has root mean square 1e-06: "),
     "an offset": (lambda: bnn(), X + 300, Y, r"data\.x has root mean square 3e\+02: "),
+    "a small offset": (lambda: bnn(), X + 10, Y, r"data\.x has a mean that is 10 standard deviations from zero: "),
+    "an offset of small numbers": (lambda: bnn(), 0.1 * X + 0.5, Y, r"data\.x has a mean that is 5 standard deviations from"),
+    "an offset of images": (lambda: of_images(), IMAGES / 255 + 1.0, LABELS, r"data\.x has a mean that is 5\.\d standard"),
     "one column": (lambda: bnn(), X * np.array([1, 1, 1e3]), Y, r"data\.x has root mean square 5\.8e\+02: "),
     "a device's": (lambda: bnn(), jnp.asarray(1e9 * X), jnp.asarray(Y), r"data\.x has root mean square 1e\+09: "),
     "half precision": (lambda: bnn(), jnp.asarray(1e9 * X, jnp.bfloat16), Y, r"data\.x has root mean square 1e\+09: "),
@@ -111,6 +114,11 @@ WELL = {
     "standardised": (lambda: bnn(), X, Y),
     "percentages": (lambda: bnn(), 100 * RNG.random((400, 3)), Y),
     "pixels from 0 to 1": (lambda: of_images(), IMAGES / 255.0, LABELS),
+    "bits that are mostly one": (lambda: bnn(input_shape=(5,)), (RNG.random((400, 5)) < 0.8).astype(np.float32), Y),
+    "a column of ones beside": (lambda: bnn(), X * np.array([1, 1, 0]) + np.array([0, 0, 30]), Y),
+    "images that are alike": (lambda: of_images(), (IMAGES[:1] - 128) / 74.0 + RNG.normal(size=IMAGES.shape) / 9, LABELS),
+    "an offset that the net removes": (lambda: bnn(net=First("layer norm")), X + 10, Y),
+    "few rows": (lambda: bnn(), X[:4] + 10, Y[:4]),
     "nothing": (lambda: bnn(), np.zeros((400, 3)), Y),
     "fingerprints": (lambda: bnn(input_shape=(1000,)), BITS, Y),
     "one of a million": (lambda: bnn(input_shape=(1000,)), np.eye(1000, dtype=np.float32)[:1] * np.ones((4, 1)), Y[:4]),
@@ -148,7 +156,19 @@ def test_embedded_data_are_well() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["huge x", "tiny x", "an offset", "one column", "bytes as reals", "one of several", "years", "both"]
+    "case",
+    [
+        "huge x",
+        "tiny x",
+        "an offset",
+        "a small offset",
+        "an offset of images",
+        "one column",
+        "bytes as reals",
+        "one of several",
+        "years",
+        "both",
+    ],
 )
 def test_the_remedy_mends_it(case) -> None:
     """What the message says is run as it stands."""

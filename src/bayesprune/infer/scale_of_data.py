@@ -22,10 +22,15 @@ from bayesprune.train.sources.by_row import shared_mapping
 # worse; at 1,000 predictions suffer, too. 60 also parts bytes from tables: MNIST has 75 in frames of 32 x 32 and CIFAR-10 136,
 # percentages spread evenly from 0 to 100 have 58, ages about 40. At 1e-3 nothing is learnt, at 1e-2 most is.
 LARGE_X, SMALL_X = 60.0, 3e-3
+# Of digits standardised by one number 98 % are told apart after 1,500 steps, where each has 3 added 85 and 69 % (two keys),
+# with 10 none. Of diabetes the bound is 84 nats above that of predicting without inputs, with 3 added 72, with 10 it is 13.
+# Bytes and percentages, spread evenly from 0 up, have 1.7.
+OFFSET_X = 2.5
 # Of 2,000 steps: noise that starts at 1 does not reach 30 (nll 1.1 nats a row above the best), nor an output a mean of 30
 # (0.7).
 LARGE_Y, SMALL_Y = 30.0, 1e-3
 
+FEWEST_ROWS = 8  # of which columns have means and standard deviations
 MOST_ROWS, MOST_NUMBERS, MOST_BYTES = 1_000, 1 << 17, 1 << 26
 
 
@@ -41,10 +46,10 @@ def warn_of_scale(program: Trainable, data: object) -> None:
     """Warn, once, where x or y is far from unit scale and the program does nothing about it.
 
     Of x, or of any array of a tree: sqrt(mean x²) above 60, or below 3e-3 over the entries that are not 0, so that one-hot rows
-    are not small. Of y: max(|mean|, standard deviation) above 30, or a standard deviation below 1e-3, or below (21.14) where
-    the noise is learned; that of a constant y is 0 whatever it is divided by, and not small. Of counts: a mean above 30, or the
-    mean of rates, where the likelihood has no ``start``. Figures are those of at most 1,000 rows, evenly spaced; a number of x
-    that makes the first one by itself is found in any row.
+    are not small; or a mean more than 2.5 standard deviations from zero. Of y: max(|mean|, standard deviation) above 30, or a
+    standard deviation below 1e-3, or below (21.14) where the noise is learned; that of a constant y is 0 whatever it is divided
+    by, and not small. Of counts: a mean above 30, or the mean of rates, where the likelihood has no ``start``. Figures are
+    those of at most 1,000 rows, evenly spaced; a number of x that makes the first one by itself is found in any row.
 
     Nothing is said of whole numbers and booleans, of bytes with ``scaling=``, or of rows that the net divides, shifts or
     normalises before a weight meets them; nor of targets whose likelihood has no ``least_spread``, such as labels and
@@ -67,8 +72,8 @@ def warn_of_scale(program: Trainable, data: object) -> None:
         return
     warnings.warn(
         f"{' and '.join(f'{one.name} has {one.figure}' for one in far)}: starts, learning rates and priors are made for "
-        "numbers of about 1, and fits of others are slow, fail, or have a poor bound. Standardise, training and test rows "
-        f"alike: {'; '.join(one.remedy for one in far)}.",
+        "numbers of about 1, either side of zero, and fits of others are slow, fail, or have a poor bound. Standardise, "
+        f"training and test rows alike: {'; '.join(one.remedy for one in far)}.",
         UserWarning,
         stacklevel=3,
     )
@@ -88,15 +93,28 @@ def _far_inputs(program: Trainable, x: PyTree) -> list[_Far]:
         squares = np.square(values.astype(np.float64))
         size = max(math.sqrt(squares.mean()), _of_the_largest(leaf))
         of_nonzero = math.sqrt(squares.sum() / max(1, np.count_nonzero(squares)))
+        name = f"data.x{jax.tree_util.keystr(path)}"
         if size > LARGE_X or 0.0 < of_nonzero < SMALL_X:
-            name = f"data.x{jax.tree_util.keystr(path)}"
             far[place] = _Far(name, f"root mean square {size:.2g}", _remedy(name, values, program))
+        elif (offset := _offset(values)) > OFFSET_X:
+            figure = f"a mean that is {offset:.2g} standard deviations from zero"
+            far[place] = _Far(name, figure, _remedy(name, values, program))
     if far and inputs is not None:
         # Only now: to trace the net takes longer than to look at the data.
         network = cast(BNN, program)
         met = untouched(network.jaxpr(), len(network.layout))
         far = {place: one for place, one in far.items() if place < len(met) and met[place]}
     return list(far.values())
+
+
+def _offset(values: np.ndarray) -> float:
+    """How far means are from zero in standard deviations: of a table by root mean squares over columns that vary, of all else
+    of all numbers together, as they are scaled."""
+    columns = values.reshape((len(values), -1) if values.ndim < 3 else (-1, 1))
+    columns = columns[:, ~is_constant(columns)].astype(np.float64)
+    if len(columns) < FEWEST_ROWS or not columns.size:
+        return 0.0
+    return float(np.linalg.norm(columns.mean(0)) / np.linalg.norm(columns.std(0)))
 
 
 def _takes_whole(inputs: Any, place: int) -> bool:
