@@ -2,39 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.counted import folded
 from bayesprune.structure.jaxprs import called, scan_parts
-from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row, wide
+from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
-
-
-class Rows(NamedTuple):
-    """Where the rows are: along ``axis``, whose entries are ``before`` times the rows, each ``after`` times.
-
-    ``uniform``: it is the same for every row, whatever the rows hold.
-    """
-
-    axis: int
-    before: int = 1
-    after: int = 1
-    uniform: bool = False
-
-
-class Mixed(NamedTuple):
-    """What is of several rows, and the operation by which it is."""
-
-    by: str
-
+from bayesprune.structure.row_states import Mixed, Rows, State, axis_of, constant, numbered
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"
-State = Rows | Mixed | Own | Never | None  # None: it has no rows
 
 
 def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
@@ -68,16 +47,16 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
         loops = {"scan", "while"} & {e.primitive.name for e in (*inner.eqns, *twin.eqns)}
         return [Mixed(BY_PARTS if loops else ANOTHER)] * len(inner.outvars)
     pairs = zip(getattr(one, "consts", ()), getattr(other, "consts", ()), strict=True)
-    states: dict[Any, State] = dict(zip(inner.constvars, [_constant(*pair) for pair in pairs], strict=False))
+    states: dict[Any, State] = dict(zip(inner.constvars, [constant(*pair) for pair in pairs], strict=False))
     states.update(zip(inner.invars, inputs, strict=True))
-    read = lambda atom, pair: _constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
+    read = lambda atom, pair: constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
     known: dict[Any, Any] = {}
     for equation, second in zip(inner.eqns, twin.eqns, strict=True):
         if len(equation.invars) != len(second.invars):
             states.update(zip(equation.outvars, _copies(equation, second, states), strict=True))
             continue
         if (numbers := folded(equation, second, known)) is not None:
-            states[equation.outvars[0]] = _constant(*numbers)
+            states[equation.outvars[0]] = constant(*numbers)
             continue
         given = [read(*pair) for pair in zip(equation.invars, second.invars, strict=True)]
         made = _step(equation, second, given)
@@ -95,30 +74,6 @@ def _copies(one: Any, other: Any, states: dict[Any, State]) -> list[State]:
     return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)
 
 
-def _constant(one: Any, other: Any) -> State:
-    """A constant, the same for any number of rows, or with the same for each of them."""
-    if jax.dtypes.issubdtype(getattr(one, "dtype", np.dtype(float)), jax.dtypes.prng_key):
-        one, other = jax.random.key_data(one), jax.random.key_data(other)
-    one, other = np.asarray(one), np.asarray(other)
-    axis = _axis(one, other)
-    if axis is None:
-        same = one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
-        return None if same else Mixed("the number of rows, which is counted with")
-    first = one.take([0], axis)
-    alike = all(bool((array == first).all()) for array in (one, other))
-    if all(counts(array, axis) for array in (one, other)):
-        return Own(axis)
-    if alike and one.dtype == bool and not one.any():
-        return Never(axis)
-    return Rows(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
-
-
-def _axis(one: Any, other: Any) -> int | None:
-    """The one axis that differs in size."""
-    differ = [axis for axis, (n, m) in enumerate(zip(one.shape, other.shape, strict=True)) if n != m]
-    return differ[0] if differ else None
-
-
 def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
     name, outs = one.primitive.name, list(zip(one.outvars, other.outvars, strict=True))
     if name == "select_n" and isinstance(inputs[0], Never):
@@ -131,8 +86,8 @@ def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
     if (program := called(one)) is not None:
         return _closed(program, called(other), inputs)
     if any(isinstance(state, Own) for state in inputs):
-        return [_numbered(one, inputs)] * len(outs)
-    places = [_axis(a.aval, b.aval) for a, b in outs]
+        return [numbered(one, inputs)] * len(outs)
+    places = [axis_of(a.aval, b.aval) for a, b in outs]
     if any(sum(n != m for n, m in zip(a.aval.shape, b.aval.shape, strict=True)) > 1 for a, b in outs):
         return [Mixed(name)] * len(outs)
     rows = [state for state in inputs if isinstance(state, Rows)]
@@ -209,19 +164,6 @@ def _spread(name: str, params: Any, place: int) -> State:
     if name == "iota" and wide(params["dtype"]):
         return Own(place)
     return Mixed(f"{name}, which tells rows apart")
-
-
-def _numbered(one: Any, inputs: list[State]) -> State:
-    """What is made of the rows' own numbers, beside arrays of the same rows."""
-    others = [state for state in inputs if isinstance(state, Rows)]
-    if one.primitive.name == "gather":
-        table, index = inputs
-        if isinstance(table, Rows) and isinstance(index, Own) and table[1:3] == (1, 1):
-            place = own_row(one, table.axis, index)
-            return Mixed(TOLD_APART) if place is None else Rows(place)
-    made = after(one, inputs)
-    beside = made is not None and all(state[:3] == (made.axis, 1, 1) for state in others)
-    return made if beside else Mixed(TOLD_APART)
 
 
 def _joined(states: Sequence[State], name: str) -> State:

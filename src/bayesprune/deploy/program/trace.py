@@ -26,10 +26,7 @@ def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Pr
 
     ``jaxpr``: of so many rows, a program of (weights in the order of ``sites``, ``state``, rows) with one output. It is traced
     for two rows and for three: sizes that differ are those of the rows. A network with an operation that has no form as data
-    is traced for one row.
-
-    So is one in whose operations the number of rows stands, though it keeps them apart, which is the caller's to know: see
-    `alone.check_alone`. It reads at the rows' own numbers, say.
+    is traced for one row, and so is one that reads at the rows' own numbers, which `alone.check_alone` lets pass.
 
     Raises ``ValueError`` where the program for three rows is another than that for two.
     """
@@ -58,8 +55,7 @@ def _row_by_row(many: Program, one: Program) -> Program:
     return replace(many, ops=ops, one_by_one=True)
 
 
-class _AnotherNumber(ValueError):
-    """A number in the program that goes with that of the rows."""
+class _AnotherNumber(ValueError): ...
 
 
 class _Writer:
@@ -172,7 +168,9 @@ class _Writer:
             inputs = [number for number, atom in zip(inputs, one.invars, strict=True) if atom.aval.size] or inputs[:1]
             if len(inputs) == 1:
                 return inputs
-        if record_of(one).plan == "same" or (name == "convert_element_type" and _stays(one)):
+        if record_of(one).plan == "same" or (
+            name == "convert_element_type" and one.invars[0].aval.dtype == one.outvars[0].aval.dtype
+        ):
             return inputs
         is_fixed = one.params == other.params and not one.effects
         if is_fixed and self.counted(inputs):
@@ -292,10 +290,6 @@ class _Writer:
 def _as_often(one: Any, other: Any) -> bool:
     """Whether it is no loop over the rows."""
     return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
-
-
-def _stays(equation: Any) -> bool:
-    return equation.invars[0].aval.dtype == equation.outvars[0].aval.dtype
 
 
 def _differs(what: str) -> ValueError:

@@ -1,0 +1,67 @@
+"""Where the rows are in an array, or what has become of them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row
+
+
+class Rows(NamedTuple):
+    """Where the rows are: along ``axis``, whose entries are ``before`` times the rows, each ``after`` times.
+
+    ``uniform``: it is the same for every row, whatever the rows hold.
+    """
+
+    axis: int
+    before: int = 1
+    after: int = 1
+    uniform: bool = False
+
+
+class Mixed(NamedTuple):
+    """What is of several rows, and the operation by which it is."""
+
+    by: str
+
+
+State = Rows | Mixed | Own | Never | None  # None: it has no rows
+
+
+def constant(one: Any, other: Any) -> State:
+    """A constant, the same for any number of rows, or with the same for each of them."""
+    if jax.dtypes.issubdtype(getattr(one, "dtype", np.dtype(float)), jax.dtypes.prng_key):
+        one, other = jax.random.key_data(one), jax.random.key_data(other)
+    one, other = np.asarray(one), np.asarray(other)
+    axis = axis_of(one, other)
+    if axis is None:
+        same = one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+        return None if same else Mixed("the number of rows, which is counted with")
+    first = one.take([0], axis)
+    alike = all(bool((array == first).all()) for array in (one, other))
+    if all(counts(array, axis) for array in (one, other)):
+        return Own(axis)
+    if alike and one.dtype == bool and not one.any():
+        return Never(axis)
+    return Rows(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
+
+
+def axis_of(one: Any, other: Any) -> int | None:
+    """The one axis that differs in size."""
+    differ = [axis for axis, (n, m) in enumerate(zip(one.shape, other.shape, strict=True)) if n != m]
+    return differ[0] if differ else None
+
+
+def numbered(one: Any, inputs: Sequence[State]) -> State:
+    """What is made of the rows' own numbers, beside arrays of the same rows."""
+    others = [state for state in inputs if isinstance(state, Rows)]
+    if one.primitive.name == "gather":
+        table, index = inputs
+        if isinstance(table, Rows) and isinstance(index, Own) and table[1:3] == (1, 1):
+            place = own_row(one, table.axis, index)
+            return Mixed(TOLD_APART) if place is None else Rows(place)
+    made = after(one, inputs)
+    beside = made is not None and all(state[:3] == (made.axis, 1, 1) for state in others)
+    return made if beside else Mixed(TOLD_APART)
