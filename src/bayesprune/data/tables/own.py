@@ -84,13 +84,13 @@ def _of_table(
     train, test = _parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)
-    exposures = [values_of(frame, name) for name in over]
-    predicted = infer_target(target, values_of(frame, target), train, kind, *over, *exposures)
+    exposures = None if exposure is None else values_of(frame, exposure)
+    predicted = infer_target(target, values_of(frame, target), train, kind, exposure or "", exposures)
     width = sum(column.width for column in columns)
     if not width:
         raise ValueError(f"every column of {path} is constant: there is nothing to predict {target!r} from.")
     schema = Schema(path.name, digest_of(path), True, (width,), columns, predicted)
-    x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path), *exposures)
+    x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path), exposures)
     return Own(Dataset(x[train], y[train]), Dataset(x[test], y[test]), schema)
 
 
