@@ -75,7 +75,7 @@ def price(
     program: BNN | Program | Any,
     data: GivenData,
     *,
-    probe_seconds: float = 1.0,
+    probe_seconds: float | int = 1.0,
     **arguments: Any,
 ) -> Price:
     """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs.
@@ -225,7 +225,7 @@ def _seconds(value: float) -> str:
     return f"{value / 60:.1f} min" if value < 7200.0 else f"{value / 3600:.1f} h"
 
 
-def _bytes(value: float) -> str:
+def _bytes(value: float | int) -> str:
     """
     >>> _bytes(512), _bytes(20_480), _bytes(3e9)
     ('512 B', '20.5 kB', '3 GB')

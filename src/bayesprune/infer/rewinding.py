@@ -29,7 +29,7 @@ def fit_rewound(
     method: Callable[[float], Sparsifier] | Any,
     num_steps: int,
     rounds: int = 5,
-    keep: float = 0.8,
+    keep: float | Any = 0.8,
     rewind_to: int = 0,
     **settings: Any,
 ) -> Rewound:

@@ -36,12 +36,12 @@ class IVONState(NamedTuple):
 def ivon(
     learning_rate: float | Callable[[Any], Any] | Any = 0.1,
     *,
-    num_rows: float,
-    weight_decay: float,
-    h0: float = 0.1,
+    num_rows: float | int,
+    weight_decay: float | int,
+    h0: float | int = 0.1,
     b1: float = 0.9,
     b2: float = 0.99999,
-    clip: float | None = None,
+    clip: float | int | None = None,
     rescale: bool = True,
 ) -> optax.GradientTransformationExtraArgs:
     """Variational inference at an optimiser's price, for any optax loop; (24.1) to (24.3).

@@ -70,11 +70,11 @@ class IVON:
     Source: Shen et al. (2024), algorithm 1.
     """
 
-    learning_rate: float | Callable[[Any], Any] = 0.1
-    h0: float = 0.1
+    learning_rate: float | int | Callable[[Any], Any] = 0.1
+    h0: float | int = 0.1
     b1: float = 0.9
     b2: float | None = None
-    clip: float | None = None
+    clip: float | int | None = None
     rest: optax.GradientTransformation = optax.adam(1e-3)  # noqa: RUF009  one object, whose states are the callers' own
     num_rows: int = 0
     num_steps: int = 0
