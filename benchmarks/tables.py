@@ -28,6 +28,7 @@ MODULES = (
     "course_warm_up",
     "equal_cost",
     "foreign",
+    "headers",
     "no_silent_deaths",
     "reproduce_bmr",
     "reproduce_mnist",

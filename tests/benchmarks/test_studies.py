@@ -22,6 +22,7 @@ NAMES = (
     "course_warm_up",
     "equal_cost",
     "foreign",
+    "headers",
     "inclusion",
     "mnist",
     "no_silent_deaths",
