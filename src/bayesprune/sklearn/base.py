@@ -99,6 +99,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         check_integer(self.num_samples, "num_samples")
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
+        choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = [forms.FORMS[name] for name in choice.forms]
         wide = any(form.wide for form in candidates)
         whole = fit_columns(x, wide, cuts, any(form.components for form in candidates))
@@ -111,7 +112,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
             self._columns = columns[name]
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
-        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND]
+        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
         self.form_ = choosing.choose(self, choice, x, y, learn)
         learn(self.form_, slice(None))
 

@@ -1,6 +1,6 @@
 """The forms that a network for a table may have, how a fit chooses among them, and what a preset says of that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,16 @@ def read_choice(form: Any, held_out: Any, preset: Preset, num_steps: Any, hidden
     if not hidden and forms != ("plain",):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     return Choice(forms, preset.folds if share else 0, share)
+
+
+def of_table(choice: Choice, num_thresholds: int) -> Choice:
+    """The same without "steps" where no threshold was found, if another form is left: it would be that form once more.
+
+    >>> of_table(Choice(("wide", "steps"), 1, 0.2), 0).forms
+    ('wide',)
+    """
+    forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != "steps")
+    return replace(choice, forms=forms or choice.forms)
 
 
 def _share(held_out: Any) -> float:
