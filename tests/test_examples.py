@@ -92,6 +92,19 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.slow
+def test_the_sixth_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAYESPRUNE_STEPS", "300")
+    monkeypatch.setenv("BAYESPRUNE_POINTS", "2")
+    monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
+    names = runpy.run_path(str(ROOT / "examples" / "06_from_a_trained_net.py"))
+    assert (tmp_path / "accuracy_by_density.png").read_bytes().startswith(PNG)
+    assert 0 < names["alive"] < names["whole"] == 7510
+    for name in ("opd", "magnitude"):
+        assert sum(int(mask.sum()) for mask in names["cuts"][name].mask.values()) == names["alive"]
+    assert names["rows"]["opd, mean"]["accuracy"] > 0.8
+
+
+@pytest.mark.slow
 def test_the_seventh_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("BAYESPRUNE_STEPS", "400")
     monkeypatch.setenv("BAYESPRUNE_OUT", str(tmp_path))
