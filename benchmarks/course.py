@@ -149,6 +149,7 @@ def travel(cell: Cell, bnn: bp.BNN, rows: bp.Dataset) -> tuple[Any, list[bp.Prun
         given["sparsifier"] = bp.methods.BMR(dead=dead)
     parts, cuts = (ROUNDS, []) if cell.road == "rounds" else (1, [])
     looks = {"program": bnn, "data": rows, "rng_key": jax.random.key(0)} if cell.road == "two_calls_data" else {}
+    looks |= {"idle": 0.0} if cell.road.startswith("old") else {}
     for part in range(parts):
         init = {"init": cuts[-1]} if cuts else {}
         own = jax.random.fold_in(key, part) if part else key

@@ -24,6 +24,7 @@ MODULES = (
     "calibrated_inclusion",
     "course",
     "course_choices",
+    "course_idle",
     "course_uci",
     "course_warm_up",
     "equal_cost",

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import course
 import course_choices
+import course_idle
 import course_uci
 import course_warm_up
 import fits_judged
@@ -17,7 +18,14 @@ import pytest
 import bayesprune as bp
 from bayesprune import cells
 
-STUDIES = (course.STUDY, course_choices.STUDY, no_silent_deaths.STUDY, course_uci.STUDY, course_warm_up.STUDY)
+STUDIES = (
+    course.STUDY,
+    course_choices.STUDY,
+    no_silent_deaths.STUDY,
+    course_uci.STUDY,
+    course_warm_up.STUDY,
+    course_idle.STUDY,
+)
 TRIAL = course.Cell("digits", "mlp100x2", "standard", 0, 5_000, "held_out", "warm_up=0.3;start=he;acts=(1, 2)")
 
 
@@ -34,6 +42,7 @@ def test_the_first_seed_comes_first_and_settings_are_chosen_by_held_out_rows_alo
     assert {(cell.rows, cell.knobs) for cell in course.CELLS} == {("test", "")}
     chosen_by = (*course_choices.CELLS, *course_warm_up.CELLS)
     assert {(cell.rows, cell.road) for cell in chosen_by} == {("held_out", "standard")}
+    assert {(cell.rows, cell.road, cell.knobs) for cell in course_idle.CELLS} == {("held_out", "two_calls", "")}
 
 
 def test_one_knob_is_changed_at_a_time():
@@ -159,6 +168,7 @@ TINY = {
     "course_choices": (["data=digits", "seed=0", "knobs=first=0.0;warm_up=0.5;start=he"], ["steps=20"], "accuracy"),
     "course_warm_up": (["data=digits", "seed=0", "knobs=warm_up=1.0"], ["steps=20"], "accuracy"),
     "no_silent_deaths": (["number=7"], ["steps=20"], "accuracy"),  # a recurrent cell
+    "course_idle": (["data=digits", "seed=0"], ["steps=20"], "idle=0.05/accuracy"),
     "course_uci": (["number=-1", "seed=0", "data=yacht"], ["steps=20"], "test_rmse"),
 }
 
@@ -174,7 +184,8 @@ def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):
     only, changes, figure = TINY[study.name]
     cells.main(study, ["run", "--only", *only, "--set", *changes])
     (record,) = cells.read_records(tmp_path / "runs" / f"{study.name}.jsonl").values()
-    assert np.isfinite(record[figure]) and record["connected"] > 0
+    of_a_rule = "".join(figure.rpartition("/")[:2])
+    assert np.isfinite(record[figure]) and record[of_a_rule + "connected"] > 0
 
 
 @pytest.mark.parametrize("number", range(len(nets_at_random.KINDS)))

@@ -18,6 +18,7 @@ NAMES = (
     "bmr_ablation",
     "course",
     "course_choices",
+    "course_idle",
     "course_uci",
     "course_warm_up",
     "equal_cost",

@@ -70,6 +70,37 @@ def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:
     assert int(info.num_pruned) == fell > 0 and int(info.num_grown) == 0
 
 
+@pytest.mark.parametrize("idle", [0.02, 0.3])
+def test_idle_weights_die_as_well(idle) -> None:
+    """(2.12), the divergence by quadrature."""
+
+    def divergence(loc, scale, prior):
+        at = np.linspace(loc - 12 * scale, loc + 12 * scale, 4001)
+        q, p = scipy.stats.norm.logpdf(at, loc, scale), scipy.stats.norm.logpdf(at, 0.0, prior)
+        return np.trapezoid(np.exp(q) * (q - p), at)
+
+    rng = np.random.default_rng(0)
+    loc, scale = 0.5 * rng.normal(size=200), rng.uniform(0.7, 1.1, size=200)
+    params = {"w_auto_loc": jnp.asarray(loc), "w_auto_scale": jnp.asarray(scale)}
+    paper = np.asarray(bp.bmr_prune(params, prior_scale=0.9).mask["w"])
+    pruned = bp.bmr_prune(params, prior_scale=0.9, idle=idle)
+    at_prior = np.array([divergence(*pair, 0.9) for pair in zip(loc, scale, strict=True)]) <= idle
+    assert 0 < (paper & at_prior).sum() < paper.sum()
+    np.testing.assert_array_equal(pruned.mask["w"], paper & ~at_prior)
+    assert int(pruned.info.num_pruned) == 200 - (paper & ~at_prior).sum()
+
+
+def test_idle_weights_die_by_default_where_parameters_know_their_prior() -> None:
+    # Of the third weight nothing is known but its prior: dF0 = 0, and the rate of its group decides.
+    params = {"w_auto_loc": jnp.array([0.05, 2.0, 0.01]), "w_auto_scale": jnp.array([0.05, 0.2, 1.0])}
+    told = params | {"w$prior_scale": jnp.float32(1.0), "w$unit": jnp.float32(1.0)}
+    assert np.asarray(bp.bmr_prune(params, prior_scale=1.0).mask["w"]).tolist() == [False, True, True]
+    assert np.asarray(bp.bmr_prune(told).mask["w"]).tolist() == [False, True, False]
+    assert np.asarray(bp.bmr_prune(told, idle=0.0).mask["w"]).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="idle"):
+        bp.bmr_prune(told, idle=-1.0)
+
+
 def test_the_modes_differ_as_they_are_described() -> None:
     """The living alone keep most, counting the dead as out keeps least."""
     counts = {d: sum(int(np.sum(m)) for m in by_hand("global", d, 1.0, 1.0, 4)[0].values()) for d in ("forgotten", "excluded")}

@@ -8,12 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_not_negative, check_positive, unknown_name
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, Pruned, PyTree, SparseState
+from bayesprune.core.types import Evidence, Info, Needs, Node, Pruned, PyTree, SparseState
+from bayesprune.formulas.gaussian import kl_divergence
 from bayesprune.formulas.inclusion import inclusion
+from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
+from bayesprune.posteriors.params import knows_its_prior
 from bayesprune.prune.bookkeeping import first_state, take_step
 from bayesprune.prune.one_by_one import one_by_one
 from bayesprune.prune.one_shot import prune_once
@@ -22,6 +25,8 @@ REFERENCE = "markovic2024bayesian"
 
 GROUPS = ("layer", "site", "global")
 DEAD = ("prior", "forgotten", "excluded")
+# Nats within which a finished fit's weights count as being at their prior, by default; `benchmarks/course.md` has the table.
+IDLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,9 @@ class BMR:
             posterior is its prior, dF0 = 0 and q = sigmoid(zeta): next to nothing. "forgotten": nothing at all; the rate is of
             the living, and pruning is the slowest. "excluded": q = 0; the rate falls with every weight that dies, and pruning
             feeds on itself.
+        idle: weights whose posterior is within so many nats of their prior, KL(q || p) <= idle, (2.12), die as well: the data
+            have said nothing of them, and (2.6) cannot tell, for dF0 = 0 gains nothing and loses nothing. 0: the paper's rule.
+            Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -63,11 +71,13 @@ class BMR:
     num_iters: int = 4
     group: str = "layer"
     dead: str = "prior"
+    idle: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive(self.alpha0, "alpha0")
         check_positive(self.beta0, "beta0")
         check_integer(self.num_iters, "num_iters")
+        check_not_negative(self.idle, "idle")
         if self.group not in GROUPS:
             raise unknown_name("group", self.group, GROUPS)
         if self.dead not in DEAD:
@@ -86,7 +96,15 @@ class BMR:
         """Prune every group of the posterior once."""
         posterior = evidence.posterior
         gain, alive = one_by_one(posterior, state.mask, lambda gain: self._zetas(gain, state.mask))
+        if self.idle:
+            alive = {site: alive[site] & ~self._idle(node) for site, node in posterior.items()}
         return take_step(state, alive, posterior, gain)
+
+    def _idle(self, node: Node) -> jax.Array:
+        """The weights of which the data have said nothing, (2.12)."""
+        if node.together:  # the removal of one moves the others
+            return jnp.zeros(jnp.shape(node.loc), bool)
+        return kl_divergence(node.loc, node.scale, 0.0, node.prior_scale) <= self.idle
 
     def _zetas(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """zeta of every site's group, by the evidence of its weights; ``alive``: before this step."""
@@ -128,6 +146,7 @@ def bmr_prune(
     num_iters: int = 4,
     group: str = "layer",
     dead: str = "prior",
+    idle: float | None = None,
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
     rng_key: RandomKey | None = None,
@@ -135,7 +154,8 @@ def bmr_prune(
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
     One pass cuts much at once, and the weights that stay are left where they were: of a dense fit it costs the digits' accuracy
-    about a point (`benchmarks/course.md`). Going on from it, ``fit_svi(..., init=pruned)``, wins that back; pruning on the way,
+    about a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
+    ``idle``. Going on from it, ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way,
     ``fit_svi(..., sparsifier=BMR())``, never loses it.
 
     Args:
@@ -144,11 +164,13 @@ def bmr_prune(
             ``program`` or ``prior_scale``; or a tree of `MeanField`.
         program: the `BNN` or `Program` that the parameters were fitted with: it says the prior of every weight, and which sites
             are weights. A `Program` is asked with ``data``. With a `BNN` the weights fall, too, that no path from the input to
-            the output needs: idle weights lie at their prior, where the evidence of their removal is next to nothing.
+            the output needs.
         data: rows (x, y) of the training data: with ``program`` the cut is verified on them before it is taken, (2.9).
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what
             ``params`` or ``program`` say: one number, or site -> number or array.
         alpha0, beta0, num_iters, group, dead: see `BMR`.
+        idle: see `BMR`. None: .05 nats where ``params`` are those of a `BNN`, which starts far from its prior, or where
+            ``program`` is one; otherwise 0.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
         rng_key: a JAX random key, for the networks that the verification draws; needed with ``data``.
@@ -173,7 +195,9 @@ def bmr_prune(
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
-    method = BMR(alpha0, beta0, num_iters, group, dead)
+    if idle is None:
+        idle = IDLE if isinstance(program, BNN) or knows_its_prior(params) else 0.0
+    method = BMR(alpha0, beta0, num_iters, group, dead, idle)
     result = prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
     )

@@ -78,6 +78,15 @@ def read(params: Mapping[str, Any]) -> dict[str, Node]:
     return {s: replace(n, prior_scale=priors[s].prior_scale) if s in priors else n for s, n in nodes.items()}
 
 
+def knows_its_prior(params: Any) -> bool:
+    """Whether parameters are those of a fit that says its weights' priors.
+
+    >>> knows_its_prior({"w_auto_loc": 0.0, "w$prior_scale": 1.0}), knows_its_prior({"w_auto_loc": 0.0})
+    (True, False)
+    """
+    return isinstance(params, Mapping) and any(str(name).endswith(PRIOR_SCALE) for name in params)
+
+
 def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
     """The node with the unit and the prior that the entries of its site say."""
     prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
