@@ -28,7 +28,7 @@ class Annealed(Plain):
     and the rate constant, the prior's authors' start, sampled weights.
 
     Of the authors' start, U(-0.6, 0.6) for every weight whatever reads it, a hidden layer over a hundred inputs that are nearly
-    copies is saturated, and dies: see benchmarks/tabular_kinds.md.
+    copies is saturated, and dies: see benchmarks/tabular_kinds.py.
 
     >>> plan = Annealed(0.01, share=0.75).plan(4000)
     >>> [round(float(plan.kl_weight(step)), 2) for step in (0, 1500, 3000, 4000)]
