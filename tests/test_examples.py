@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,6 +126,57 @@ def test_the_eighth_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (tmp_path / "day_by_day.png").read_bytes().startswith(PNG)
     alive = [figures["alive"] for name, figures in names["rows"].items() if "posterior of before" in name]
     assert alive == sorted(alive, reverse=True)  # what is dead stays so
+
+
+@pytest.mark.slow
+def test_the_ninth_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a small file of the same operations: ONNX Runtime says whether they are read right."""
+    for package in ("equinox", "onnx", "onnxruntime"):
+        pytest.importorskip(package)
+    small_recogniser(tmp_path / "base.onnx")
+    for name, value in {"STEPS": "6", "ROWS": "20", "OUT": str(tmp_path), "BASE": str(tmp_path / "base.onnx")}.items():
+        monkeypatch.setenv(f"BAYESPRUNE_{name}", value)
+    names = runpy.run_path(str(ROOT / "examples" / "09_a_frozen_base.py"))
+    assert (tmp_path / "frozen_base.png").read_bytes().startswith(PNG)
+    assert names["difference"] < 1e-5 and names["still"]
+    moved = names["made"]["base trained on"][1].params
+    assert not all(np.array_equal(moved[f"base.{name}"], array) for name, array in names["recogniser"].base.items())
+    table = capsys.readouterr().out
+    assert all(re.search(rf"^{name} .*\d$", table, re.M) for name in names["made"])
+
+
+def small_recogniser(path: Path) -> None:
+    """Convolutions, a norm, an activation by pieces, channels weighed by their means, and pooling, as the real one has."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    arrays = {
+        "first": rng.normal(size=(4, 3, 3, 3)), "factor": rng.uniform(0.5, 1, 4), "shift": rng.normal(size=4),
+        "mean": rng.normal(size=4), "variance": rng.uniform(0.5, 1, 4), "deep": rng.normal(size=(4, 1, 3, 3)),
+        "bias": rng.normal(size=4), "down": rng.normal(size=(2, 4, 1, 1)), "up": rng.normal(size=(4, 2, 1, 1)),
+    }  # fmt: skip
+    numbers = {"three": 3.0, "zero": 0.0, "six": 6.0}
+    conv = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    alone = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "group": 1}
+    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("Conv", ["x", "first"], "a", {**conv, "strides": [4, 4], "group": 1}),
+        ("BatchNormalization", ["a", "factor", "shift", "mean", "variance"], "b", {"epsilon": 1e-5}),
+        ("Add", ["b", "three"], "c", {}), ("Clip", ["c", "zero", "six"], "d", {}), ("Mul", ["b", "d"], "e", {}),
+        ("Div", ["e", "six"], "f", {}), ("Conv", ["f", "deep", "bias"], "g", {**conv, "strides": [2, 1], "group": 4}),
+        ("GlobalAveragePool", ["g"], "h", {}), ("Conv", ["h", "down"], "i", alone), ("Relu", ["i"], "j", {}),
+        ("Conv", ["j", "up"], "k", alone), ("HardSigmoid", ["k"], "l", {"alpha": 0.2, "beta": 0.5}),
+        ("Mul", ["g", "l"], "m", {}), ("AveragePool", ["m"], "n", {"kernel_shape": [3, 2], "strides": [3, 2]}),
+    ]  # fmt: skip
+    nodes = [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.float32(number)))
+        for name, number in numbers.items()
+    ]
+    nodes += [helper.make_node(kind, inputs, [output], **how) for kind, inputs, output, how in steps]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "n")]
+    kept = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "recogniser", ends[:1], ends[1:], kept)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
 @pytest.mark.slow
