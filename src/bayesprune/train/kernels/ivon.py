@@ -151,8 +151,8 @@ class IVON:
         momentum, after = {}, dict(params)
         for loc in locs:
             raw, m = params[_scale(loc)], params[loc]
-            s = jax.nn.softplus(raw)
-            slope = gradient[_scale(loc)] / jax.nn.sigmoid(raw)
+            s, derivative = _softplus(raw)
+            slope = gradient[_scale(loc)] / derivative
             h = 1.0 / (rows * jnp.square(s)) - decay
             estimate = formula.curvature_of_spread(slope, s, rows, decay)
             momentum[loc] = self.b1 * state.momentum[loc] + (1.0 - self.b1) * (gradient[loc] - decay * m)
@@ -222,6 +222,12 @@ def _scale(loc: str) -> str:
 def _rest(params: Params, locs: list[str]) -> Params:
     taken = {*locs, *map(_scale, locs)}
     return {name: value for name, value in params.items() if name not in taken}
+
+
+def _softplus(raw: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """log(1 + e^raw) and its derivative, by one exponential: a step of many weights is bound by such functions."""
+    small = jnp.exp(-jnp.abs(raw))
+    return jnp.maximum(raw, 0.0) + jnp.log1p(small), jnp.where(raw >= 0, 1.0, small) / (1.0 + small)
 
 
 def _unconstrained(scale: jax.Array) -> jax.Array:
