@@ -124,7 +124,7 @@ def test_what_comes_back_goes_where_a_fit_goes(curvature, trained, rng_key, tmp_
         cut = bp.prune_once(found.params, bp.methods.Cut(score="snr", density=0.3), program=bnn)
         small = bp.compact(bnn, cut.params, cut.mask)
         again = bp.predict(rng_key, bnn, cut.params, data.x, mask=cut.mask, num_samples=200)
-        # A draw's deviation is at most a half: 5 standard errors of the difference, which 450 numbers pass once in 4,000 at worst.
+        # A draw's deviation is at most a half: 5 standard errors of the difference, passed once in 4,000 at worst.
         assert np.abs(small.predict(data.x, rng_key=rng_key, num_samples=200) - again).max() < 0.25
 
 
