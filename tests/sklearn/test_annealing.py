@@ -85,7 +85,9 @@ def test_annealing_saves_what_the_cut_would_take():
     x, y = make_hastie_10_2(700, random_state=0)
     test_x, test_y = make_hastie_10_2(1000, random_state=1)
     annealed, constant = (
-        bp.BayesianSparseClassifier(annealing=share, random_state=0).fit(x[:350], y[:350]).score(test_x, test_y)
+        bp.BayesianSparseClassifier(annealing=share, form="plain", held_out=0, random_state=0)
+        .fit(x[:350], y[:350])
+        .score(test_x, test_y)
         for share in ("auto", 0)
     )
     assert annealed > 0.75 and annealed > constant + 0.15
