@@ -117,6 +117,10 @@ def public_calls(bnn: bp.BNN, params: dict[str, Any]) -> dict[str, Callable[[], 
         "compact, kept draws": lambda: bp.compact(bnn, params, rng_key=key, num_draws=2),
         "evaluate, of a likelihood with cut points": through_an_ordinal,
         "regressor": lambda: through_a_regressor(x, y),
+        "predict, linearised": given(bp.predict, x=x, linearised=True),
+        "laplace": lambda: [bp.laplace(key, bnn, params, COUNTS, structure=kind) for kind in ("ggn", "exact")],
+        "prune_layers": lambda: bp.prune_layers(bnn, params, x),
+        "price": lambda: bp.price(key, bnn, COUNTS, num_steps=2, probe_seconds=0.001),
         "fit_replicates": lambda: bp.fit_replicates(key, bnn, bp.Dataset(x[None], y[None]), num_steps=1, progress=False),
     }
 

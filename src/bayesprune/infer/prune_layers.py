@@ -12,6 +12,7 @@ import numpy as np
 from bayesprune.core.checks import check_density, check_positive, unknown_name
 from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.send import send
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned, PyTree, SparseState
 from bayesprune.formulas.layer_inputs import best_without, damped, sparse_gpt, wanda
 from bayesprune.infer.from_trained import from_trained
@@ -121,6 +122,7 @@ def input_moments(bnn: BNN, weights: dict[str, Any], state: Any, x: PyTree) -> d
     axes: dict[str, tuple[int, ...]] = {}
 
     @jax.jit
+    @by_one_thread
     def chunk(values: list[Any], rows: Any) -> dict[str, jax.Array]:
         found = with_input_moments(outputs, sites)(values, rows)
         axes.update({site: met.axes for site, met in found.items()})

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.infer.curvature.over_rows import Arrays, Sums, Trained, outputs_of
@@ -27,6 +28,7 @@ def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diag
         return jnp.sum(jax.vmap(lambda x, y: density(outputs_of(bnn, trained, arrays, x), y))(x, y))
 
     @jax.jit
+    @by_one_thread
     def chunk(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
         def column(index: jax.Array) -> jax.Array:
             unit = jnp.zeros_like(flat).at[index].set(1.0)

@@ -10,6 +10,7 @@ import numpy as np
 from bayesprune.core.checks import check_mask
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Node, Pruned
 from bayesprune.infer.curvature.directions import latent_sites
 from bayesprune.infer.curvature.over_rows import Trained
@@ -128,7 +129,13 @@ def _noise(bnn: BNN, trained: Trained, params: dict[str, Any], data: Dataset) ->
     """The learned noise of Gaussian targets, from the errors at the weights; see `refit_noise`."""
     if not learns_noise(bnn, params):
         return {}
-    outputs = jax.jit(lambda x: bnn.likelihood.mean(bnn.outputs(trained.points | trained.weights, trained.state, x)))
+
+    @jax.jit
+    @by_one_thread
+    def outputs(x: Any) -> jax.Array:
+        mean: jax.Array = bnn.likelihood.mean(bnn.outputs(trained.points | trained.weights, trained.state, x))
+        return mean
+
     parts = [
         np.asarray(outputs(jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], data.x)))
         for first in range(0, rows_in(data.x), ROWS)

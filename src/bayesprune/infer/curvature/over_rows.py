@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer.curvature.directions import LogDensity, directions
 from bayesprune.model.bnn import BNN
@@ -69,6 +70,7 @@ def sum_over_rows(
         return pull(direction)[0]  # type: ignore[no-any-return]
 
     @jax.jit
+    @by_one_thread
     def chunk(total: Sums, key: jax.Array, x: Any, y: Any, counts: jax.Array) -> Sums:
         nats, found = jax.vmap(one)(jax.random.split(key, len(counts)), x, y, counts)
 
