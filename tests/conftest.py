@@ -10,6 +10,11 @@ import pytest
 
 MAPS = Path("/proc/self/maps")  # Linux alone has it, and alone has the limit
 MANY_MAPS = 25_000  # of the 65,530 that a process may hold by default
+MANY_LOWERED = 1_500  # programs whose MLIR contexts JAX keeps: each of them makes the next one slower to lower
+LOWERED: list[str] = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: LOWERED.append(event) if event.endswith("mlir_module_duration") else None
+)
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are files here; a screen is never asked for
 
@@ -41,7 +46,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     A process that reaches the kernel's limit of maps is killed in the midst of whatever test it is at.
     """
-    if (nextitem is None or nextitem.path != item.path) and MAPS.exists() and len(MAPS.read_bytes().splitlines()) > MANY_MAPS:
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    many_maps = MAPS.exists() and len(MAPS.read_bytes().splitlines()) > MANY_MAPS
+    if many_maps or len(LOWERED) > MANY_LOWERED:
+        LOWERED.clear()
         jax.clear_caches()
         gc.collect()
 
