@@ -9,7 +9,7 @@ import pytest
 from numpyro.infer import RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceGraph_ELBO
 
 import bayesprune as bp
-from bayesprune.infer import svi
+from bayesprune.infer import laid_out
 from tests.infer import programs
 
 DATA = programs.classes()
@@ -85,7 +85,7 @@ def dead_ends():
 @pytest.mark.parametrize("case", list(dead_ends()))
 def test_what_arguments_forbid_is_refused_before_anything_is_traced(case, rng_key, monkeypatch) -> None:
     bnn, settings, message = dead_ends()[case]
-    monkeypatch.setattr(svi, "feed_of", lambda *args: pytest.fail("data were looked at first"))
+    monkeypatch.setattr(laid_out, "feed_of", lambda *args: pytest.fail("data were looked at first"))
     with pytest.raises((ValueError, TypeError), match=message):
         bp.fit_svi(rng_key, bnn, DATA, num_steps=2, every=1 if "sparsifier" in settings else None, **settings)
 

@@ -18,7 +18,7 @@ from bayesprune.core.written import from_text, plain_type, to_text
 
 GIVEN = ("num_outputs", "parent", "name")  # set by the data, or by Flax
 # A net needs its sizes; these suit the small data sets that a first run takes.
-DEFAULTS: dict[tuple[str, str], Any] = {("MLP", "hidden"): (64, 256)}
+DEFAULTS: dict[tuple[str, str], Any] = {("MLP", "hidden"): (64, 256), ("WideMLP", "hidden"): (64, 256)}
 
 
 class Knob(NamedTuple):

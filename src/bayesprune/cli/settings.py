@@ -49,8 +49,9 @@ class RunSettings:
     test_share: float = 0.2
     """Share of the rows of --data held back for the results, drawn by --split."""
     net: str = "mlp"
-    """Network: mlp, lenet5, vit, mixer, vgg or resnet18. Its own knobs are flags such as --mlp.hidden. Or one of your own,
-    MODULE:FUNCTION, such as my_module:make_net: a function of num_outputs and input_shape that gives a Flax or Equinox net."""
+    """Network: mlp, widemlp, lenet5, vit, mixer, vgg or resnet18. Its own knobs are flags such as --mlp.hidden. Or one of
+    your own, MODULE:FUNCTION, such as my_module:make_net: a function of num_outputs and input_shape that gives a Flax or
+    Equinox net."""
     method: str = "bmr"
     """How to prune, see `bayesprune methods`; none trains densely. Its own knobs are flags such as --bmr.group."""
     prior: str = "flat"
