@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.types import Node
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.each_weight import sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import Moment
-from bayesprune.posteriors.spike_slab import GATES, GatedNormal, SpikeSlab
+from bayesprune.posteriors.spike_slab import GATES, GatedNormal
 
 REFERENCE = "bai2020efficient"
 
@@ -91,9 +92,9 @@ class DiracSlab:
             if spec.bayesian:
                 family.gated(spec, self.gate, self.init_inclusion)
 
-    def node(self, node: SpikeSlab, spec: ParamSpec, moment: Moment) -> SpikeSlab:
+    def node(self, node: Node, spec: ParamSpec, moment: Moment) -> Node:
         """In units of ``slab_scale``."""
-        return replace(node, unit=self.slab_scale)
+        return replace(node, unit=self.slab_scale)  # type: ignore[type-var]
 
     def log_prior_inclusion(self, layout: Layout, num_rows: int | Any) -> float:
         """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""

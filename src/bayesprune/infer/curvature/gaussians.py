@@ -6,6 +6,7 @@ On the host and in double precision: a factor of a covariance is taken once, and
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -41,7 +42,7 @@ class Asked(NamedTuple):
     chosen: bool
 
 
-def of_diagonal(curvature: Arrays, asked: Asked) -> Found:
+def of_diagonal(curvature: Mapping[str, np.ndarray | jax.Array], asked: Asked) -> Found:
     """Independent weights of the conditional variances 1 / (H_ii + delta)."""
     h = {site: np.maximum(np.asarray(value, np.float64), 0.0) for site, value in curvature.items()}
     delta, evidence = _apart(h, asked)
@@ -70,7 +71,7 @@ def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> Found:
     return Found(found, delta, evidence)
 
 
-def of_all(curvature: np.ndarray, asked: Asked, marginal: bool, whole: bool) -> Found:
+def of_all(curvature: np.ndarray | jax.Array, asked: Asked, marginal: bool, whole: bool) -> Found:
     """From the curvature of all weights together, in the order of the sites.
 
     ``marginal``: variances [P^-1]_ii, whatever the others are; else those given that the weights of other arrays (of ``whole``)
@@ -120,7 +121,7 @@ def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:
     return delta, float(-0.5 * (delta * squares + logs).sum())
 
 
-def _of_weights(delta: np.ndarray, asked: Asked) -> dict[str, np.ndarray]:
+def _of_weights(delta: np.ndarray, asked: Asked) -> dict[str, np.ndarray | np.float64]:
     return {site: delta[asked.groups.members[site]] for site in asked.weights}
 
 
