@@ -23,6 +23,7 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     rows is the one that differs in size. What cannot be followed is taken for kept apart: `compare` by numbers, too. Nothing is
     computed.
 
+    >>> import jax
     >>> import jax.numpy as jnp
     >>> def of(net):
     ...     return mixing(*(jax.make_jaxpr(net)(jnp.ones((rows, 3))) for rows in (2, 3)))
