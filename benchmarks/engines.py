@@ -142,45 +142,46 @@ def lost(times: dict[str, float]) -> float:
 
 
 # ---- tables
+def table_of(head: list[str], align: str, line: Callable[[Cell, cells.Record], list[str]], records: cells.Found) -> str:
+    """A line for each network, or that it is missing."""
+    missing = ["missing"] * (len(head) - 1)
+    rows = [[name_of(cell), *(line(cell, records[cell]) if cell in records else missing)] for cell in CELLS]
+    return cells.table(head, rows, align)
+
+
 def by_net(records: cells.Found) -> str:
     """A line for each network: how far "auto" is from the best."""
-    head, rows = ["network", "numbers that are not zero", "cells", "within 1.2 of the best", "median", "worst", "where"], []
-    for cell in CELLS:
-        record = records.get(cell)
-        name = name_of(cell)
-        if record is None:
-            rows.append([name, *["missing"] * (len(head) - 1)])
-            continue
+
+    def line(cell: Cell, record: cells.Record) -> list[str]:
         ratios = {what: lost(times) for what, times in grid_of(record).items()}
         worst = max(ratios, key=ratios.__getitem__)
         within = sum(ratio <= 1.2 for ratio in ratios.values())
         (what, count, draws), middle = worst.split(), np.median(list(ratios.values()))
         where = f"`{'predict_draws' if what == 'draws' else 'predict'}`, {int(count):,} rows, {int(draws):,} draws"
         figures = [record["alive"], len(ratios), within, f"{middle:.2f}", f"{ratios[worst]:.2f}"]
-        rows.append([name, f"{figures[0]:,}", *map(str, figures[1:]), where])
-    return cells.table(head, rows, "lrrrrrl")
+        return [f"{figures[0]:,}", *map(str, figures[1:]), where]
+
+    head = ["network", "numbers that are not zero", "cells", "within 1.2 of the best", "median", "worst", "where"]
+    return table_of(head, "lrrrrrl", line, records)
 
 
 def times_table(records: cells.Found) -> str:
     """Milliseconds for one row and for a hundred, 100 draws."""
-    each, rows = ["auto", "JAX", "weights", "sums"], []
+    each = ["auto", "JAX", "weights", "sums"]
     head = [
         "network",
         *(f"{one}, {count} row{'s' * (count > 1)}" for count in (1, 100) for one in each),
         "`bp.predict` / auto, 1 row",
     ]
-    for cell in CELLS:
-        record = records.get(cell)
-        name = name_of(cell)
-        if record is None:
-            rows.append([name, *["missing"] * (len(head) - 1)])
-            continue
-        line = [name]
+
+    def line(cell: Cell, record: cells.Record) -> list[str]:
+        times: list[str] = []
         for count in (1, 100):
             found = grid_of(record)[f"predict {count} 100"]
-            line += [f"{found[by]:.3g}" if by in found else "" for by in ("auto", "jax", "weights", "local")]
-        rows.append([*line, f"{record['times']:.0f}" if cell.steps else ""])
-    return cells.table(head, rows, "l" + "r" * 9)
+            times += [f"{found[by]:.3g}" if by in found else "" for by in ("auto", "jax", "weights", "local")]
+        return [*times, f"{record['times']:.0f}" if cell.steps else ""]
+
+    return table_of(head, "l" + "r" * 9, line, records)
 
 
 STUDY = cells.Study("engines", CELLS, run, {"grid": by_net, "times": times_table})

@@ -67,11 +67,14 @@ class Ladder:
         self.count = len(self.sorted)
         self.rungs: dict[int, Rung] = {}
         self.made: dict[int, Compact] = {}
+        self.masks: dict[int, dict[str, np.ndarray]] = {}
 
     def mask(self, kept: int) -> dict[str, np.ndarray]:
         """The mask of the best so many weights, without those that no living path needs."""
-        least = self.sorted[kept - 1]
-        return {s: np.asarray(a) for s, a in connected(self.bnn, {s: rank >= least for s, rank in self.order.items()}).items()}
+        if kept not in self.masks:
+            best = {site: rank >= self.sorted[kept - 1] for site, rank in self.order.items()}
+            self.masks[kept] = {site: np.asarray(alive) for site, alive in connected(self.bnn, best).items()}
+        return self.masks[kept]
 
     def small(self, kept: int) -> Compact:
         if kept not in self.made:
@@ -128,13 +131,13 @@ def _by_unit(bnn: BNN, worth: Mapping[str, np.ndarray], alive: Mapping[str, np.n
     """Every weight has the worth of its unit: the sum over all weights that make it, for the FLOPs that go with it."""
     units = bnn.units
     total = np.zeros(units.count + 1)
+    ids = {site: np.where(units.producers[site] < 0, units.count, units.producers[site]) for site in worth}
     for site, value in worth.items():
-        ids = np.where(units.producers[site] < 0, units.count, units.producers[site])
-        np.add.at(total, ids.ravel(), (value * alive[site]).ravel())
+        np.add.at(total, ids[site].ravel(), (value * alive[site]).ravel())
     each = np.append(total[:-1] / np.maximum(flops_of_units(bnn.graph, units), 1), np.inf)
     largest = 1 + np.abs(each[:-1]).max(initial=1.0)
     each[-1] = largest  # what makes no unit, as the last layer, stays to the end
-    return {site: each[np.where(units.producers[site] < 0, units.count, units.producers[site])] for site in worth}
+    return {site: each[made_by] for site, made_by in ids.items()}
 
 
 def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:

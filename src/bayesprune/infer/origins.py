@@ -1,5 +1,8 @@
 """What a fit may go on from: another fit or a pruned one; all else is refused with what to give in its place."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from bayesprune.core.checks import got
 from bayesprune.core.finite import check_finite
 from bayesprune.core.types import Pruned
@@ -24,6 +27,17 @@ def as_origin(init: FitResult | Pruned | None, init_params: object) -> Origin | 
     if isinstance(init, Pruned):
         return Origin(init.params, init.mask, None, whole=False)
     return Origin(init.params, init.mask, keep(init.state), whole=True, law=law_of(init))
+
+
+def params_and_mask(given: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Of a fit or a pruned one its parameters and mask; of all else itself, and nothing dead."""
+    return (given.params, given.mask) if isinstance(given, FitResult | Pruned) else (given, {})
+
+
+def check_one_network(params: Any) -> None:
+    """Refuse samples where ``params_or_fit`` has to be of one network."""
+    if draws_of(params):
+        raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")
 
 
 def law_of(fit: FitResult) -> str:

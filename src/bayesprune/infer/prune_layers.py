@@ -16,6 +16,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned, PyTree, SparseState
 from bayesprune.formulas.layer_inputs import best_without, damped, sparse_gpt, wanda
 from bayesprune.infer.from_trained import from_trained
+from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.layout import ParamSpec
@@ -23,7 +24,6 @@ from bayesprune.model.net_params import mean_weights
 from bayesprune.model.transforms.layer_inputs import Met, with_input_moments
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.prune.bookkeeping import fill_unknown, make_info
-from bayesprune.train.result import FitResult
 
 RULES = ("wanda", "sparsegpt")
 SCOPES = ("per_output", "layer")
@@ -82,12 +82,10 @@ def prune_layers(
     for name, value, names in (("rule", rule, RULES), ("scope", scope, SCOPES)):
         if value not in names:
             raise unknown_name(name, str(value), names)
-    given = params_or_fit.params if isinstance(params_or_fit, FitResult | Pruned) else params_or_fit
-    mask = params_or_fit.mask if isinstance(params_or_fit, FitResult | Pruned) else {}
+    given, mask = params_and_mask(params_or_fit)
     if not isinstance(given, Mapping) or not (draws_of(given) or any(str(name).endswith("_loc") for name in given)):
         given = from_trained(bnn, given)
-    if draws_of(given):
-        raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")
+    check_one_network(given)
     params = dict(given)
     mask = check_sites(bnn, params, mask)
     x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))

@@ -82,16 +82,9 @@ def ivon(
 
     Source: Shen et al. (2024), algorithm 1.
     """
-    if not callable(learning_rate):
-        check_number(learning_rate, "learning_rate")
-        check_positive(learning_rate, "learning_rate")
-    for name, value in (("num_rows", num_rows), ("weight_decay", weight_decay), ("h0", h0)):
+    check_settings(learning_rate, h0, clip, b1=b1, b2=b2)
+    for name, value in (("num_rows", num_rows), ("weight_decay", weight_decay)):
         check_positive(value, name)
-    for name, share in (("b1", b1), ("b2", b2)):
-        if not 0.0 <= share < 1.0:
-            raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
-    if clip is not None:
-        check_positive(clip, "clip")
     factor = h0 + weight_decay if rescale else 1.0
 
     def init(params: PyTree) -> IVONState:
@@ -131,6 +124,19 @@ def ivon(
         return change, IVONState(count, momentum, after, kept, state.num_rows, state.decay)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+def check_settings(learning_rate: Any, h0: Any, clip: Any, **shares: float) -> None:
+    """Refuse what is out of range, of `ivon` and of `kernels.IVON`. ``shares``: decay rates by name."""
+    if not callable(learning_rate):
+        check_number(learning_rate, "learning_rate")
+        check_positive(learning_rate, "learning_rate")
+    check_positive(h0, "h0")
+    for name, share in shares.items():
+        if not 0.0 <= share < 1.0:
+            raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
+    if clip is not None:
+        check_positive(clip, "clip")
 
 
 def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:

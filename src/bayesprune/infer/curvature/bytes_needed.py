@@ -16,15 +16,14 @@ def bytes_needed(curvature: str, shapes: Shapes) -> int:
     >>> bytes_needed("full", {"w": (1000, 1)}) > 10 * bytes_needed("kron", {"w": (1000, 1)}) / 11
     True
     """
-    sizes = {site: int(rows * columns) for site, (rows, columns) in ((s, as_matrix(shape)) for s, shape in shapes.items())}
-    gradients = 2 * max(BYTES, 4 * sum(sizes.values()))
-    numbers = OF_A_NUMBER * sum(sizes.values())
+    size = sum(map(_size, shapes.values()))
+    gradients, numbers = 2 * max(BYTES, 4 * size), OF_A_NUMBER * size
     if curvature == "diag":
         return gradients + numbers
     if curvature == "kron":
         factors = sum(rows**2 + columns**2 for rows, columns in map(as_matrix, shapes.values()))
         return gradients + numbers + OF_A_MATRIX * factors
-    return gradients + numbers + OF_A_MATRIX * sum(sizes.values()) ** 2
+    return gradients + numbers + OF_A_MATRIX * size**2
 
 
 def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, max_bytes: int) -> None:

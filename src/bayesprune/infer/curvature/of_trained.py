@@ -11,10 +11,11 @@ from bayesprune.core.checks import check_mask
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, Node, Pruned
+from bayesprune.core.types import Dataset, Node
 from bayesprune.infer.curvature.directions import latent_sites
 from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.from_trained import neutral
+from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MeanFieldFamily
@@ -23,7 +24,6 @@ from bayesprune.model.of_params import found_family
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of
-from bayesprune.train.result import FitResult
 
 ROWS = 256  # whose outputs are taken at once
 SETTLED = 1e-3  # deviation of the logarithms of a prior's scales: the evidence chooses the prior here, and they stay
@@ -42,15 +42,13 @@ class Known(NamedTuple):
 
 def known(bnn: BNN, given: Any, data: Dataset) -> Known:
     """Read a fit, parameters, or what somebody trained. Raises `ValueError` for what is not of this network."""
-    mask = given.mask if isinstance(given, FitResult | Pruned) else {}
-    given = given.params if isinstance(given, FitResult | Pruned) else given
+    given, mask = params_and_mask(given)
     sites = sorted(str(spec.path) for spec in bnn.layout if spec.bayesian)  # in the order that JAX gives a dict's leaves
     shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}
     plain = bnn.under(MeanFieldFamily())
     start = {name: value for name, value in neutral(plain).items() if not _is_weight(name, sites)}
     if _are_params(given, sites):
-        if draws_of(given):
-            raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")
+        check_one_network(given)
         nodes = _read(bnn, given, sites)
         weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
         others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}

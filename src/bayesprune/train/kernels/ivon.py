@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
+from bayesprune.core.checks import check_integer, check_not_negative
 from bayesprune.formulas import ivon as formula
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.mean_field import FAMILY, MeanFieldFamily
+from bayesprune.train.ivon import check_settings
 from bayesprune.train.kernel import Moments, Params
 from bayesprune.train.kernels.optimizer import Optax
 
@@ -85,15 +86,8 @@ class IVON:
     whole_bound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not callable(self.learning_rate):
-            check_number(self.learning_rate, "learning_rate")
-            check_positive(self.learning_rate, "learning_rate")
-        check_positive(self.h0, "h0")
-        for name, share in (("b1", self.b1), ("b2", self.b2)):
-            if share is not None and not 0.0 <= share < 1.0:
-                raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
-        if self.clip is not None:
-            check_positive(self.clip, "clip")
+        shares = {"b1": self.b1} | ({} if self.b2 is None else {"b2": self.b2})
+        check_settings(self.learning_rate, self.h0, self.clip, **shares)
         for name in ("num_rows", "num_steps"):
             check_integer(getattr(self, name), name, minimum=0)
         check_not_negative(self.prior_scale, "prior_scale")
@@ -175,7 +169,7 @@ class IVON:
         """b2 of a parameter: as it is given, else by (24.2) with hh = 0, h + delta falls to delta in so many steps."""
         if self.b2 is not None:
             return self.b2
-        folds = 1.0 + math.log1p(self.h0 * self._unit(loc) ** 2 / self.decay)
+        folds = 1.0 + math.log1p(self._curvature(loc) / self.decay)
         return 1.0 - min(LARGEST, folds / (SETTLED * self._length()))
 
     def moments(self, state: Newton) -> Moments:
