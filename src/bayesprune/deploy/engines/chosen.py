@@ -81,7 +81,10 @@ class Engines:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
-        suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, engine.steps, sparse))
+        # What does not depend on the draw, as scaling of the rows, is computed once for all networks and costs little.
+        of_all = engine.drawn if isinstance(engine, DrawsEngine) else None
+        steps = [step for step in engine.steps if of_all is None or step.output in of_all]
+        suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, steps, sparse))
         return suits
 
     def _made(self, key: Any, make: Any) -> Any:

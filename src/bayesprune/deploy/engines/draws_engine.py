@@ -86,8 +86,9 @@ class DrawsEngine:
 
     def outputs(self, networks: Networks, x: Any) -> np.ndarray:
         """E[y | x, w] of each network: (networks, rows, outputs). ``x``: (rows, *input_shape)."""
-        steps = self.of_many if len(np.atleast_1d(x)) >= MANY_ROWS else self.steps
-        made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(x, networks.size, steps)], 1)
+        rows = checked(self.compact.inputs, x)
+        steps = self.of_many if len(rows) >= MANY_ROWS else self.steps
+        made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(rows, networks.size, steps)], 1)
         return made[..., None] if self._one_output else made
 
     def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
@@ -109,12 +110,13 @@ class DrawsEngine:
             raise unknown_name("noise", str(noise), NOISES)
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
-        if noise == "weights" or (noise == "auto" and not self.local_pays(len(np.atleast_1d(x)), num_samples)):
+        rows = checked(self.compact.inputs, x)
+        if noise == "weights" or (noise == "auto" and not self.local_pays(len(rows), num_samples)):
             return self.mean(x, rng_key=rng, num_samples=num_samples)
         steps, law = self._local, self.compact.law
         assert isinstance(law, Gaussian)
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
-        return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(x, num_samples, steps)])
+        return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(rows, num_samples, steps)])
 
     def mean(self, x: Any, *, rng_key: Any = None, num_samples: int | None = None) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
@@ -155,9 +157,8 @@ class DrawsEngine:
             replace(s, call=noisy(s.segment, law, self.sites, self.kernel)) if s.segment is not None else s for s in self.plain
         ]
 
-    def _parts(self, x: Any, size: int, steps: Sequence[Step]) -> list[np.ndarray]:
-        """Rows, checked, in parts of which all arrays of all networks have room."""
-        x = checked(self.compact.inputs, x)
+    def _parts(self, x: np.ndarray, size: int, steps: Sequence[Step]) -> list[np.ndarray]:
+        """Rows in parts of which all arrays of all networks have room."""
         between = {i for s in steps for i in (*s.inputs, s.output) if i in self.drawn} - set(self.random)
         largest = max(int(np.prod(self.program.shapes[i], dtype=int)) for i in between | {self.program.output})
         rows = max(1, LARGEST // (largest * size))
