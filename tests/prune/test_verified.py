@@ -60,7 +60,7 @@ def test_the_first_share_that_is_better_than_the_next_is_cut(seed: int) -> None:
 
 
 def test_the_bound_is_looked_at_no_more_often_than_needed() -> None:
-    """As it was, empty, then down the shares until the next is worse: each look is a forward pass."""
+    """As it was, down the shares until the next is worse, and the empty one: each look is a forward pass."""
     gains, cut = {"a": np.arange(100) - 49.5}, {"a": np.arange(100) >= 50}
     fallen = lambda mask: jnp.sum(~mask["a"])  # noqa: E731
     for best, share in enumerate(SHARES):
@@ -76,6 +76,22 @@ def test_the_bound_is_looked_at_no_more_often_than_needed() -> None:
         jax.effects_barrier()
         assert int(fallen(state.mask)) == np.ceil(50 * share)
         assert len(looks) == min(2 + best + 2, 2 + len(SHARES))
+
+
+def test_a_refused_act_does_not_look_at_the_empty_network() -> None:
+    """As it was, and every share: none is better, so that it is of no interest whether the empty one is worse than it."""
+    gains, cut, _ = random_case(0)
+    seen: list[int] = []
+
+    def bound(mask: dict) -> jax.Array:
+        number = sum(jnp.sum(alive) for alive in mask.values())
+        jax.debug.callback(lambda alive: seen.append(int(alive)), number)
+        return number.astype(float)  # the more is alive the better
+
+    state, _ = act(gains, cut, bound)
+    jax.effects_barrier()
+    assert all(bool(alive.all()) for alive in state.mask.values())
+    assert len(seen) == 1 + len(SHARES) and 0 not in seen
 
 
 def test_while_the_empty_network_is_better_nothing_is_cut() -> None:

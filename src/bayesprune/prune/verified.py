@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int
 from bayesprune.core import masks
 from bayesprune.core.types import Info, PyTree, SparseState
 from bayesprune.prune.bookkeeping import amend
+from bayesprune.prune.every_nth import every_nth
 
 # Shares of the candidates that are tried, those of the highest evidence of removal first.
 SHARES = (1.0, 0.9, 0.7, 0.5, 0.25, 0.1, 0.03)
@@ -58,20 +59,16 @@ def verify(
         return {site: old[site] & ~(candidates[site] & (order[site] >= least)) for site in old}
 
     def search(_: None) -> tuple[PyTree, Float[Array, ""]]:
-        # The mask as it was, the empty one, then the shares from all of it down: one loop, so that the bound is compiled once.
-        thresholds = jnp.concatenate([jnp.array([jnp.inf, jnp.inf]), _thresholds(order, candidates, number)])
+        # The mask as it was, then the shares from all of it down, and the empty one once a share is better than the mask as it
+        # was: one loop, so that the bound is compiled once.
+        thresholds = jnp.concatenate([jnp.array([jnp.inf]), _thresholds(order, candidates, number)])
 
         def look(at: _Search) -> _Search:
-            mask = jax.tree.map(lambda m: m & (at.number != 1), cut(thresholds[at.number]))
-            value = _nats(bound(mask))
-            before, empty = at.bounds[0], at.bounds[1]
-            admissible = (at.number > 1) & (value >= before) & (value > empty)
-            # Of few candidates several shares are the same.
-            better = admissible & ((at.best == 0) | (value >= at.bounds[at.best]))
-            return _Search(at.number + 1, jnp.where(better, at.number, at.best), at.bounds.at[at.number].set(value))
+            mask = jax.tree.map(lambda m: m & ~at.asks, cut(thresholds[at.number]))
+            return _judged(at, _nats(bound(mask)))
 
-        first = jnp.zeros((), jnp.int32)
-        start = _Search(first, first, jnp.full(len(thresholds), -jnp.inf))
+        first, unknown = jnp.zeros((), jnp.int32), jnp.array(jnp.nan)
+        start = _Search(first, first, jnp.array(False), unknown, jnp.full(len(thresholds), -jnp.inf))
         found = jax.lax.while_loop(_goes_on, look, start)
         gained = jnp.where(found.best > 0, found.bounds[found.best] - found.bounds[0], 0.0)
         return cut(thresholds[found.best]), gained
@@ -86,16 +83,33 @@ def verify(
 
 
 class _Search(NamedTuple):
-    """Bounds that were looked at, ``number`` of them; ``best``: which is to be taken, 0 for the mask as it was."""
+    """Bounds that were looked at, ``number`` of them; ``best``: which is to be taken, 0 for the mask as it was.
+
+    ``empty``: the bound of the empty network, NaN until one of the others is better than the first; ``asks``: it is next.
+    """
 
     number: Any
     best: Any
+    asks: Any
+    empty: Any
     bounds: Float[Array, " number"]
+
+
+def _judged(at: _Search, value: Float[Array, ""]) -> _Search:
+    """The search after a look at the empty mask, where it was to be next, or else at the next share."""
+    empty = jnp.where(at.asks, value, at.empty)
+    bounds = jnp.where(at.asks, at.bounds, at.bounds.at[at.number].set(value))
+    number = jnp.where(at.asks, at.number, at.number + 1)
+    last = bounds[number - 1]
+    worthy = (number > 1) & (last >= bounds[0])
+    # Of few candidates several shares are the same. Nothing is above a bound that is not known yet.
+    better = worthy & (last > empty) & ((at.best == 0) | (last >= bounds[at.best]))
+    return _Search(number, jnp.where(better, number - 1, at.best), worthy & jnp.isnan(empty), empty, bounds)
 
 
 def _goes_on(at: _Search) -> Any:
     """Down the shares until one may be taken, and from there as long as none is worse than the one before."""
-    return (at.number < len(at.bounds)) & ((at.best == 0) | (at.best == at.number - 1))
+    return at.asks | ((at.number < len(at.bounds)) & ((at.best == 0) | (at.best == at.number - 1)))
 
 
 def _nats(bound: ArrayLike) -> Float[Array, ""]:
@@ -118,8 +132,7 @@ def _thresholds(order: PyTree, candidates: PyTree, number: Int[Array, ""]) -> Fl
     there = jnp.concatenate([one.reshape(-1) for one in candidates.values()])
     size = min(SAMPLED, flat.size)
     every = jnp.maximum(-(-number // size), 1)
-    places = jnp.cumsum(there.astype(jnp.int32)) - 1
-    (index,) = jnp.nonzero(there & (places % every == 0), size=size, fill_value=flat.size)
+    index = every_nth(there, every, size)
     found = jnp.sort(jnp.where(jnp.isnan(flat), -jnp.inf, flat).at[index].get(mode="fill", fill_value=-jnp.inf))[::-1]
     kept = -(-number // every)
     last = jnp.ceil(jnp.asarray(SHARES) * kept.astype(float)).astype(jnp.int32) - 1

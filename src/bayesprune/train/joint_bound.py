@@ -23,9 +23,11 @@ def joint_bound(
         reading, batch = loop.draw(carry._replace(batches=reading), data)
         batches.append(batch)
 
+    values = loop.values(params, carry)  # once for all masks
+
     def bound(mask: Mask) -> jax.Array:
         losses = [
-            loop.loss(params, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
+            loop.loss_at(values, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
             for number, batch in enumerate(batches)
         ]
         return -sum(losses[1:], losses[0]) * (loop.num_rows / num_batches)

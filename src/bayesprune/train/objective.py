@@ -52,12 +52,28 @@ class Objective:
 
         ``weight``: of the divergence; None: that of the next step.
         """
+        return self.loss_at(self.values(params, carry), carry, rng_key, batch, mask, probe, weight)
+
+    def values(self, params: Params, carry: Carry) -> Params:
+        """What the program reads: parameters under their constraints, and the mutable values."""
+        return self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
+
+    def loss_at(
+        self,
+        values: Params,
+        carry: Carry,
+        rng_key: jax.Array,
+        batch: Dataset,
+        mask: Mask,
+        probe: dict[str, jax.Array],
+        weight: jax.Array | None = None,
+    ) -> tuple[jax.Array, Params]:
+        """`loss` at ``values`` that are made already."""
         weight = self.weight(carry) if weight is None else weight
         model = scaled(
             masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight
         )
         guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
-        values = self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
         keywords = dict(self.recipe.keywords)
         if "num_rows" in keywords and not isinstance(self.num_rows, int):
             keywords["num_rows"] = self.num_rows
