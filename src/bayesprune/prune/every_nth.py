@@ -1,6 +1,5 @@
 """Where every n-th True of a long array is: an even sample of what a mask has, without a running sum over all of it."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
