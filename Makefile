@@ -11,7 +11,7 @@ TORCH_PYTHON ?= $(BIN)/python
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: help install demo docs test test-slow bench reproduce lint typecheck notebooks lock clean
+.PHONY: help install demo docs test test-slow bench reproduce reproduce-gpu lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -59,6 +59,9 @@ bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH
 
 reproduce: $(VENV)/.ready  ## the BMR paper's comparison on Fashion-MNIST: takes hours, goes on where it was stopped
 	$(BIN)/python benchmarks/reproduce_bmr.py run
+
+reproduce-gpu: $(VENV)/.ready  ## what the papers claim of larger nets, for one accelerator: goes on where it was stopped
+	$(BIN)/python benchmarks/reproduce_gpu.py
 
 lint: $(VENV)/.ready  ## style, by ruff
 	$(BIN)/ruff check .

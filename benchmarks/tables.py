@@ -12,6 +12,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from bayesprune import cells
 
@@ -22,6 +23,7 @@ MODULES = (
     "births_of_units",
     "bmr_ablation",
     "calibrated_inclusion",
+    "claims",
     "course",
     "course_choices",
     "course_idle",
@@ -52,6 +54,11 @@ BLOCK = re.compile(r"<!-- table: (\S+)/(\S+) -->\n(.*?)<!-- /table -->", re.DOTA
 def studies() -> dict[str, cells.Study]:
     """Name -> study."""
     return {study.name: study for study in (importlib.import_module(name).STUDY for name in MODULES)}
+
+
+def module_of(study: str) -> ModuleType:
+    """The script that has a study."""
+    return next(module for module in map(importlib.import_module, MODULES) if module.STUDY.name == study)
 
 
 def made(study: str, name: str) -> str:

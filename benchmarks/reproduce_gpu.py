@@ -1,0 +1,55 @@
+"""What the papers claim of nets that take an accelerator, one after another: resumable, with the tables at the end.
+
+    python benchmarks/reproduce_gpu.py                 # or `make reproduce-gpu`: for one H100
+    python benchmarks/reproduce_gpu.py --tiny          # every command for a few steps, on any machine: that none of them fails
+
+Needs `BAYESPRUNE_DATA` with Fashion-MNIST's files and CIFAR-10's binary archive. A run that was stopped goes on where it was;
+one that fails is named at the end, and those after it run all the same.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+NETS = ("mlp", "lenet5", "mixer", "vit")
+GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what `results/` has no full-length records of
+DENSITIES = ("0.05", "0.10")
+TINY_GRID = ("--epochs", "2", "--steps-per-epoch", "1", "--draws", "1", "--final-draws", "1", "--methods", "bmr")
+TINY_RUN = ("--steps", "2", "--batch-size", "2", "--eval-every", "1000", "--num-samples", "1")
+
+
+def commands(out: Path, tiny: bool) -> list[list[str]]:
+    """What is run, as words after `bayesprune`."""
+    grids = [
+        ["reproduce", "bmr", "--dataset", dataset, "--nets", net, "--out", str(out), *(TINY_GRID if tiny else ())]
+        for dataset, nets in GRIDS.items()
+        for net in nets
+    ]
+    preset = ["run", "--preset", "ssvi-cifar", *(TINY_RUN if tiny else ())]
+    sparse = [[*preset, "--density", density, "--out", str(out / f"ssvi-{density}")] for density in DENSITIES]
+    dense = [*preset, "--method", "none", "--storage", "masked", "--out", str(out / "ssvi-dense")]
+    return [*grids, *sparse, dense]
+
+
+def main() -> None:
+    """Run all, and say what failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="a few steps of each")
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu"), help="folder of records, checkpoints and figures")
+    arguments = parser.parse_args()
+    out = arguments.out / "tiny" if arguments.tiny else arguments.out
+    failed = []
+    for words in commands(out, arguments.tiny):
+        print(f"\n== bayesprune {' '.join(words)}", flush=True)
+        if subprocess.run([sys.executable, "-m", "bayesprune", *words], check=False).returncode:
+            failed.append(" ".join(words))
+    print(f"\nRecords: {out}")
+    if failed:
+        raise SystemExit(
+            "These failed; run the same command again after a remedy:\n" + "\n".join(f"  bayesprune {f}" for f in failed)
+        )
+
+
+if __name__ == "__main__":
+    main()
