@@ -11,7 +11,7 @@ TORCH_PYTHON ?= $(BIN)/python
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: help install demo docs test test-slow bench reproduce reproduce-gpu lint typecheck notebooks lock clean
+.PHONY: help install demo docs test test-slow unlocked extra bench reproduce reproduce-gpu lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -54,6 +54,17 @@ test: $(VENV)/.ready  ## the fast tests and every doctest
 test-slow: $(VENV)/.ready  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow --jaxtyping-packages=bayesprune,beartype.beartype
 
+unlocked:  ## the fast tests under versions outside the lock: make unlocked WITH="jax==0.10.0 jaxlib==0.10.0"
+	$(PYTHON) -m venv .venv-unlocked
+	.venv-unlocked/bin/python -m pip --disable-pip-version-check install --quiet -e ".[all,test]" $(WITH)
+	@touch .venv-unlocked/.ready
+	$(MAKE) test VENV=.venv-unlocked
+
+extra:  ## everything public in an environment with one extra, or none: make extra EXTRA=plots
+	$(PYTHON) -m venv --clear .venv-extra
+	.venv-extra/bin/python -m pip --disable-pip-version-check install --quiet -e ".$(if $(EXTRA),[$(EXTRA)])"
+	.venv-extra/bin/python tests/extras.py
+
 bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
 	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)
 
@@ -87,5 +98,5 @@ lock:  ## pin the dependencies anew (UPGRADE=--upgrade for the newest)
 	$(COMPILE) --constraints requirements.lock --extra cli -o requirements-demo.lock
 
 clean:  ## remove environments, caches and build products; runs/ stays
-	rm -rf $(VENV) .venv-ci .cache build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info
+	rm -rf $(VENV) .venv-ci .venv-unlocked .venv-extra .cache build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -17,7 +17,8 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", 
 
 # The source folder is the repository's root, so that links between pages hold here and where the repository is browsed.
 root_doc = "docs/site/index"
-include_patterns = ["docs/**", "notebooks/*.ipynb", "benchmarks/*.md", "examples/*.py", "CHANGELOG.md", "CONTRIBUTING.md"]
+PROJECT = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+include_patterns = ["docs/**", "notebooks/*.ipynb", "benchmarks/*.md", "examples/*.py", *PROJECT]
 exclude_patterns = ["**/_*", "**/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"  # shown as committed
