@@ -11,6 +11,7 @@ from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
 from bayesprune.deploy import Compact, compact, export_onnx, load, prune_to
+from bayesprune.infer.diagnose import diagnose
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.laplace import laplace
@@ -89,6 +90,7 @@ __all__ = [
     "connected",
     "courses",
     "data",
+    "diagnose",
     "evaluate",
     "export_onnx",
     "features",

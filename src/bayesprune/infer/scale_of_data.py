@@ -66,16 +66,20 @@ def warn_of_scale(program: Trainable, data: object) -> None:
     >>> print(*(one.message for one in told))
     data.x has root mean square 1e+04: ... bp.data.fit_scaling(data.x).apply(data.x).
     """
+    if said := far_from_unit_scale(program, data):
+        warnings.warn(said, UserWarning, stacklevel=3)
+
+
+def far_from_unit_scale(program: Trainable, data: object) -> str:
+    """What `warn_of_scale` says; "" where there is nothing to say."""
     if isinstance(data, type) or not (hasattr(data, "x") and hasattr(data, "y")):
-        return
+        return ""
     if not (far := [*_far_inputs(program, data.x), *_far_targets(program, data.y)]):
-        return
-    warnings.warn(
+        return ""
+    return (
         f"{' and '.join(f'{one.name} has {one.figure}' for one in far)}: starts, learning rates and priors are made for "
         "numbers of about 1, either side of zero, and fits of others are slow, fail, or have a poor bound. Standardise, "
-        f"training and test rows alike: {'; '.join(one.remedy for one in far)}.",
-        UserWarning,
-        stacklevel=3,
+        f"training and test rows alike: {'; '.join(one.remedy for one in far)}."
     )
 
 

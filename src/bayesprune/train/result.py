@@ -11,6 +11,7 @@ from bayesprune.core import shown
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
+from bayesprune.report.health import Health, of_fit
 from bayesprune.report.saved_fit import SavedFit, write_fit
 from bayesprune.train.continuation import keep
 
@@ -55,6 +56,18 @@ class FitResult(NamedTuple):
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the fit before its last step; see ``on_interrupt`` of `fit_svi`."""
         return "interrupted/step" in self.history
+
+    def diagnose(self) -> Health:
+        """What the fit's own losses, parameters and mask say of its health: findings, each with its remedy.
+
+        `bayesprune.diagnose` looks at predictions too, of data and held-out rows.
+
+        >>> params, mask = {"w_auto_loc": np.zeros((2, 2), "f4")}, {"w": np.zeros((2, 2), bool)}
+        >>> print(FitResult(params, None, np.ones(2), mask, {}).diagnose())
+        1 finding of 3 checks
+        dead layer: no weight of w is alive: nothing gets through it; cut less, later or by verified acts (data=).
+        """
+        return of_fit(self.losses, self.params, self.mask)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit.

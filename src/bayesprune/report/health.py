@@ -1,0 +1,163 @@
+"""What the figures of a fit say of its health: checks of plain arrays, each finding with its remedy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesprune.report.end_of_losses import advise
+
+SURE = 4.0  # standard errors that a figure is off by before it is said: by chance once in 16,000 checks
+GAP = 0.05  # of a probability or coverage that is off: nobody acts on less
+LARGE_GAP = 0.1
+COLLAPSED, EXPLODED = 0.1, 2.0  # noise beside the root mean square of what predictions leave
+SLOPE = 1.25  # of targets on predictions
+RATIO, DOUBTED = 20.0, 0.05  # a label this many times less likely than another, and the share of such rows
+WIDER = "train longer, weigh the divergence less, or widen the prior"
+SURER = {  # by: too sure?
+    True: "train with the divergence at its whole weight, cut, or add rows; of numbers see bp.refit_noise",
+    False: WIDER,
+}
+NOISE_REMEDIES = {
+    "collapsed": "train on more rows, or give the noise a prior or a known scale",
+    "exploded": "train longer, standardise y, or start the noise lower",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``name``: of the illness; ``says``: its figure, and the remedy after a semicolon."""
+
+    name: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """``findings``: what is wrong, the gravest first as checked; ``checks``: the names of all that was looked at."""
+
+    findings: tuple[Finding, ...]
+    checks: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        number = f"{len(self.findings) or 'no'} finding{'' if len(self.findings) == 1 else 's'} of {len(self.checks)} checks"
+        return "\n".join([number, *(f"{one.name}: {one.says}" for one in self.findings)])
+
+    def __repr__(self) -> str:
+        names = f": {', '.join(one.name for one in self.findings)}" if self.findings else ""
+        return f"Health({str(self).splitlines()[0]}{names})"
+
+    def __add__(self, other: "Health") -> "Health":
+        return Health((*self.findings, *other.findings), (*self.checks, *other.checks))
+
+
+def checked(name: str, says: str) -> Health:
+    """One check: ``says`` what is wrong, or is empty."""
+    return Health((Finding(name, says),) if says else (), (name,))
+
+
+def of_fit(
+    losses: np.ndarray, params: Mapping[str, Any], mask: Mapping[str, Any], floor: float | None = None, rows: int = 1
+) -> Health:
+    """Losses at their end, numbers that are not finite, layers without a weight.
+
+    ``floor``: loss of predicting without inputs, nats, or None; ``rows``: of the whole data set.
+    """
+    values = {name: np.asarray(value) for name, value in params.items()}
+    broken = [name for name, value in values.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
+    dead = [site for site, alive in mask.items() if np.ndim(alive) > 1 and np.size(alive) and not np.any(alive)]
+    ends = [advise(one, floor, rows) for one in np.reshape(losses, (-1, np.shape(losses)[-1]))] if np.size(losses) else []
+    finite = "holds NaN or infinity; lower the learning rate, or look for such numbers in the data."
+    layer = "is alive: nothing gets through it; cut less, later or by verified acts (data=)."
+    return (
+        checked("not finite", f"{broken[0]} {finite}" if broken else "")
+        + checked("end of training", next(filter(None, ends), ""))
+        + checked("dead layer", f"no weight of {dead[0]} {layer}" if dead else "")
+    )
+
+
+def of_draws(draws: np.ndarray) -> Health:
+    """Draws of predictions (num_samples, rows, ...) that are all one point."""
+    same = len(draws) > 1 and bool(np.ptp(draws, axis=0).max() == 0.0)
+    return checked(
+        "one point",
+        "all drawn networks predict the same: the posterior has no spread; train with posterior='mean_field', or with "
+        "a sampler from several starts."
+        if same
+        else "",
+    )
+
+
+def of_labels(probs: np.ndarray, y: np.ndarray, held_out: bool) -> Health:
+    """Confidence beside accuracy, and labels that predictions contradict; ``probs`` (rows, classes), ``y`` (rows,).
+
+    Of a calibrated prediction sum(max p) - hits has mean 0 and variance sum(max p (1 - max p)).
+
+    >>> probs = np.tile([0.95, 0.05], (400, 1))
+    >>> print(of_labels(probs, np.arange(400) % 2, True).findings[0].name)
+    calibration
+    """
+    top, likely = probs.max(axis=1), probs.argmax(axis=1)
+    gap = float(np.mean(top) - np.mean(likely == y))
+    sure = abs(gap) > GAP and abs(gap) * len(y) > SURE * math.sqrt(float(np.sum(top * (1 - top))) + 1e-12)
+    rows = "held-out" if held_out else "training"
+    doubted = np.flatnonzero(top > RATIO * probs[np.arange(len(y)), y])
+    share = len(doubted) / len(y)
+    calibration = (
+        f"{rows} predictions are {abs(gap):.3f} {'more' if gap > 0 else 'less'} sure than they are right; {SURER[gap > 0]}."
+    )
+    labels = (
+        f"{share:.0%} of the {rows} labels are {RATIO:.0f} times less likely than another, first in rows {_first(doubted)}: "
+        "look at them; if they are right, the inputs do not tell the classes apart."
+    )
+    return checked("calibration", calibration if sure else "") + checked("labels", labels if share > DOUBTED else "")
+
+
+def of_numbers(mean: np.ndarray, noise: np.ndarray, spread: np.ndarray, y: np.ndarray, held_out: bool) -> Health:
+    """Noise, signal and intervals of numbers (rows,): ``noise`` and ``spread`` are standard deviations, of targets given the
+    network, and of its predictions.
+
+    Noise is compared with the root mean square of y - mean; the signal by the slope of y on the mean, which is 1 where
+    predictions are neither shrunk nor blown up; coverage of the central 90 % by its binomial law.
+    """
+    rest = y - mean
+    size = math.sqrt(float(np.mean(rest**2))) + 1e-300
+    ratio = float(np.median(noise)) / size
+    slope, error = _slope(mean, y)
+    total = np.sqrt(noise**2 + spread**2) + 1e-300
+    covered = float(np.mean(np.abs(rest) < 1.6449 * total))
+    off = covered - 0.9
+    rows = "held-out" if held_out else "training"
+    surely_off = abs(off) > LARGE_GAP and abs(off) > SURE * math.sqrt(0.09 / len(y))
+    noise_is = "collapsed" if ratio < COLLAPSED else "exploded" if ratio > EXPLODED else ""
+    of_noise = f"it has {noise_is}: its standard deviation is {ratio:.2g} times what {rows} predictions leave"
+    of_signal = f"predictions are shrunk: {rows} targets rise by {slope:.2f} where they rise by 1; {WIDER}."
+    of_intervals = f"90 % intervals hold {covered:.0%} of the {rows} targets; {SURER[off < 0]}."
+    shrunk = slope > SLOPE and slope - 1 > SURE * error
+    return (
+        checked("noise", f"{of_noise}; {NOISE_REMEDIES[noise_is]}." if noise_is else "")
+        + checked("signal", of_signal if shrunk else "")
+        + checked("calibration", of_intervals if surely_off and not noise_is else "")  # noise says why
+    )
+
+
+def _slope(mean: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Of y on the mean by least squares, with its standard error; 1 and infinity where the mean does not vary."""
+    centred = mean - mean.mean()
+    power = float(centred @ centred)
+    if len(y) < 8 or power <= 1e-12 * float(np.sum((y - y.mean()) ** 2)):
+        return 1.0, math.inf
+    slope = float(centred @ y) / power
+    rest = y - y.mean() - slope * centred
+    return slope, math.sqrt(float(rest @ rest) / (len(y) - 2) / power)
+
+
+def _first(rows: Sequence[int] | np.ndarray) -> str:
+    return ", ".join(map(str, rows[:3])) + (" ..." if len(rows) > 3 else "")
