@@ -107,7 +107,7 @@ def planted(what: str) -> tuple[bp.BNN, Any, bp.Dataset, bp.Dataset]:
         case "noise too large":
             return (bnn := regression(3.0)), fitted(bnn, train), train, held
         case "signal shrunk":
-            return (bnn := regression(prior=bp.priors.Gaussian(0.15))), fitted(bnn, train), train, held
+            return (bnn := regression(prior=bp.priors.Gaussian(0.065))), fitted(bnn, train), train, held
         case "labels wrong":
             bnn, (train, held) = digits(), bp.data.load("digits")
             wrong = wild.random(len(held.y)) < 0.15

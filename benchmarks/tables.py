@@ -32,6 +32,7 @@ MODULES = (
     "equal_cost",
     "foreign",
     "headers",
+    "health",
     "no_silent_deaths",
     "reproduce_bmr",
     "reproduce_mnist",

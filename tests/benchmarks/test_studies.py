@@ -25,6 +25,7 @@ NAMES = (
     "equal_cost",
     "foreign",
     "headers",
+    "health",
     "inclusion",
     "mnist",
     "no_silent_deaths",

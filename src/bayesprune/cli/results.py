@@ -13,11 +13,13 @@ from bayesprune.cli.settings import RunSettings, to_json
 from bayesprune.core import lock
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
+from bayesprune.infer.diagnose import without_predictions
 from bayesprune.infer.evaluate import scored
 from bayesprune.model.bnn import BNN
 from bayesprune.report import record
 from bayesprune.report.connected import connected
 from bayesprune.report.export import load_posterior, save_fit
+from bayesprune.report.health import of_labels
 from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
@@ -69,11 +71,20 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
         "chosen_step": step,
         "course": repr(course.of(settings)),
         **record.of_fit(bnn, fit, mask, used, settings.kl_weight),
+        "health": _health(bnn, fit, data, probs),
         "train_seconds": seconds,
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,
     }
     write_record(folder / METRICS, done | {"compact": _shipped(folder, bnn, fit.params, mask, data, by, key)} | by)
+
+
+def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None) -> dict[str, Any]:
+    """What `bayesprune.diagnose` says, as far as it can without predicting once more."""
+    found = without_predictions(bnn, fit, data.train)
+    if probs is not None and probs.ndim == 2 and np.ndim(data.test.y) == 1:
+        found += of_labels(np.asarray(probs, np.float64), np.asarray(data.test.y), True)
+    return {"checks": found.checks, "findings": {one.name: one.says for one in found.findings}}
 
 
 def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: rows.Data, by: Any, rng_key: Any) -> dict[str, Any]:

@@ -73,13 +73,18 @@ def diagnose(
         )
     if not isinstance(bnn, BNN):
         raise TypeError(f"diagnose takes the BNN that was fitted, got a {type(bnn).__name__}: see also fit.diagnose().")
-    floor = baseline(bnn.likelihood, data.y) if _has_bound(bnn, fit) else None
-    found = of_fit(fit.losses, fit.params, fit.mask, floor, rows_in(data.x))
-    found += checked("unit scale", far_from_unit_scale(bnn, data))
+    found = without_predictions(bnn, fit, data)
     if not all(np.isfinite(value).all() for value in jax.tree.leaves(fit.params)):
         return found
     rows = part_of(held_out or data, slice(0, MOST_ROWS))
     return found + _of_predictions(rng_key, bnn, fit, Dataset(*rows), held_out is not None, num_samples)
+
+
+def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:
+    """What losses, parameters, mask and data say alone."""
+    floor = baseline(bnn.likelihood, data.y) if _has_bound(bnn, fit) else None
+    found = of_fit(fit.losses, fit.params, fit.mask, floor, rows_in(data.x))
+    return found + checked("unit scale", far_from_unit_scale(bnn, data))
 
 
 def of_chains(draws: np.ndarray) -> Health:

@@ -41,6 +41,7 @@ def end_of_run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         counts = f"{cost['theoretical']:,} theoretical (alive weights), {cost['executed']:,} executed"
         parts.append(f"\nFLOPs of a draw on a row: {counts}")
     parts.append(f"\n{shipped(done['compact'])}")
+    parts += [f"\n{name}: {says}" for name, says in done.get("health", {}).get("findings", {}).items()]
     if done["evidence_gained_nats"] is not None:
         parts.append(f"\nevidence gained by pruning: {done['evidence_gained_nats']:,.0f} nats")
     return "\n".join([*parts, "\nwritten:", *(f"  {path}" for path in paths)])
