@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import course
 import course_choices
 import course_idle
-import course_rests
 import course_uci
 import course_warm_up
 import fits_judged
@@ -26,7 +25,6 @@ STUDIES = (
     course_uci.STUDY,
     course_warm_up.STUDY,
     course_idle.STUDY,
-    course_rests.STUDY,
 )
 TRIAL = course.Cell("digits", "mlp100x2", "standard", 0, 5_000, "held_out", "warm_up=0.3;start=he;acts=(1, 2)")
 
@@ -42,7 +40,7 @@ def test_no_two_cells_have_one_key_and_empty_tables_say_so(study, tmp_path):
 def test_the_first_seed_comes_first_and_settings_are_chosen_by_held_out_rows_alone():
     assert [cell.seed for cell in course.CELLS] == sorted(cell.seed for cell in course.CELLS)
     assert {(cell.rows, cell.knobs) for cell in course.CELLS} == {("test", "")}
-    chosen_by = (*course_choices.CELLS, *course_warm_up.CELLS, *course_rests.CELLS)
+    chosen_by = (*course_choices.CELLS, *course_warm_up.CELLS)
     assert {(cell.rows, cell.road) for cell in chosen_by} == {("held_out", "standard")}
     assert {(cell.rows, cell.road, cell.knobs) for cell in course_idle.CELLS} == {("held_out", "two_calls", "")}
 
@@ -169,7 +167,6 @@ TINY = {
     "course": (["data=digits", "road=two_calls", "seed=0"], ["steps=20"], "accuracy"),
     "course_choices": (["data=digits", "seed=0", "knobs=first=0.0;warm_up=0.5;start=he"], ["steps=20"], "accuracy"),
     "course_warm_up": (["data=digits", "seed=0", "knobs=warm_up=1.0"], ["steps=20"], "accuracy"),
-    "course_rests": (["data=concrete", "seed=0", "knobs=rests=4"], ["steps=20"], "rmse"),
     "no_silent_deaths": (["number=7"], ["steps=20"], "accuracy"),  # a recurrent cell
     "course_idle": (["data=digits", "seed=0"], ["steps=20"], "idle=0.05/accuracy"),
     "course_uci": (["number=-1", "seed=0", "data=yacht"], ["steps=20"], "test_rmse"),

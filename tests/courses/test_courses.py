@@ -51,7 +51,6 @@ def test_it_acts_within_its_share_of_the_steps(rng_key) -> None:
         {"rate": 0.0},
         {"every": 0},
         {"verified": -1},
-        {"rests": 0},
     ],
 )
 def test_bad_knobs_are_refused(settings) -> None:

@@ -15,8 +15,7 @@ class Plan(NamedTuple):
     ``optimizer``: an optax transformation. ``kl_weight``: the divergence's weight, a function of the step. ``every``: steps
     between two acts of the sparsifier; None: an epoch. ``first``, ``last``: the steps within which it acts. ``verified``: by
     how many minibatches acts by evidence are verified, 0: they are not. ``estimator``: of the bound, as of `fit_svi`.
-    ``rests``: the most rhythms that acts rest after refusals, 1: none does, see `train.rests`. ``laid_out``: the rate follows
-    the steps to its end, so that a fit that goes on must begin it anew.
+    ``laid_out``: the rate follows the steps to its end, so that a fit that goes on must begin it anew.
     """
 
     optimizer: optax.GradientTransformation
@@ -27,7 +26,6 @@ class Plan(NamedTuple):
     verified: int
     estimator: str
     laid_out: bool = False
-    rests: int = 1
 
 
 @runtime_checkable

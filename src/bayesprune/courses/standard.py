@@ -31,8 +31,6 @@ class Standard:
         first, last: shares of the steps within which it acts. Before ``first`` even a verified act may take what is of no use
             yet: small networks end in another optimum then. After ``last`` the survivors settle.
         verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
-        rests: the most rhythms that acts rest after refusals: one after the first of which nothing was taken, two after the
-            second in a row, then four. A look costs several forward passes, and refusals come in rows. 1: none rests.
         estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
             weight reaches one output of a row, and its gradients vary less: survivors are told from idle weights sooner.
 
@@ -54,7 +52,6 @@ class Standard:
     first: float = 0.1
     last: float = 0.95
     verified: int = 1
-    rests: int = 1
     estimator: str = "local_where_exact"
 
     def __post_init__(self) -> None:
@@ -62,7 +59,6 @@ class Standard:
         if self.every is not None:
             check_integer(self.every, "every")
         check_integer(self.verified, "verified", minimum=0)
-        check_integer(self.rests, "rests")
         for name in ("warm_up", "first", "last"):
             _check_share(getattr(self, name), name)
         if self.first > self.last:
@@ -80,4 +76,4 @@ class Standard:
         first, last = (round(share * num_steps) for share in (self.first, self.last))
         rhythm = min(100, max(1, num_steps // 100, min(20, num_steps // 20)))
         every = rhythm if self.every is None else self.every
-        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, laid_out=True, rests=self.rests)
+        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, laid_out=True)

@@ -89,7 +89,7 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
         callback_every=a.callback_every,
     )
     if a.every is None and periods.every:
-        periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last), rests=plan.rests)
+        periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
     set_up_guide(rng_key, program, feed.shown)
     kernel = told(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
     recipe = make_recipe(

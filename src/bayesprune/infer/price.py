@@ -178,7 +178,7 @@ def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> 
 
 
 def _acts(laid: Laid, few: int, warm: float) -> tuple[float, float, int]:
-    """Seconds of an act, of the compilation of the first, and how many there are at most: after refusals some rest."""
+    """Seconds of an act, of the compilation of the first, and how many there will be."""
     periods = laid.periods
     last = periods.num_steps
     acts = sum(periods.acts_at(step) for step in range(periods.every, last, periods.every)) if periods.every else 0

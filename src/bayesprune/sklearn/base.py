@@ -25,7 +25,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, choosing, cutting, forms, network, reasons
+from bayesprune.sklearn import annealing, choosing, cutting, forms, network, reasons, sure
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
@@ -132,6 +132,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, fit.params, sparsifier)
         if sparsifier is not None and self.density is None and self._columns.silent.any():
             params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
+        params = params if sparsifier is None else sure.keep_sure(self.bnn_, params)
         self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask, self._columns)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))

@@ -42,7 +42,6 @@ def run(
     """
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
-    stops |= {"rests": periods.rests} if periods.rests > 1 else {}
     # Bounds that bound nothing are none, so that a fit without others can be prolonged.
     acts = None if periods.acts == (0, num_steps) else periods.acts
     when = {"every": periods.every, "eval_every": periods.eval_every, "acts": acts}

@@ -22,7 +22,6 @@ from bayesprune.train.diverged import diverged
 from bayesprune.train.history import LAW, Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
-from bayesprune.train.rests import rests
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
 from bayesprune.train.unsaved import UnsavedError
@@ -36,7 +35,7 @@ class Periods(NamedTuple):
     """When things happen, in steps; 0 = never. ``stops``: single steps beside those, after which keepers are called.
 
     ``callback_every``: 0 calls the callbacks whenever there is a pause. ``acts``: the first and the last step at which the
-    sparsifier acts, None for no bounds. ``rests``: the most rhythms that acts rest after refusals, see `train.rests`.
+    sparsifier acts, None for no bounds.
     """
 
     num_steps: int
@@ -46,7 +45,6 @@ class Periods(NamedTuple):
     stops: tuple[int, ...] = ()
     callback_every: int = 0
     acts: tuple[int, int] | None = None
-    rests: int = 1
 
     @classmethod
     def of(
@@ -173,8 +171,6 @@ class Training:
     def _prune(self, step: int, standing: Standing, record: Record) -> Standing:
         """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
         if not self.periods.acts_at(step) or record.pruned_at(step):
-            return standing
-        if rests(record.history, step, self.periods.every, self.periods.rests):
             return standing
         old, planned = standing.sparse.mask, send(standing.planned, np.int32)
         carry = self.loop.redraw(standing.carry, old)

@@ -1,0 +1,50 @@
+"""Weights that the data cannot do without are in every network that is drawn."""
+
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.posteriors.spike_slab import SpikeSlab
+from bayesprune.sklearn import sure
+
+
+def test_the_spread_of_a_linear_model_is_the_exact_one() -> None:
+    """Least squares in closed form, var f(x) = s² z' (Z'Z)^-1 z, of six needed columns under little noise s.
+
+    A draw without one of them is off by much of a deviation of y: before, the median was 1.8 times too wide. Of other seeds it
+    is .94 and 1.10.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 6))
+    y = x @ np.array([1.0, 2.0, -1.0, 0.5, 1.5, -0.7]) + 0.3 * rng.standard_normal(300)
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=1500, random_state=0).fit(x, y)
+    parts, design = model.uncertainty(x), np.column_stack([x, np.ones(300)])
+    wanted = parts.aleatoric * np.einsum("ni,ij,nj->n", design, np.linalg.inv(design.T @ design), design)
+    spread = np.sqrt(parts.epistemic / wanted)
+    assert np.median(spread) == pytest.approx(1.0, abs=0.3)
+    assert spread.max() < 1.6
+
+
+def test_what_is_unsure_stays_so_and_other_families_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0).fit(x, y)
+    name = next(name for name in model.params_ if name.endswith("logit") and np.size(model.params_[name]) == 3)
+    logit = np.array([[2.0], [2.3], [-5.0]], np.float32)
+    params = model.params_ | {name: logit}
+    found = sure.keep_sure(model.bnn_, params)
+    np.testing.assert_array_equal(found[name], [[2.0], [sure.OPEN], [-5.0]])
+    assert {key for key in params if "loc" in key or "scale" in key} <= found.keys()
+    assert all(np.array_equal(found[key], params[key]) for key in params if not key.endswith("logit"))
+    flat = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0, prior="flat").fit(x, y)
+    assert sure.keep_sure(flat.bnn_, flat.params_) is flat.params_
+    node = SpikeSlab(np.ones(3), np.ones(3), np.full(3, sure.OPEN, np.float32))
+    assert (np.asarray(node.moments()[0]) == 1.0).all(), "float32 has it as certain"
+
+
+def test_without_a_cut_the_posterior_is_as_it_was_trained() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0, method="none").fit(x, y)
+    logits = np.concatenate([np.ravel(value) for name, value in model.params_.items() if name.endswith("logit")])
+    assert (logits < sure.OPEN).all() and np.allclose(logits, np.log(99), atol=1.0)
