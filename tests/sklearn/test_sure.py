@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import optimize, special
 
 import bayesprune as bp
 from bayesprune.posteriors.spike_slab import SpikeSlab
@@ -48,3 +49,22 @@ def test_without_a_cut_the_posterior_is_as_it_was_trained() -> None:
     model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0, method="none").fit(x, y)
     logits = np.concatenate([np.ravel(value) for name, value in model.params_.items() if name.endswith("logit")])
     assert (logits < sure.OPEN).all() and np.allclose(logits, np.log(99), atol=1.0)
+
+
+def test_the_bound_of_one_weight_is_highest_where_the_sheet_says() -> None:
+    """(5.4), beside a search of the bound itself: y = w x + N(0, s²) with everything in closed form."""
+    rng = np.random.default_rng(1)
+    loc, scale, slab, lam, s = 0.3, 0.2, 1.0, 0.1, 1.0
+    x = rng.standard_normal(20)
+    y = 0.2 * x + s * rng.standard_normal(20)
+    xx = x @ x
+    on = -((y - loc * x) @ (y - loc * x) + scale**2 * xx) / (2 * s**2)  # E_q log p(y | w), but for a constant
+    off = -(y @ y) / (2 * s**2)
+    kl = np.log(slab / scale) + (scale**2 + loc**2) / (2 * slab**2) - 0.5
+
+    def loss(phi: float) -> float:
+        of_gate = phi * np.log(phi / lam) + (1 - phi) * np.log((1 - phi) / (1 - lam))
+        return of_gate + phi * kl - phi * on - (1 - phi) * off
+
+    best = optimize.minimize_scalar(loss, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12}).x
+    assert special.logit(best) == pytest.approx(special.logit(lam) - kl + on - off, abs=1e-4)
