@@ -74,19 +74,19 @@ def row(claim: Claim) -> list[str]:
         claim.claim,
         f"{claim.published:.{claim.digits}f}",
         cells.mean_and_spread(ours, claim.digits) if len(ours) else "-",
+        f"**{word}**" + (f": {rest}" if rest else ""),
         str(len(ours)),
         *shares,
         f"{sum(seconds) / 60:.0f}" if seconds and all(seconds) else "-" if not seconds else "?",
         f"[{claim.page.removesuffix('.md')}]({claim.page})",
-        f"**{word}**" + (f": {rest}" if rest else ""),
     ]
 
 
 def all_claims(_: cells.Found) -> str:
     """The table."""
     left = ("% left: paper", "ours", "connected")
-    head = ["paper", "claim", "published", "ours", "runs", *left, "minutes", "page", "verdict"]
-    return cells.table(head, [row(claim) for claim in CLAIMS], "llrrrrrrrll")
+    head = ["paper", "claim", "published", "ours", "verdict", "runs", *left, "minutes", "page"]
+    return cells.table(head, [row(claim) for claim in CLAIMS], "llrrlrrrrrl")
 
 
 def summary(_: cells.Found) -> str:

@@ -29,7 +29,8 @@ myst_heading_anchors = 4
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 
 html_theme = "furo"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 
