@@ -9,6 +9,7 @@ from jax.stages import Lowered, Traced
 from numpyro.infer import ELBO
 
 from bayesprune.core.types import Dataset, Info, Mask, Params, PyTree, SparseState, Sparsifier
+from bayesprune.model.elbo import Slices
 from bayesprune.model.program import Trainable
 from bayesprune.train.batches import Block, Padded, Reading
 from bayesprune.train.kernel import Kernel
@@ -106,7 +107,8 @@ class Standing(NamedTuple):
     """``carry``, ``sparse``: the state of now; ``best``: a copy of that of the best evaluation, where it is to be returned.
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the
-    reading of the data stands, if the step alone does not say it; what JSON holds.
+    reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: of the weight arrays, on which the
+    steps are done; none: whole arrays.
     """
 
     carry: Carry
@@ -114,3 +116,4 @@ class Standing(NamedTuple):
     best: tuple[Carry, SparseState] | None = None
     planned: int = 1
     reading: Any = None
+    slices: Slices = ()
