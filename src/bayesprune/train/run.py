@@ -73,6 +73,18 @@ def run(
             if given.mask is not None:
                 paths.check_start(processes.own(loop.whole_mask(sparse.mask)))
             training = Training(
-                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, shrinking, processes
+                recipe.program,
+                loop,
+                feed,
+                periods,
+                checkpoints,
+                bar,
+                watch,
+                interruption,
+                known,
+                paths,
+                law,
+                shrinking,
+                processes,
             )
             return training.run(standing, record)

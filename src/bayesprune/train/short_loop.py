@@ -19,7 +19,6 @@ from bayesprune.model.elbo import MeanFieldELBO, Slices
 from bayesprune.model.local import LocalELBO
 from bayesprune.model.short_program import cut_short
 from bayesprune.posteriors.params import stems
-from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import Loop
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Carry, Data, Jitted, Recipe

@@ -152,9 +152,7 @@ class Training:
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
 
-    def _chunk(
-        self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]
-    ) -> tuple[Carry, int, float]:
+    def _chunk(self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
         carry, sparse = standing.carry, standing.sparse
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters, as a fit returns them, stays behind for the

@@ -106,7 +106,9 @@ def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
     if not isinstance(kernel, Optax) and type(kernel).__module__ != "bayesprune.train.kernels.lookahead":
         return told
     try:
-        whole, short = (jax.eval_shape(lambda p: kernel.moments(kernel.init(p)), tree) for tree in (params, _cut(params, slices)))
+        whole, short = (
+            jax.eval_shape(lambda p: kernel.moments(kernel.init(p)), tree) for tree in (params, _cut(params, slices))
+        )
         cut = {kind: _cut(arrays, slices) for kind, arrays in whole.items()}
         if _shapes(short) != _shapes(cut):
             return told
