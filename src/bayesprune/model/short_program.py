@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool
 
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import Slices
@@ -14,10 +13,8 @@ from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.model.transforms.parts import Kept
 from bayesprune.model.transforms.short_arrays import of_short_arrays
 
-Alive = Mapping[str, Bool[np.ndarray, "..."]]
 
-
-def slices_in_use(bnn: BNN, mask: Alive) -> Slices:
+def slices_in_use(bnn: BNN, mask: Mapping[str, np.ndarray]) -> Slices:
     """The slices of each array of a mask that hold a living weight, or belong to a unit that has one.
 
     Cut short are the axes of inputs and of outputs, the positions of a convolution stay. An array's slices go with its unit's:
@@ -35,7 +32,7 @@ def slices_in_use(bnn: BNN, mask: Alive) -> Slices:
         made, read = (lives[np.broadcast_to(of[site], alive.shape)] for of in (bnn.units.producers, bnn.units.consumers))
         for axis in range(alive.ndim):
             others = tuple(a for a in range(alive.ndim) if a != axis)
-            stays = alive.any(others)
+            stays = np.array(alive.any(others))
             if axis in role.inputs:
                 stays |= read.any(others)
             elif axis in role.outputs:

@@ -27,7 +27,7 @@ from bayesprune.train.state import Carry, Data, Jitted, Recipe
 def short_recipe(recipe: Recipe, slices: Slices) -> Recipe:
     """The recipe of arrays of which only these slices are there, with the noise that they have in whole arrays."""
     assert isinstance(recipe.elbo, MeanFieldELBO)
-    # A noise of its own for each output follows a weight through what becomes of it: there the weights have to stay as they are.
+    # Noise of outputs follows a weight through what becomes of it: there the weights have to stay as they are.
     program = cut_short(recipe.program, slices, strict=isinstance(recipe.elbo, LocalELBO))  # type: ignore[arg-type]
     return replace(recipe, program=program, elbo=recipe.elbo.of_slices(slices))
 

@@ -20,7 +20,7 @@ from bayesprune.train.unshrunk import why_not
 
 # Each new size has at most this share of the numbers of the one before, so that there are at most log2 of the shrinkage.
 SHARE = 0.5
-# Numbers times steps that a smaller program must save under "auto": about four seconds of a CPU, twice what it takes to compile.
+# Numbers times steps that a smaller program must save under "auto": about four seconds of a CPU, as compiling it may take.
 WORTH = 1.5e8
 
 
@@ -33,6 +33,9 @@ class WholeArrays:
 
     def run(self, loop: Compiled, slices: Slices) -> Callable[..., Any]:
         return loop.run
+
+
+WHOLE = WholeArrays()
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,11 @@ def shrinking_of(storage: str, recipe: Recipe, example: Example, num_steps: int)
     Raises `ValueError` for "compact" where the program cannot be shrunk, with the reason; "auto" then keeps whole arrays.
     """
     if storage not in ("compact", "auto"):
-        return WholeArrays()
+        return WHOLE
     reason = why_not(recipe, example)
     if reason and storage == "compact":
         raise ValueError(f"storage='compact' trains on what is connected, and {reason}")
-    return WholeArrays() if reason else Shrinking(recipe, example, num_steps, WORTH if storage == "auto" else 0.0)
+    return WHOLE if reason else Shrinking(recipe, example, num_steps, WORTH if storage == "auto" else 0.0)
 
 
 def as_slices(written: Any) -> Slices:

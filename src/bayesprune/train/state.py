@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jax.stages import Lowered, Traced
@@ -73,6 +73,7 @@ class Recipe:
             object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
 
 
+@runtime_checkable
 class Jitted(Protocol):
     """What `jax.jit` gives."""
 
@@ -107,8 +108,8 @@ class Standing(NamedTuple):
     """``carry``, ``sparse``: the state of now; ``best``: a copy of that of the best evaluation, where it is to be returned.
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the
-    reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: of the weight arrays, on which the
-    steps are done; none: whole arrays.
+    reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: those of the weight
+    arrays on which the steps are done; none: whole arrays.
     """
 
     carry: Carry

@@ -23,7 +23,7 @@ from bayesprune.train.history import LAW, Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
-from bayesprune.train.shrinking import Shrinking, WholeArrays
+from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
 from bayesprune.train.unsaved import UnsavedError
 from bayesprune.train.watch import Watch
@@ -103,7 +103,7 @@ class Training:
     known: dict[str, Any]
     paths: Paths
     law: str = ""
-    shrinking: Shrinking | WholeArrays = WholeArrays()
+    shrinking: Shrinking | WholeArrays = WHOLE
     processes: Alone | Together = ALONE
 
     def run(self, standing: Standing, record: Record) -> FitResult:

@@ -38,8 +38,8 @@ def why_not(recipe: Recipe, example: Example) -> str:
         return f"mesh= lays whole arrays out over devices. {_MASKED}"
     if type(recipe.elbo) not in (MeanFieldELBO, LocalELBO):
         return (
-            f"estimator={type(recipe.elbo).__name__}() draws noise that is not known by its place in whole arrays. Take 'weight' "
-            "or 'local', or storage='masked'."
+            f"estimator={type(recipe.elbo).__name__}() draws noise that is not known by its place in whole arrays. Take "
+            "'weight' or 'local', or storage='masked'."
         )
     slices = slices_in_use(program, _half(program))
     if not slices:
@@ -65,8 +65,8 @@ def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
     if any(name.endswith("_logit") for name in whole):
         return f"a weight's gate draws numbers that are not known by their place in whole arrays. {_MASKED}"
     short = short_recipe(recipe, slices)
-    bnn = recipe.program
-    told = f"{type(bnn.prior).__name__} has numbers for units, or arrays, of its own. {_MASKED}"  # type: ignore[union-attr]
+    prior = type(getattr(recipe.program, "prior", None)).__name__
+    told = f"{prior} has numbers for units, or arrays, of its own. {_MASKED}"
     try:
         found = sites_of(short.program, example).params
         jax.eval_shape(_loss(short), found, abstract_key(), example.abstract(2))

@@ -95,7 +95,7 @@ def test_values_and_gradients_are_those_of_whole_arrays(name, rate) -> None:
 
 
 def test_products_are_of_the_slices_alone() -> None:
-    """Two kernels whose slices agree: nothing of the whole width is made, with an activation of which 0 is no fixed point too."""
+    """Two kernels whose slices agree: nothing of the whole width is made, though cosh(0) is not 0."""
     stays = (1, 4, 5)
     apply = lambda p, x: jnp.cosh(x @ p["a"] + p["b"]) * jax.nn.silu(x @ p["a"]) @ p["c"]  # noqa: E731
     sizes = {"a": (3, 40), "b": (40,), "c": (40, 2)}

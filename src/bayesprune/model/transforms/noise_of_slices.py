@@ -1,4 +1,4 @@
-"""Noise of an array of which only slices are there: the numbers that they would have in the whole array, and no others drawn."""
+"""Noise of an array of which only slices are there: the numbers that they have in the whole array, and no others drawn."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +68,9 @@ class NoiseOfSlices:
 def _counts(rng_key: jax.Array) -> bool:
     """Whether the generator makes word number n from n alone."""
     typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
-    return typed and str(jax.random.key_impl(rng_key)) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)
+    return (
+        typed and str(jax.random.key_impl(rng_key)) == "threefry2x32" and bool(jax.config.values["jax_threefry_partitionable"])
+    )
 
 
 def _words(rng_key: jax.Array, numbers: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
@@ -109,8 +111,9 @@ def of_outputs(noise: Noise, equation: Any, place: int) -> Noise:
         axes = {numbers.rhs_spec[0]: numbers.out_spec[1]}
     else:  # entry by entry
         axes = {axis: axis + len(shape) - rank for axis in range(rank)}
-    sizes, kept = list(shape), [None] * len(shape)
+    sizes: list[int] = list(shape)
+    kept: list[tuple[int, ...] | None] = [None] * len(shape)
     for axis, out in axes.items():
         if noise.kept[axis] is not None:
-            sizes[out], kept[out] = noise.sizes[axis], noise.kept[axis]  # type: ignore[call-overload]
+            sizes[out], kept[out] = noise.sizes[axis], noise.kept[axis]
     return NoiseOfSlices(noise.noise, tuple(sizes), tuple(kept))

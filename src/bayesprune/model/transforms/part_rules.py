@@ -13,14 +13,12 @@ import numpy as np
 from jax.extend.core import Literal
 from jax.extend.core import primitives as prims
 
-from bayesprune.core.send import send
+from bayesprune.model.transforms.entry_by_entry import bind, entry_by_entry, one_at_least
 from bayesprune.model.transforms.parts import Index, Part, moved, spread_out, whole
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.ops.movement import regrouped
 
 Rule = Callable[[Any, list[Part], bool], Part | None]
-_EITHER = frozenset(("mul", "and"))  # zero where one factor is
-_OVER = frozenset(("div", "rem"))  # zero where the first is
 
 
 def run(jaxpr: Any, consts: Any, parts: list[Part], strict: bool) -> list[Part]:
@@ -47,7 +45,7 @@ def _results(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) -> list
     if name == "broadcast_in_dim" or not plain:
         if equation.primitive is prims.custom_jvp_call_p and (done := _own_derivative(jaxpr, equation, parts, strict)):
             return done
-        rule = RULES.get(name) or (_elementwise if record_of(equation).terms is not None else None)
+        rule = RULES.get(name) or (entry_by_entry if record_of(equation).terms is not None else None)
         if rule is not None and (result := rule(equation, parts, strict)) is not None:
             return [result._replace(of_weights=all(part.of_weights for part in parts))]
     arrays = [spread_out(part) if plain else whole(part, strict) for part in parts]
@@ -62,74 +60,6 @@ def _again(jaxpr: Any, equation: Any, values: list[Any]) -> list[Any]:
     return jax.core.eval_jaxpr(program, (), *operands.values())
 
 
-def _bind(equation: Any, values: list[Any], **changed: Any) -> Any:
-    with equation.ctx.manager:
-        return equation.primitive.bind(*values, **(equation.params | changed))
-
-
-def _elementwise(equation: Any, parts: list[Part], strict: bool) -> Part | None:
-    """On the slices where the result is not one number; None where it is no such number elsewhere."""
-    sizes = tuple(equation.outvars[0].aval.shape)
-    if len(equation.outvars) > 1 or any(part.sizes and len(part.sizes) != len(sizes) for part in parts):
-        return None
-    left = [_left(equation, parts, axis) for axis in range(len(sizes))]
-    rests = {rest for index, rest in left if index is not None}
-    if len(rests) > 1:
-        return None
-    done = []
-    for part in parts:
-        for axis, (index, _) in enumerate(left):
-            if part.sizes and not part.constant_along(axis) and part.sizes[axis] == sizes[axis]:
-                part = moved(part, axis, index, strict)
-        done.append(part)
-    values = [part.value for part in done]
-    if len(values) > 2:  # a choice among arrays, which have one shape
-        shape = np.broadcast_shapes(*map(jnp.shape, values))
-        values = [value if not jnp.ndim(value) else jnp.broadcast_to(value, shape) for value in values]
-    kept = tuple(index for index, _ in left)
-    number = _number(equation, parts)
-    return Part(_bind(equation, values), sizes, kept, number=number, rest=next(iter(rests), 0.0))
-
-
-def _left(equation: Any, parts: list[Part], axis: int) -> tuple[Index | None, float]:
-    """The slices along an axis outside of which the result is one number, and that; None: all."""
-    name = equation.primitive.name
-    index = [part.kept[axis] if part.sizes else None for part in parts]
-    zeros = [one if part.rest == 0 else None for one, part in zip(index, parts, strict=True)]
-    there, empty = [one for one in index if one is not None], [one for one in zeros if one is not None]
-    if not there:
-        return None, 0.0
-    if name in _EITHER and empty:
-        return _one_at_least(functools.reduce(np.intersect1d, empty), empty[0]), 0.0
-    if name in _OVER and zeros[0] is not None and index[1] is None:
-        return zeros[0], 0.0
-    if name == "select_n":
-        cases = [one for one, part in zip(zeros[1:], parts[1:], strict=True) if part.number != 0]
-        if cases and all(one is not None for one in cases):
-            return functools.reduce(np.union1d, [one for one in cases if one is not None]), 0.0
-    rests = [part.number if one is None else part.rest for one, part in zip(index, parts, strict=True)]
-    if any(rest is None for rest in rests):
-        return None, 0.0
-    rest = _value(equation, rests)
-    return (functools.reduce(np.union1d, there), rest) if np.isfinite(rest) else (None, 0.0)
-
-
-def _value(equation: Any, numbers: list[Any]) -> float:
-    """What an operation makes of numbers."""
-    with jax.core.eval_context():  # whatever traces it
-        values = [send(n, v.aval.dtype) for n, v in zip(numbers, equation.invars, strict=True)]
-        return float(jax.device_get(equation.primitive.bind(*values, **equation.params)))
-
-
-def _number(equation: Any, parts: list[Part]) -> float | None:
-    single = equation.primitive.name in ("convert_element_type", "neg", "copy")
-    return _value(equation, [parts[0].number]) if single and parts[0].number is not None else None
-
-
-def _one_at_least(index: Index, other: Index) -> Index:
-    return index if len(index) else other[:1]
-
-
 def _zero_elsewhere(part: Part, strict: bool) -> Part:
     return spread_out(part) if part.rest == 0 else whole(part, strict)
 
@@ -142,7 +72,7 @@ def _meet(left: Part, right: Part, axes: tuple[int, int], strict: bool) -> tuple
     elif a is None or b is None:
         index = b if a is None else a
     else:
-        index = _one_at_least(np.intersect1d(a, b), a)
+        index = one_at_least(np.intersect1d(a, b), a)
     return moved(left, axes[0], index, strict), moved(right, axes[1], index, strict), index
 
 
@@ -159,7 +89,7 @@ def _dot(equation: Any, parts: list[Part], strict: bool) -> Part:
         [part.kept[axis] for axis in range(len(part.sizes)) if axis not in (*contract[side], *batch[side])]
         for side, part in enumerate((left, right))
     ]
-    value = _bind(equation, [left.value, right.value])
+    value = bind(equation, [left.value, right.value])
     return Part(value, tuple(equation.outvars[0].aval.shape), (*shared, *free[0], *free[1]))
 
 
@@ -175,7 +105,7 @@ def _convolve(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     data, kernel, _ = _meet(data, kernel, (numbers.lhs_spec[1], numbers.rhs_spec[1]), strict)
     kept: list[Index | None] = [None] * len(data.sizes)
     kept[numbers.out_spec[0]], kept[numbers.out_spec[1]] = data.kept[numbers.lhs_spec[0]], kernel.kept[numbers.rhs_spec[0]]
-    value = _bind(equation, [data.value, kernel.value])
+    value = bind(equation, [data.value, kernel.value])
     return Part(value, tuple(equation.outvars[0].aval.shape), tuple(kept))
 
 
@@ -189,13 +119,13 @@ def _broadcast(equation: Any, parts: list[Part], strict: bool) -> Part:
     if part.of_weights and part.number is None:
         part = spread_out(part)
         given = tuple(size if index is None else len(index) for size, index in zip(shape, kept, strict=True))
-        return Part(_bind(equation, [part.value], shape=given), shape, kept, rest=part.rest)
-    return Part(_bind(equation, [part.value], shape=given), shape, kept, number=part.number, rest=part.rest)
+        return Part(bind(equation, [part.value], shape=given), shape, kept, rest=part.rest)
+    return Part(bind(equation, [part.value], shape=given), shape, kept, number=part.number, rest=part.rest)
 
 
 def _transpose(equation: Any, parts: list[Part], strict: bool) -> Part:
     (part,), order = parts, equation.params["permutation"]
-    value = _bind(equation, [part.value])
+    value = bind(equation, [part.value])
     return Part(value, tuple(part.sizes[a] for a in order), tuple(part.kept[a] for a in order), False, part.number, part.rest)
 
 
@@ -233,7 +163,7 @@ def _squeeze(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     if any(part.kept[axis] is not None for axis in gone):
         return None
     left = [axis for axis in range(len(part.sizes)) if axis not in gone]
-    value = _bind(equation, [part.value])
+    value = bind(equation, [part.value])
     return Part(value, tuple(part.sizes[a] for a in left), tuple(part.kept[a] for a in left), False, part.number, part.rest)
 
 
@@ -243,7 +173,7 @@ def _reduce(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     if equation.primitive.name != "reduce_sum" and any(part.kept[axis] is not None for axis in axes):
         return None
     left = [axis for axis in range(len(part.sizes)) if axis not in axes]
-    return Part(_bind(equation, [part.value]), tuple(part.sizes[a] for a in left), tuple(part.kept[a] for a in left))
+    return Part(bind(equation, [part.value]), tuple(part.sizes[a] for a in left), tuple(part.kept[a] for a in left))
 
 
 def _windows(equation: Any, parts: list[Part], strict: bool) -> Part | None:
@@ -253,7 +183,7 @@ def _windows(equation: Any, parts: list[Part], strict: bool) -> Part | None:
         one = params["window_dimensions"][axis] == params["window_strides"][axis] == 1
         if index is not None and not (one and tuple(params["padding"][axis]) == (0, 0)):
             return None
-    return Part(_bind(equation, [part.value]), tuple(equation.outvars[0].aval.shape), part.kept)
+    return Part(bind(equation, [part.value]), tuple(equation.outvars[0].aval.shape), part.kept)
 
 
 def _own_derivative(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) -> list[Part] | None:
