@@ -225,8 +225,9 @@ def check_before(
     if storage not in STORAGES:
         raise unknown_name("storage", storage, STORAGES)
     acts = not isinstance(sparsifier, KeepAll)
-    if storage == "active" and mask is None and not acts and start is None:
-        raise ValueError("storage='active' keeps alive weights only, and nothing is dead: give sparsifier= or mask=.")
+    if storage in ("active", "compact") and mask is None and not acts and start is None:
+        keeps = "keeps alive weights only" if storage == "active" else "trains on what is connected"
+        raise ValueError(f"storage={storage!r} {keeps}, and nothing is dead: give sparsifier= or mask=.")
     if not isinstance(program, BNN):
         return
     masked = mask is not None and (not isinstance(mask, dict) or bool(mask))

@@ -9,6 +9,7 @@ inverse Gamma and half-Cauchy, (3.2) and (3.3); Gaussian scales against 1/|z|,
 A NumPyro `ELBO` object like any other: `numpyro.infer.SVI(model, guide, optim, MeanFieldELBO())` takes it.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,12 @@ from bayesprune.core.others import as_written
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.seeding import seeded
 from bayesprune.model.transforms import noise as noises
+from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
+from bayesprune.model.transforms.parts import Kept
 from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
 from bayesprune.posteriors.spike_slab import GatedNormal
+
+Slices = tuple[tuple[str, tuple[int, ...], Kept], ...]  # site, its whole shape, the slices of it that are there
 
 
 class MeanFieldELBO(ELBO):
@@ -41,10 +46,21 @@ class MeanFieldELBO(ELBO):
     def __init__(self, num_particles: int = 1, noise: noises.Noise = noises.quantile) -> None:
         super().__init__(num_particles=num_particles)
         self.noise = noise
+        self.slices: Slices = ()
+
+    def noise_of(self, name: str) -> noises.Noise:
+        """The noise of a site, of which only slices may be there."""
+        return next((NoiseOfSlices(self.noise, sizes, kept) for site, sizes, kept in self.slices if site == name), self.noise)
+
+    def of_slices(self, slices: Slices) -> "MeanFieldELBO":
+        """The same bound of arrays of which only these slices are there, with the noise that they have in whole arrays."""
+        other = copy.copy(self)
+        other.slices = slices
+        return other
 
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:
         """What stands for the weight N(loc, scale²) in the model: here, one draw of it."""
-        return loc + scale * self.noise(rng_key, loc.shape).astype(loc.dtype)
+        return loc + scale * self.noise_of(name)(rng_key, loc.shape).astype(loc.dtype)
 
     def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn`` on the lifted values and the arguments of the program, its data: here, just so."""

@@ -55,7 +55,7 @@ class LocalELBO(MeanFieldELBO):
         """The weight as a `Gaussian`, except for scalars."""
         if loc.ndim == 0:
             return super().lift(rng_key, name, loc, scale)
-        return Gaussian(loc, scale, rng_key, self.noise)
+        return Gaussian(loc, scale, rng_key, self.noise_of(name))
 
     def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn`` on arrays some of which are `Gaussian`."""

@@ -62,6 +62,10 @@ class Record:
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(values) for name, values in self.history.items()}
 
+    def add_size(self, step: int, numbers: int) -> None:
+        """From this step on the program has so many numbers; see `train.shrinking`."""
+        self._append("shrunk", step, {"numbers": numbers})
+
     def _append(self, kind: str, step: int, row: dict[str, Any]) -> None:
         for name, value in ({"step": step} | row).items():
             self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else _number(value))

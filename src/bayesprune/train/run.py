@@ -18,6 +18,7 @@ from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
 from bayesprune.train.resume import open_checkpoints
+from bayesprune.train.shrinking import shrinking_of
 from bayesprune.train.sites import sites_of
 from bayesprune.train.start import Given, start
 from bayesprune.train.state import Recipe, Standing
@@ -52,6 +53,7 @@ def run(
     if processes.count > 1:
         check_same(processes, words() | {"periods": periods, "checkpoint": str(checkpoint)})
     paths = Paths.of(recipe.program, recipe.sparsifier)
+    shrinking = shrinking_of(given.storage, recipe, example, num_steps)
     checkpoints = open_checkpoints(checkpoint, num_steps, words, processes)
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
     checkpoints = checkpoints.of_traces(
@@ -71,6 +73,18 @@ def run(
             if given.mask is not None:
                 paths.check_start(processes.own(loop.whole_mask(sparse.mask)))
             training = Training(
-                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, processes
+                recipe.program,
+                loop,
+                feed,
+                periods,
+                checkpoints,
+                bar,
+                watch,
+                interruption,
+                known,
+                paths,
+                law,
+                shrinking,
+                processes,
             )
             return training.run(standing, record)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jax.stages import Lowered, Traced
 from numpyro.infer import ELBO
 
 from bayesprune.core.types import Dataset, Info, Mask, Params, PyTree, SparseState, Sparsifier
+from bayesprune.model.elbo import Slices
 from bayesprune.model.program import Trainable
 from bayesprune.train.batches import Block, Padded, Reading
 from bayesprune.train.kernel import Kernel
@@ -72,6 +73,7 @@ class Recipe:
             object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
 
 
+@runtime_checkable
 class Jitted(Protocol):
     """What `jax.jit` gives."""
 
@@ -106,7 +108,8 @@ class Standing(NamedTuple):
     """``carry``, ``sparse``: the state of now; ``best``: a copy of that of the best evaluation, where it is to be returned.
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the
-    reading of the data stands, if the step alone does not say it; what JSON holds.
+    reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: those of the weight
+    arrays on which the steps are done; none: whole arrays.
     """
 
     carry: Carry
@@ -114,3 +117,4 @@ class Standing(NamedTuple):
     best: tuple[Carry, SparseState] | None = None
     planned: int = 1
     reading: Any = None
+    slices: Slices = ()

@@ -21,7 +21,7 @@ from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import remat
 
-STORAGES = ("masked", "active")
+STORAGES = ("masked", "active", "compact", "auto")
 
 
 @runtime_checkable
@@ -145,7 +145,7 @@ def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Sto
     """
     if name not in STORAGES:
         raise unknown_name("storage", name, STORAGES)
-    if name == "masked":
+    if name != "active":  # the others have whole arrays between steps; `train.shrinking` knows what they do with them
         return MASKED
     if not mask:
         raise ValueError("storage='active' keeps alive weights only, and nothing is dead: give sparsifier= or mask=.")

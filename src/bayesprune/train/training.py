@@ -23,6 +23,7 @@ from bayesprune.train.history import LAW, Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
+from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
 from bayesprune.train.unsaved import UnsavedError
 from bayesprune.train.watch import Watch
@@ -102,6 +103,7 @@ class Training:
     known: dict[str, Any]
     paths: Paths
     law: str = ""
+    shrinking: Shrinking | WholeArrays = WHOLE
     processes: Alone | Together = ALONE
 
     def run(self, standing: Standing, record: Record) -> FitResult:
@@ -110,6 +112,7 @@ class Training:
         if record.halted:
             # Of a callback that has no memory the answer is the same; without it, the fit goes on as if it had never been.
             record.halted = self._show(step, standing, record)
+        standing = self.shrinking.settle(step, standing, record)
         with self.interruption as interruption:
             begun = broken(self._state(standing.carry))  # an optimiser's best loss so far may begin at infinity
             while step < self.periods.num_steps and not record.over:
@@ -117,7 +120,7 @@ class Training:
                 standing = self._prune(step, standing, record)
                 pause = self.periods.next_stop(step)
                 while step < pause:
-                    carry, taken, seconds = self._chunk(standing.carry, standing.sparse, record, min(pace, pause - step), begun)
+                    carry, taken, seconds = self._chunk(standing, record, min(pace, pause - step), begun)
                     step, standing = step + taken, standing._replace(carry=carry)
                     # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
                     pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
@@ -149,15 +152,15 @@ class Training:
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
         return FitResult(params, state, record.losses[:step], mask, history)
 
-    def _chunk(
-        self, carry: Carry, sparse: SparseState, record: Record, num_steps: int, begun: frozenset[str]
-    ) -> tuple[Carry, int, float]:
+    def _chunk(self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
+        carry, sparse = standing.carry, standing.sparse
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters, as a fit returns them, stays behind for the
         # day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(params=self.loop.evaluated(carry), opt_state=()))
         data, room = self.feed.block(step)
-        carry, losses, done = self.loop.run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
+        run = self.shrinking.run(self.loop, standing.slices)
+        carry, losses, done = run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
         # The loss is of the parameters before its step: those after the last one are looked at by themselves.
@@ -178,7 +181,7 @@ class Training:
         sparse, info = self._settle(step, standing.sparse, sparse, info)
         record.add_info(step, info)
         carry = self.loop.weigh(self.loop.renew(carry, old, sparse.mask, self.known), sparse)
-        return standing._replace(carry=carry, sparse=sparse)
+        return self.shrinking.settle(step, standing._replace(carry=carry, sparse=sparse), record)
 
     def _settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Any]:
         """The act as it stands by the network's paths; masks as the storage keeps them."""

@@ -9,6 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from bayesprune.core.checks import check_key
 from bayesprune.model.transforms.convolution import conv_general_dilated
 from bayesprune.model.transforms.noise import Noise, exact
+from bayesprune.model.transforms.noise_of_slices import after, of_outputs
 
 
 @jax.tree_util.register_pytree_node_class
@@ -37,9 +38,9 @@ class Gaussian:
         """The weight, drawn once: the same draw every time."""
         return self.loc + self.scale * self.noise(jax.random.fold_in(self.rng_key, 0), self.shape).astype(self.loc.dtype)
 
-    def replace(self, loc: Array, scale: Array) -> "Gaussian":
+    def replace(self, loc: Array, scale: Array, noise: Noise | None = None) -> "Gaussian":
         """Other numbers under the same key."""
-        return self.tree_unflatten(self.noise, (loc, scale, self.rng_key))
+        return self.tree_unflatten(self.noise if noise is None else noise, (loc, scale, self.rng_key))
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Noise]:
         return (self.loc, self.scale, self.rng_key), self.noise
@@ -77,12 +78,12 @@ def bind(equation: Any, values: list[Any]) -> Any:
 def image(equation: Any, values: list[Any], place: int) -> Gaussian:
     """An operation that leaves the weight in ``values[place]`` Gaussian, the other values being constants."""
     weight = values[place]
-    loc = bind(equation, _put(values, place, weight.loc))
+    loc, noise = bind(equation, _put(values, place, weight.loc)), after(weight.noise, equation, place)
     if equation.primitive.name in ("add", "sub"):
-        return weight.replace(loc, weight.scale)
+        return weight.replace(loc, weight.scale, noise)
     if equation.primitive.name == "select_n":  # the scale is zero where the constant is chosen
         values = [values[0], *map(jnp.zeros_like, _put(values, place, weight.loc)[1:])]
-    return weight.replace(loc, bind(equation, _put(values, place, weight.scale)))
+    return weight.replace(loc, bind(equation, _put(values, place, weight.scale)), noise)
 
 
 def outputs(equation: Any, values: list[Any], place: int, number: int) -> Array:
@@ -97,7 +98,8 @@ def outputs(equation: Any, values: list[Any], place: int, number: int) -> Array:
     else:
         squares = [value if i == place else jnp.square(value) for i, value in enumerate(values)]
         variance = bind(equation, _put(squares, place, jnp.square(weight.scale)))
-    return add_noise(mean, variance, jax.random.fold_in(weight.rng_key, number), weight.noise)
+    noise = of_outputs(weight.noise, equation, place)
+    return add_noise(mean, variance, jax.random.fold_in(weight.rng_key, number), noise)
 
 
 def _put(values: list[Any], place: int, value: Any) -> list[Any]:

@@ -42,7 +42,12 @@ def quantile(rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     size = int(np.prod(shape))
     words = jax.random.bits(rng_key, ((size + 1) // 2,), jnp.uint32)
     index = jnp.concatenate([words & 0xFFFF, words >> _BITS])[:size]
-    return jnp.asarray(_table())[index].reshape(shape)
+    return quantiles()[index].reshape(shape)
+
+
+def quantiles() -> jax.Array:
+    """The table of `quantile`."""
+    return jnp.asarray(_table())
 
 
 @functools.cache

@@ -1,0 +1,152 @@
+"""Why a fit cannot be trained on slices of its arrays: told at the door, by a trial of a network with half of its units."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import Params
+from bayesprune.model.bnn import BNN
+from bayesprune.model.elbo import MeanFieldELBO, Slices
+from bayesprune.model.local import LocalELBO
+from bayesprune.model.short_program import short_shape, slices_in_use
+from bayesprune.model.transforms.parts import UnfitError
+from bayesprune.posteriors.params import stems
+from bayesprune.prune.needs import needs_of
+from bayesprune.train.kernel import Kernel, asks_value
+from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.short_loop import short_recipe
+from bayesprune.train.sites import Example, sites_of
+from bayesprune.train.state import Recipe
+
+_MASKED = "Use storage='masked'."
+
+
+def why_not(recipe: Recipe, example: Example) -> str:
+    """The reason, with the remedy; "" where there is none."""
+    program, needs = recipe.program, needs_of(recipe.sparsifier)
+    if not isinstance(program, BNN):
+        return f"a program written by hand does not show which slices of its arrays go together. {_MASKED}"
+    name = type(recipe.sparsifier).__name__
+    if needs.renewal or needs.chain or needs.constant_counts:
+        return f"{name} brings weights back, which have no place in arrays that were cut short. {_MASKED[:-1]}, or 'active'."
+    if needs.decay:
+        return f"{name} sets the decay of single weights in whole arrays. {_MASKED}"
+    if recipe.mesh is not None:
+        return f"mesh= lays whole arrays out over devices. {_MASKED}"
+    if type(recipe.elbo) not in (MeanFieldELBO, LocalELBO):
+        return (
+            f"estimator={type(recipe.elbo).__name__}() draws noise that is not known by its place in whole arrays. Take "
+            "'weight' or 'local', or storage='masked'."
+        )
+    slices = slices_in_use(program, _half(program))
+    if not slices:
+        return f"no axis of its arrays belongs to units. {_MASKED}"
+    return _of_program(recipe, example, slices) or _of_kernel(recipe.kernel, sites_of(program, example).params, slices)
+
+
+def _half(bnn: BNN) -> dict[str, np.ndarray]:
+    """A mask in which every other unit is dead."""
+    units, mask = bnn.units, {}
+    for spec in bnn.layout:
+        if spec.prunable:
+            site = str(spec.path)
+            even = [of % 2 <= 0 for of in (units.producers[site], units.consumers[site])]
+            mask[site] = np.array(np.broadcast_to(even[0] & even[1], spec.shape))
+            mask[site][(units.producers[site] < 0) & (units.consumers[site] < 0)] = True
+    return mask
+
+
+def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
+    """Whether the parameters of a network with half of its units are slices of those of the whole one."""
+    whole = sites_of(recipe.program, example).params
+    if any(name.endswith("_logit") for name in whole):
+        return f"a weight's gate draws numbers that are not known by their place in whole arrays. {_MASKED}"
+    short = short_recipe(recipe, slices)
+    prior = type(getattr(recipe.program, "prior", None)).__name__
+    told = f"{prior} has numbers for units, or arrays, of its own. {_MASKED}"
+    try:
+        found = sites_of(short.program, example).params
+        jax.eval_shape(_loss(short), found, abstract_key(), example.abstract(2))
+    except UnfitError as error:
+        return f"in this network {error} {_MASKED}"
+    except (TypeError, ValueError):
+        return told
+    return told if _shapes(found) != _shapes(_cut(whole, slices)) else ""
+
+
+def _loss(recipe: Recipe) -> Any:
+    def loss(params: Params, rng_key: jax.Array, data: Any) -> Any:
+        program, keywords = recipe.program, dict(recipe.keywords)
+        return recipe.elbo.loss(rng_key, params, program.model, program.guide, data.x, data.y, **keywords)
+
+    return loss
+
+
+def _cut(arrays: Params, slices: Slices) -> Params:
+    """Shapes of the slices of abstract arrays."""
+    known = {site: (sizes, kept) for site, sizes, kept in slices}
+    owned = stems(arrays, known)
+    return {
+        name: jax.ShapeDtypeStruct(short_shape(*known[owned[name]]), leaf.dtype) if name in owned else leaf
+        for name, leaf in arrays.items()
+    }
+
+
+def _shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)
+
+
+def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
+    """Whether an optimiser moves every entry as if the dead ones, whose gradient is zero, were not there."""
+    name = f"the optimizer has to treat every entry alone, which {_name(kernel)} does not"
+    told = f"{name}, as LAMB and Adafactor: dead weights would be missed. Give another, or storage='masked'."
+    if not isinstance(kernel, Optax) and type(kernel).__module__ != "bayesprune.train.kernels.lookahead":
+        return told
+    try:
+        whole, short = (
+            jax.eval_shape(lambda p: kernel.moments(kernel.init(p)), tree) for tree in (params, _cut(params, slices))
+        )
+        cut = {kind: _cut(arrays, slices) for kind, arrays in whole.items()}
+        if _shapes(short) != _shapes(cut):
+            return told
+        return "" if all(_alike(kernel, params, axis, slices) for axis in (0, -1)) else told
+    except Exception:  # of whatever is not a plain function of its arrays
+        return told
+
+
+def _name(kernel: Any) -> str:
+    return "this one" if isinstance(kernel, Optax) else type(kernel).__name__
+
+
+def _alike(kernel: Kernel, params: Params, axis: int, slices: Slices) -> bool:
+    """Three steps on little arrays with a dead slice, and on those without it."""
+    owned = stems(params, {site for site, _, _ in slices})
+    rng = np.random.default_rng(0)
+    size = 4
+    given, grads = {}, []
+    for name, leaf in params.items():
+        given[name] = np.asarray(rng.normal(size=(size,) * leaf.ndim), leaf.dtype)
+    for _ in range(3):
+        step = {name: np.asarray(rng.normal(size=value.shape), value.dtype) for name, value in given.items()}
+        for name in owned:
+            _last(step[name], axis)[...] = 0
+        grads.append(step)
+    short = lambda tree: {n: np.delete(v, size - 1, axis) if n in owned else v for n, v in tree.items()}  # noqa: E731
+
+    def steps(params: Params, grads: list[Params]) -> Params:
+        state = kernel.init(params)
+        more: dict[str, Any] = {"value": jnp.ones(()), "value_fn": lambda _: jnp.ones(())} if asks_value(kernel) else {}
+        for number, one in enumerate(grads):
+            params, state = kernel.step(jax.random.key(number), one, params, state, **more)
+        return params
+
+    left, right = jax.jit(steps)(given, grads), jax.jit(steps)(short(given), [short(one) for one in grads])
+    left = short(jax.device_get(left))
+    return all(np.allclose(left[name], np.asarray(value), rtol=1e-4, atol=1e-6) for name, value in right.items())
+
+
+def _last(array: np.ndarray, axis: int) -> np.ndarray:
+    return np.moveaxis(array, axis, 0)[-1:]
