@@ -91,6 +91,7 @@ __all__ = [
     "courses",
     "data",
     "diagnose",
+    "distil",
     "evaluate",
     "export_onnx",
     "features",
@@ -140,11 +141,11 @@ __all__ = [
 # nothing, and see it by these imports; a test compares the two.
 if TYPE_CHECKING:
     from bayesprune.report import plots
-    from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor
+    from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor, distil
 else:
 
     def __getattr__(name: str) -> Any:
-        if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor"):
+        if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor", "distil"):
             return getattr(importlib.import_module("bayesprune.sklearn"), name)
         if name == "plots":
             return importlib.import_module("bayesprune.report.plots")

@@ -1,0 +1,160 @@
+"""Any fitted estimator's student: one sparse network, trained on what the teacher says of rows without labels."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_array
+
+from bayesprune.core.checks import check_integer
+from bayesprune.data.scaling import fit_scaling
+from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.regressor import BayesianSparseRegressor
+
+SWAPPED = 0.5  # probability that a column of a made row comes from its neighbour
+NARROW = 4.0  # a made number's standard deviation is the distance between the two over this
+FEW = 12  # a column of so few values is taken as categories: its values are swapped, never moved
+HELD_OUT = 0.2
+REFERENCE = "bucila2006model"
+
+
+class Distilled(NamedTuple):
+    """``student``: the fitted estimator. ``agreement``: with its teacher on given rows that were held out: the share of equal
+    labels, or R² of numbers. ``divergence``: of labels, the mean KL(teacher || student) in nats a row; of numbers, the root
+    mean square of the difference over the teacher's standard deviation. ``rows``: trained on, made ones among them.
+    """
+
+    student: Any
+    agreement: float
+    divergence: float
+    rows: int
+
+
+def distil(
+    teacher: Any,
+    X: ArrayLike | Any,
+    *,
+    student: SparseNetwork | None = None,
+    rows: int = 20_000,
+    random_state: int = 0,
+) -> Distilled:
+    """Train one sparse network to say what a fitted estimator says.
+
+    A network is fitted to the teacher's answers on rows of ``X`` and on rows made between them: of a row and its nearest
+    neighbour each column is swapped with probability 1/2, and a number e is drawn from N(e', (|e - e'| / 4)²), so that made
+    rows lie where rows lie. Of a classifier the answers are labels drawn from its probabilities, so that what is minimised is,
+    but for a constant,
+
+      E_x KL(teacher(y | x) || student(y | x)),
+
+    and the student is as unsure as its teacher; of a regressor they are its predictions, and the student's noise is what it
+    misses of them, not the teacher's own uncertainty.
+
+    Args:
+        teacher: fitted, with ``predict``, and ``predict_proba`` and ``classes_`` where it is a classifier: a scikit-learn
+            estimator, CatBoost's, LightGBM's, a pipeline.
+        X: (num, features) numbers, without targets; at least 20 rows. Categories as numbers.
+        student: settings of the network, an unfitted estimator of ours; None: `BayesianSparseClassifier` or
+            `BayesianSparseRegressor` by default, two hidden layers of 64.
+        rows: at least so many are trained on; given ones come first.
+        random_state: of made rows, drawn labels and the fit.
+
+    Returns:
+        A `Distilled`. ``bp.compact(s.bnn_, s.params_, s.mask_, keep="mean")`` of its student ``s`` is the network to ship, which
+        takes ``s.inputs_of(X)``.
+
+    Raises:
+        TypeError: a teacher that predicts nothing, or a student of the other kind.
+        ValueError: fewer than 20 rows, or such as are not finite.
+
+    Example:
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> import bayesprune as bp
+        >>> x = np.random.default_rng(0).standard_normal((200, 2))
+        >>> teacher = RandomForestRegressor(50, random_state=0).fit(x, x[:, 0])
+        >>> small = bp.BayesianSparseRegressor(hidden=(8,), num_steps=500, form="plain")
+        >>> bp.distil(teacher, x, student=small, rows=400).agreement > 0.9
+        True
+
+    Source: Bucilă, Caruana & Niculescu-Mizil (2006), section 4; Hinton, Vinyals & Dean (2015) for the soft labels.
+    """
+    check_integer(rows, "rows")
+    check_integer(random_state, "random_state", minimum=0)
+    labels = _is_classifier(teacher)
+    network = _student(student, labels, random_state)
+    x = check_array(X, dtype=np.float64, ensure_min_samples=20)
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(x))
+    held, given = x[order[: max(1, int(HELD_OUT * len(x)))]], x[order[max(1, int(HELD_OUT * len(x))) :]]
+    made = between(rng, given, max(0, rows - len(given)))
+    used = np.concatenate([given, made])
+    if labels:
+        fitted = network.fit(used, _drawn_labels(rng, teacher, used))
+        return Distilled(fitted, *_of_labels(teacher, fitted, held), len(used))
+    fitted = network.fit(used, np.asarray(teacher.predict(used), np.float64))
+    return Distilled(fitted, *_of_numbers(teacher, fitted, held), len(used))
+
+
+def between(rng: np.random.Generator, x: np.ndarray, number: int) -> np.ndarray:
+    """So many rows between rows and their nearest neighbours, (number, features)."""
+    if not number:
+        return x[:0]
+    scaled = fit_scaling(x).apply(x)
+    neighbours = NearestNeighbors(n_neighbors=2).fit(scaled).kneighbors(scaled, return_distance=False)
+    chosen = rng.integers(len(x), size=number)
+    # A copy of a row is its own nearest neighbour under another number: then nothing is moved, which is no harm.
+    row, other = x[chosen], x[np.where(neighbours[chosen, 0] == chosen, neighbours[chosen, 1], neighbours[chosen, 0])]
+    swapped = rng.random(row.shape) < SWAPPED
+    categories = np.array([len(np.unique(column)) <= FEW for column in x.T])
+    moved = rng.normal(other, np.abs(row - other) / NARROW)
+    return np.where(swapped, np.where(categories, other, moved), row)
+
+
+def _is_classifier(teacher: Any) -> bool:
+    if not callable(getattr(teacher, "predict", None)):
+        raise TypeError(f"teacher must be a fitted estimator with predict, got a {type(teacher).__name__}.")
+    try:
+        labels = is_classifier(teacher)
+    except (AttributeError, TypeError):  # of a library that has no tags of scikit-learn's
+        labels = hasattr(teacher, "predict_proba")
+    if labels and not (callable(getattr(teacher, "predict_proba", None)) and hasattr(teacher, "classes_")):
+        raise TypeError(f"{type(teacher).__name__} says no probabilities: give a teacher with predict_proba and classes_.")
+    return bool(labels)
+
+
+def _student(student: SparseNetwork | None, labels: bool, random_state: int) -> Any:
+    kind = BayesianSparseClassifier if labels else BayesianSparseRegressor
+    if student is None:
+        return kind(hidden=(64, 64), random_state=random_state)
+    if not isinstance(student, kind):
+        raise TypeError(f"the student of this teacher is a {kind.__name__}, got a {type(student).__name__}.")
+    return clone(student).set_params(random_state=random_state)
+
+
+def _probabilities(estimator: Any, x: np.ndarray) -> np.ndarray:
+    found = np.asarray(estimator.predict_proba(x), np.float64)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def _drawn_labels(rng: np.random.Generator, teacher: Any, x: np.ndarray) -> np.ndarray:
+    upto = np.cumsum(_probabilities(teacher, x), axis=1)
+    place = (rng.random((len(x), 1)) > upto[:, :-1]).sum(axis=1)
+    return np.asarray(teacher.classes_)[place]
+
+
+def _of_labels(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
+    told = _probabilities(teacher, x)
+    said = np.zeros_like(told)
+    said[:, np.searchsorted(np.asarray(teacher.classes_), student.classes_)] = _probabilities(student, x)
+    said = np.maximum(said, 1e-7)  # of a class that was never drawn
+    nats = np.sum(told * (np.log(np.maximum(told, 1e-300)) - np.log(said)), axis=1)
+    return float(np.mean(told.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))
+
+
+def _of_numbers(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
+    told, said = np.asarray(teacher.predict(x), np.float64), np.asarray(student.predict(x))
+    error, spread = float(np.mean((told - said.reshape(told.shape)) ** 2)), float(np.var(told))
+    return 1.0 - error / max(spread, 1e-300), float(np.sqrt(error / max(spread, 1e-300)))

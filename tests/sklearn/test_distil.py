@@ -1,0 +1,73 @@
+"""A student says what its teacher says, is as unsure, and its made rows lie where rows lie."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import bayesprune as bp
+from bayesprune.sklearn.distil import _drawn_labels, between
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((300, 3))
+SMALL = bp.BayesianSparseClassifier(hidden=(), num_steps=1500, form="plain", held_out=0.0)
+
+
+class Sure:
+    """A teacher of three classes whose probabilities are known."""
+
+    classes_ = np.array(["a", "b", "c"])
+
+    def predict(self, x):
+        return self.classes_[self.predict_proba(x).argmax(1)]
+
+    def predict_proba(self, x):
+        return np.tile([0.5, 0.3, 0.2], (len(x), 1))
+
+
+def test_labels_are_drawn_from_the_teachers_probabilities() -> None:
+    """20,000 draws: a share is off by .02, above five of its standard errors, once in a million."""
+    drawn = _drawn_labels(RNG, Sure(), np.zeros((20_000, 1)))
+    shares = [np.mean(drawn == one) for one in Sure.classes_]
+    np.testing.assert_allclose(shares, [0.5, 0.3, 0.2], atol=0.02)
+
+
+def test_made_rows_lie_between_neighbours_and_categories_stay_what_they_are() -> None:
+    x = np.column_stack([RNG.standard_normal(200), RNG.integers(0, 3, 200), np.full(200, 7.0)])
+    made = between(RNG, x, 5_000)
+    assert made.shape == (5_000, 3) and set(np.unique(made[:, 1])) <= {0.0, 1.0, 2.0} and (made[:, 2] == 7.0).all()
+    assert made[:, 0].std() == pytest.approx(x[:, 0].std(), rel=0.15)
+    assert len(between(RNG, x, 0)) == 0
+    twice = np.repeat(x[:1], 30, axis=0)
+    assert (between(RNG, twice, 10) == twice[0]).all()
+
+
+@pytest.mark.slow
+def test_a_student_is_as_unsure_as_its_teacher() -> None:
+    """A logistic regression of weak signal: labels drawn from it are as unsure as it is, its most likely ones would not be."""
+    y = np.where(RNG.random(300) < 1 / (1 + np.exp(-0.8 * X[:, 0])), "up", "down")
+    teacher = LogisticRegression().fit(X, y)
+    found = bp.distil(teacher, X, student=SMALL, rows=4_000)
+    assert found.agreement > 0.9 and found.divergence < 0.01 and found.rows >= 4_000
+    np.testing.assert_allclose(found.student.predict_proba(X), teacher.predict_proba(X), atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_student_of_numbers_ships_as_a_compact_network() -> None:
+    teacher = LinearRegression().fit(X, X @ [2.0, -1.0, 0.0])
+    student = bp.BayesianSparseRegressor(hidden=(), num_steps=1500, form="plain", held_out=0.0)
+    found = bp.distil(teacher, X, student=student, rows=600)
+    assert found.agreement > 0.99 and found.divergence < 0.1
+    small = bp.compact(found.student.bnn_, found.student.params_, found.student.mask_, keep="mean")
+    assert small.certify().holds and np.isfinite(small.predict(jnp.asarray(found.student.inputs_of(X[:5])))).all()
+
+
+def test_what_is_no_teacher_or_student_is_refused() -> None:
+    forest = RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 0)
+    with pytest.raises(TypeError, match="with predict, got a dict"):
+        bp.distil({}, X)
+    with pytest.raises(TypeError, match="is a BayesianSparseClassifier, got a BayesianSparseRegressor"):
+        bp.distil(forest, X, student=bp.BayesianSparseRegressor())
+    with pytest.raises(ValueError, match="minimum of 20"):
+        bp.distil(forest, X[:10])
