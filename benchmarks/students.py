@@ -4,8 +4,8 @@
     python benchmarks/students.py table     # from the results kept here
 
 Tables: digits and breast cancer (classes), diabetes, Friedman's first and concrete (numbers). Two thirds of the rows train the
-teacher, by scikit-learn's defaults; the student sees their inputs and rows made between them, and no target. Both are judged on the
-other third. "a second": rows of the compact network, keep="mean", in blocks of 10,000 on one thread, best of five.
+teacher, by scikit-learn's defaults; the student sees their inputs and rows made between them, and no target. Both are judged
+on the other third. "a second": rows of the compact network, keep="mean", in blocks of 10,000 on one thread, best of five.
 """
 
 import time
@@ -51,7 +51,7 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray, bool]:
         case "friedman1":
             return *datasets.make_friedman1(1500, random_state=0), False
         case _:
-            train, test = bp.data.load("concrete")
+            train, test = bp.data.load("uci/concrete")
             return np.concatenate([train.x, test.x]), np.ravel(np.concatenate([train.y, test.y])), False
 
 
@@ -90,7 +90,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         "rows_used": found.rows,
         "form": s.form_,
         "density": float(s.density_),
-        "numbers": int(small.alive),
+        "numbers": int(small.cost.alive),
         "certified": bool(small.certify().holds),
         "rows_a_second": speed(small, s.inputs_of(x)),
         "cpu_seconds": cost,

@@ -63,7 +63,7 @@ def distil(
         random_state: of made rows, drawn labels and the fit.
 
     Returns:
-        A `Distilled`. ``bp.compact(s.bnn_, s.params_, s.mask_, keep="mean")`` of its student ``s`` is the network to ship, which
+        A `Distilled`. ``bp.compact(s.bnn_, s.params_, s.mask_, keep="mean")`` of its student ``s`` is the network to ship; it
         takes ``s.inputs_of(X)``.
 
     Raises:
