@@ -105,7 +105,7 @@ def commands(_: cells.Found) -> str:
     for claim in CLAIMS:
         if claim.study or claim.command:
             script = (
-                f"python benchmarks/{Path(str(tables.module_of(claim.study).__file__)).name} run"
+                f"python benchmarks/{Path(str(tables.modules()[claim.study].__file__)).name} run"
                 if claim.study
                 else claim.command
             )

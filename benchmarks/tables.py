@@ -3,7 +3,8 @@
     python benchmarks/tables.py            # rewrites what stands between the marks
     python benchmarks/tables.py --check    # changes nothing; ends with 1 if a page is behind its results
 
-A mark is ``<!-- table: STUDY/NAME -->``, closed by ``<!-- /table -->``.
+Studies are found: scripts here that have one, whose records are in results/. A mark is ``<!-- table: STUDY/NAME -->``, closed by
+``<!-- /table -->``.
 """
 
 import argparse
@@ -18,48 +19,22 @@ from bayesprune import cells
 
 FOLDER = Path(__file__).resolve().parent
 PAGES = (FOLDER, FOLDER.parent / "docs")
-MODULES = (
-    "attempts",
-    "births_of_units",
-    "bmr_ablation",
-    "calibrated_inclusion",
-    "claims",
-    "course",
-    "course_choices",
-    "course_idle",
-    "course_uci",
-    "course_warm_up",
-    "equal_cost",
-    "foreign",
-    "headers",
-    "health",
-    "no_silent_deaths",
-    "reproduce_bmr",
-    "reproduce_mnist",
-    "reproduce_sbnn",
-    "reproduce_sghmc",
-    "reproduce_ssvi",
-    "reproduce_svbnn",
-    "reproduce_uci",
-    "reproduce_units",
-    "selection",
-    "ssvi_memory",
-    "streaming",
-    "tabular",
-    "units_that_pay",
-)
+HAS_A_STUDY = re.compile(r"^STUDY = |import STUDY$", re.MULTILINE)
 BLOCK = re.compile(r"<!-- table: (\S+)/(\S+) -->\n(.*?)<!-- /table -->", re.DOTALL)
 
 
 @functools.cache
+def modules() -> dict[str, ModuleType]:
+    """Name of a study -> the script that has it, where its records are kept or it reads those of others."""
+    scripts = [path.stem for path in sorted(FOLDER.glob("*.py")) if HAS_A_STUDY.search(path.read_text(encoding="utf-8"))]
+    found = {module.STUDY.name: module for module in map(importlib.import_module, scripts)}
+    kept = {path.stem for path in (FOLDER / "results").glob("*.jsonl")}
+    return {name: module for name, module in sorted(found.items()) if name in kept or not module.STUDY.cells}
+
+
 def studies() -> dict[str, cells.Study]:
     """Name -> study."""
-    return {study.name: study for study in (importlib.import_module(name).STUDY for name in MODULES)}
-
-
-def module_of(study: str) -> ModuleType:
-    """The script that has a study."""
-    return next(module for module in map(importlib.import_module, MODULES) if module.STUDY.name == study)
+    return {name: module.STUDY for name, module in modules().items()}
 
 
 def made(study: str, name: str) -> str:
