@@ -1,0 +1,71 @@
+"""What a comparison says of a trained network: figures on test rows, on corrupted and on foreign ones, its size and speed."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayesprune.cells import Record
+from bayesprune.core.keys import Key
+from bayesprune.core.types import Dataset
+from bayesprune.deploy.compact import compact
+from bayesprune.deploy.timed import milliseconds
+from bayesprune.lab.entry import Fitted
+from bayesprune.report import metrics
+from bayesprune.report.connected import connected
+
+BATCHES = (1, 128)  # rows of the calls that are timed
+
+
+def figures(rng_key: Key, fitted: Fitted, test: Dataset) -> tuple[Record, np.ndarray]:
+    """Accuracy, NLL, Brier score and the three calibration errors; and the class probabilities that they are of."""
+    probs = fitted.probs(rng_key, test.x)
+    return dict(metrics.classification_summary(probs, np.asarray(test.y))), probs
+
+
+def on_corrupted(rng_key: Key, fitted: Fitted, test: Dataset, sizes: Sequence[float], spread: float) -> Record:
+    """Accuracy and NLL with Gaussian noise on the inputs, of so many times ``spread``, their standard deviation."""
+    made: Record = {}
+    for number, size in enumerate(sizes):
+        noise, draw = jax.random.split(jax.random.fold_in(rng_key, number))
+        x = np.asarray(test.x) + size * spread * np.asarray(jax.random.normal(noise, np.shape(test.x)))
+        probs = fitted.probs(draw, x.astype(np.float32))
+        made[f"accuracy, noise {size:g}"] = metrics.accuracy(probs, test.y)
+        made[f"nll, noise {size:g}"] = metrics.nll(probs, test.y)
+    return made
+
+
+def permuted(rng_key: Key, x: Any) -> np.ndarray:
+    """Every row with its inputs in an order of its own: foreign rows of the same values."""
+    flat = np.asarray(x).reshape(len(x), -1)
+    order = np.argsort(np.asarray(jax.random.uniform(rng_key, flat.shape)), axis=1)
+    return np.take_along_axis(flat, order, axis=1).reshape(np.shape(x))
+
+
+def densities(fitted: Fitted) -> dict[str, float]:
+    """Shares of the prunable weights: alive, and alive and connected."""
+    if not fitted.mask:
+        return {"alive": 1.0, "connected": 1.0}
+    return {"alive": _share(fitted.mask), "connected": _share(connected(fitted.bnn, fitted.mask))}
+
+
+def _share(mask: Mapping[str, Any]) -> float:
+    return sum(int(np.sum(alive)) for alive in mask.values()) / sum(np.size(alive) for alive in mask.values())
+
+
+def shipped(fitted: Fitted, x: Any) -> Record:
+    """Bytes of the compact network's file, and milliseconds of calls at its mean; of an ensemble those of all members."""
+    one: Record = {}
+    for params in (fitted.params, *fitted.members):
+        small = compact(fitted.bnn, params, fitted.mask or None)
+        with tempfile.TemporaryDirectory() as folder:
+            small.save(os.path.join(folder, "net.bayesprune"))
+            part = {"bytes": os.path.getsize(os.path.join(folder, "net.bayesprune"))}
+        for rows in BATCHES:
+            batch = np.resize(np.asarray(x)[:rows], (rows, *np.shape(x)[1:]))
+            part[f"ms, {rows} row{'s' * (rows > 1)}"] = milliseconds(lambda net=small, batch=batch: net.predict(batch))[0]  # type: ignore[misc]
+        one = {name: value + one.get(name, 0) for name, value in part.items()}
+    return one
