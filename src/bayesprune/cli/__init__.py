@@ -1,4 +1,4 @@
-"""The command line: `bayesprune run | sweep | compare | methods | evaluate | report | compact | export | predict | reproduce`."""
+"""The command line: `bayesprune run`, `compare`, `predict` and the other `COMMANDS`."""
 
 import importlib
 import sys

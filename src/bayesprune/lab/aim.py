@@ -15,15 +15,13 @@ def aimed(train: Callable[[float], Fitted], density: float) -> tuple[Fitted, int
     The first asks for ``density``; each further one for as much more (up to four times) as the last one's connected weights
     fell short. One that is within a tenth ends it. No figure of the network but its density is looked at.
     """
-    asked, best, off = density, None, math.inf
-    for number in range(1, TRAININGS + 1):
+    asked, found = density, list[tuple[float, Fitted]]()
+    while True:
         fitted = train(asked)
         have = densities(fitted)["connected"]
         ratio = density / have if have > 0 else math.inf
-        if best is None or abs(math.log(ratio) if ratio < math.inf else math.inf) < off:
-            best, off = fitted, abs(math.log(ratio)) if ratio < math.inf else math.inf
-        asked, before = min(1.0, asked * min(ratio, WIDEST)), asked
-        if off <= math.log(1 + NEAR) or asked == before:
-            break
-    assert best is not None
-    return best, number
+        found.append((abs(math.log(ratio)) if ratio < math.inf else math.inf, fitted))
+        more = min(1.0, asked * min(ratio, WIDEST))
+        if found[-1][0] <= math.log(1 + NEAR) or more == asked or len(found) == TRAININGS:
+            return min(found, key=lambda one: one[0])[1], len(found)
+        asked = more

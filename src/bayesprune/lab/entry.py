@@ -22,7 +22,7 @@ Grid = tuple[tuple[str, tuple[Any, ...]], ...]
 class Fitted(NamedTuple):
     """A trained network: parameters, what is alive (nothing said: all of it), and how many networks are drawn of it.
 
-    ``members``: parameters of further networks that predict with it, of an ensemble.
+    ``members``: parameters of further networks that predict with it, of an ensemble. ``linearised``: of `predict`.
     """
 
     bnn: BNN
@@ -30,13 +30,13 @@ class Fitted(NamedTuple):
     mask: Mapping[str, Any]
     num_draws: int = DRAWS
     members: tuple[dict[str, Any], ...] = ()
+    linearised: bool = False
 
     def probs(self, rng_key: Key, x: Any) -> np.ndarray:
         """Class probabilities (rows, classes), averaged over draws and members."""
-        said = [
-            predict(rng_key, self.bnn, params, x, mask=dict(self.mask) or None, num_samples=self.num_draws)
-            for params in (self.params, *self.members)
-        ]
+        how: dict[str, Any] = {"mask": dict(self.mask) or None, "num_samples": self.num_draws}
+        how |= {"linearised": self.linearised}
+        said = [predict(rng_key, self.bnn, params, x, **how) for params in (self.params, *self.members)]
         return np.asarray(np.mean(said, axis=0))
 
 

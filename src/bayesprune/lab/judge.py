@@ -1,5 +1,6 @@
 """What a comparison says of a trained network: figures on test rows, on corrupted and on foreign ones, its size and speed."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from bayesprune.core.types import Dataset
 from bayesprune.deploy.compact import compact
 from bayesprune.deploy.timed import milliseconds
 from bayesprune.lab.entry import Fitted
+from bayesprune.model import select
 from bayesprune.report import metrics
 from bayesprune.report.connected import connected
 
@@ -46,10 +48,11 @@ def permuted(rng_key: Key, x: Any) -> np.ndarray:
 
 
 def densities(fitted: Fitted) -> dict[str, float]:
-    """Shares of the prunable weights: alive, and alive and connected."""
-    if not fitted.mask:
-        return {"alive": 1.0, "connected": 1.0}
-    return {"alive": _share(fitted.mask), "connected": _share(connected(fitted.bnn, fitted.mask))}
+    """Shares of all kernels' weights, whatever of them a method may prune: alive, and alive and connected."""
+    kernels = [spec for spec in fitted.bnn.layout if select.kernels(spec.path, spec.shape)]
+    mask = {str(spec.path): np.asarray(fitted.mask.get(str(spec.path), np.ones(spec.shape, bool))) for spec in kernels}
+    used = connected(fitted.bnn, mask) if fitted.mask else mask
+    return {"alive": _share(mask), "connected": _share(used)}
 
 
 def _share(mask: Mapping[str, Any]) -> float:
@@ -63,9 +66,9 @@ def shipped(fitted: Fitted, x: Any) -> Record:
         small = compact(fitted.bnn, params, fitted.mask or None)
         with tempfile.TemporaryDirectory() as folder:
             small.save(os.path.join(folder, "net.bayesprune"))
-            part = {"bytes": os.path.getsize(os.path.join(folder, "net.bayesprune"))}
+            part: Record = {"bytes": os.path.getsize(os.path.join(folder, "net.bayesprune"))}
         for rows in BATCHES:
             batch = np.resize(np.asarray(x)[:rows], (rows, *np.shape(x)[1:]))
-            part[f"ms, {rows} row{'s' * (rows > 1)}"] = milliseconds(lambda net=small, batch=batch: net.predict(batch))[0]  # type: ignore[misc]
+            part[f"ms, {rows} row{'s' * (rows > 1)}"] = milliseconds(functools.partial(small.predict, batch))[0]
         one = {name: value + one.get(name, 0) for name, value in part.items()}
     return one

@@ -85,5 +85,8 @@ def _beyond(
 
 
 def check_data(name: str) -> str:
-    """The one spelling of a data set of classes."""
-    return catalogue.canonical(name)
+    """The one spelling of a data set of classes; a `ValueError` for another one."""
+    found = catalogue.canonical(name)
+    if found not in (*catalogue.IMAGES, "digits"):
+        raise ValueError(f"dataset {found!r} has no classes to compare by: take one of digits, {', '.join(catalogue.IMAGES)}.")
+    return found

@@ -7,9 +7,10 @@ from bayesprune.core.keys import Key
 from bayesprune.core.schedules import Cubic
 from bayesprune.courses import Standard
 from bayesprune.lab.entry import ANY, DRAWS, Fitted, Grid
+from bayesprune.lab.points import DECAY, FLAT, POINTS
 from bayesprune.lab.task import Task
 from bayesprune.methods.cut import Cut
-from bayesprune.priors import DiracSlab, Flat, GaussianSlab, LogUniform
+from bayesprune.priors import DiracSlab, GaussianSlab, LogUniform
 
 ACTS, FIRST = 50, 0.1  # acts if they went on to the last step; the share of the steps before the first of them
 
@@ -18,21 +19,21 @@ ACTS, FIRST = 50, 0.1  # acts if they went on to the last step; the share of the
 class Gradual:
     """Zhu & Gupta's cubic on the standard course: from a tenth of the steps until ``end``, a fiftieth of them apart.
 
-    The survivors train on. ``score``: of `Cut`; ``prior``: None for `Flat`; ``optimizer``: None for the course's.
+    The survivors train on. ``score``: of `Cut`;
     """
 
     posterior: str
     score: str
-    prior: Any = None
+    prior: Any = FLAT
     rate: float = 4e-2
     end: float = 0.75
     grid: Grid = (("rate", (4e-2, 1e-2)), ("end", (0.75, 0.5)))
     gives: str = ANY
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn = task.bnn(Flat() if self.prior is None else self.prior, self.posterior)
+        bnn = task.bnn(self.prior, self.posterior)
         every = max(1, task.num_steps // ACTS)
-        first, last = round(FIRST * task.num_steps), round(self.end * task.num_steps)
+        first, last = max(1, round(FIRST * task.num_steps)), round(self.end * task.num_steps)
         acts = max(1, last // every - (first - 1) // every)
         course = Standard(self.rate, every=every, first=FIRST, last=self.end)
         fit = task.fit(rng_key, bnn, course=course, sparsifier=Cut(self.score, Cubic(density, 0, acts)))
@@ -40,7 +41,7 @@ class Gradual:
 
 
 ENTRIES = {
-    "magnitude": Gradual("map", "magnitude"),
+    "magnitude": Gradual("map", "magnitude", DECAY, grid=POINTS),
     "snr": Gradual("mean_field", "snr"),
     "evidence": Gradual("mean_field", "evidence"),
     "svbnn": Gradual("mean_field", "inclusion", DiracSlab()),
