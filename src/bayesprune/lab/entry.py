@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Fitted(NamedTuple):
         return np.asarray(np.mean(said, axis=0))
 
 
+@runtime_checkable
 class Entry(Protocol):
     """A frozen dataclass of knobs.
 

@@ -12,7 +12,7 @@ import numpy as np
 from bayesprune.cells import Record
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Dataset
-from bayesprune.deploy.compact import compact
+from bayesprune.deploy.compact import Compact, compact
 from bayesprune.deploy.timed import milliseconds
 from bayesprune.lab.entry import Fitted
 from bayesprune.model import select
@@ -59,16 +59,31 @@ def _share(mask: Mapping[str, Any]) -> float:
     return sum(int(np.sum(alive)) for alive in mask.values()) / sum(np.size(alive) for alive in mask.values())
 
 
-def shipped(fitted: Fitted, x: Any) -> Record:
-    """Bytes of the compact network's file, and milliseconds of calls at its mean; of an ensemble those of all members."""
+def shipped(rng_key: Key, fitted: Fitted, x: Any) -> Record:
+    """Bytes of the compact network's file, and milliseconds of calls at its mean; of an ensemble those of all members.
+
+    "kept" says how its weights are kept: as a posterior, or, where that is no independent Gaussian, as drawn networks. Where
+    there is no compact network it says why.
+    """
     one: Record = {}
     for params in (fitted.params, *fitted.members):
-        small = compact(fitted.bnn, params, fitted.mask or None)
+        try:
+            small, kept = _compact(rng_key, fitted, params)
+        except ValueError as refused:  # the figures hold all the same
+            return {"kept": " ".join(str(refused).split())}
         with tempfile.TemporaryDirectory() as folder:
             small.save(os.path.join(folder, "net.bayesprune"))
             part: Record = {"bytes": os.path.getsize(os.path.join(folder, "net.bayesprune"))}
         for rows in BATCHES:
             batch = np.resize(np.asarray(x)[:rows], (rows, *np.shape(x)[1:]))
             part[f"ms, {rows} row{'s' * (rows > 1)}"] = milliseconds(functools.partial(small.predict, batch))[0]
-        one = {name: value + one.get(name, 0) for name, value in part.items()}
+        one = {"kept": kept} | {name: value + one.get(name, 0) for name, value in part.items()}
     return one
+
+
+def _compact(rng_key: Key, fitted: Fitted, params: dict[str, Any]) -> tuple[Compact, str]:
+    try:
+        return compact(fitted.bnn, params, fitted.mask or None), "posterior"
+    except ValueError:
+        draws = fitted.num_draws
+        return compact(fitted.bnn, params, fitted.mask or None, rng_key=rng_key, num_draws=draws), f"{draws} draws"

@@ -71,7 +71,7 @@ def _beyond(
     cell: Cell, rng_key: Any, fitted: Fitted, task: Task, test: Dataset, probs: np.ndarray, data_dir: str | None
 ) -> Record:
     """Foreign rows, corrupted rows, and the compact network."""
-    keys = jax.random.split(rng_key, 3)
+    keys = jax.random.split(rng_key, 4)
     if cell.ood == "permuted":
         foreign: Any = judge.permuted(keys[0], test.x)
     else:
@@ -80,7 +80,7 @@ def _beyond(
     return {
         "auroc": judge.metrics.ood_auroc(probs, fitted.probs(keys[1], foreign)),
         **judge.on_corrupted(keys[2], fitted, test, numbers(cell.noise), spread),
-        **judge.shipped(fitted, test.x),
+        **judge.shipped(keys[3], fitted, test.x),
     }
 
 

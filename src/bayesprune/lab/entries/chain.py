@@ -13,7 +13,7 @@ from bayesprune.train.kernels.sghmc_spl import SGHMCSPL as Kernel
 
 @dataclass(frozen=True)
 class Chain:
-    """`kernels.SGHMCSPL` of ``cycles`` under N(0, prior_scale²), with `methods.SGHMCSPL` on the way; ten networks are kept."""
+    """`kernels.SGHMCSPL` of ``cycles`` under N(0, prior_scale²), with `methods.SGHMCSPL` on the way; twelve networks are kept."""
 
     prior_scale: float = 0.1
     cycles: int = 2
@@ -24,11 +24,11 @@ class Chain:
         bnn = task.bnn(Gaussian(self.prior_scale), "map")
         kernel = Kernel(num_cycles=self.cycles)
         fit = fit_sgmcmc(
-            rng_key, bnn, task.train, num_steps=task.num_steps, kernel=kernel, num_samples=10,
+            rng_key, bnn, task.train, num_steps=task.num_steps, kernel=kernel, num_samples=12,
             batch_size=min(task.batch_size, len(task.train.y)), sparsifier=SGHMCSPL(warm_up=1),
             every=max(1, task.num_steps // 20), progress=False,
         )  # fmt: skip
-        return Fitted(bnn, fit.params, fit.mask, 10)
+        return Fitted(bnn, fit.params, fit.mask, 12)
 
 
 ENTRIES = {"sghmc-spl": Chain()}
