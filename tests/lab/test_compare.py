@@ -54,7 +54,7 @@ def test_every_method_has_the_same_number_of_tries_and_is_judged_at_the_best(tra
 def test_a_failure_is_a_row_with_its_reason(trained: list[Cell], tmp_path: Path) -> None:
     table = bp.compare(tmp_path, **SMALL).table()
     assert "| magnitude | 20 % | 20.00 % | 20.00 % | 1 of 2 | 0.500 | 0.900 |" in table
-    assert "Failed, 1 of 6 trainings:" in table and "FloatingPointError: the loss is not finite" in table
+    assert "Failed:" in table and "FloatingPointError: the loss is not finite" in table
 
 
 def test_what_is_finished_is_not_trained_again(trained: list[Cell], tmp_path: Path) -> None:
@@ -82,6 +82,10 @@ def test_the_command_writes_the_tables(trained: list[Cell], tmp_path: Path, caps
     assert (tmp_path / "compare.md").read_text().strip() in capsys.readouterr().out
     lines = (tmp_path / "compare.csv").read_text().splitlines()
     assert len(lines) == 7 and lines[0].startswith("cell,data,net,method,density")
+    report = (tmp_path / "compare.html").read_text()
+    assert report.count("<tr>") == 4 and "FloatingPointError: the loss is not finite" in report
+    assert report.count("data:image/png;base64,") == 1 and "http" not in report  # one method is not ranked
+    assert (tmp_path / "curves.png").is_file() and not (tmp_path / "ranks.png").exists()
     assert cli.main(["compare", "--densities", "a", "--out", str(tmp_path)]) == 2
     assert "densities must be numbers" in capsys.readouterr().err
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from bayesprune.core.files import write_atomically
+from bayesprune.lab import Comparison
 from bayesprune.lab import compare as run_comparison
 
 
@@ -61,11 +62,24 @@ def compare(
         tell=lambda line: print(line, flush=True),
     )
     table = found.table()
-    write_atomically(out / "compare.md", f"{table}\n".encode())
-    write_atomically(out / "compare.csv", found.csv().encode())
+    texts = {"compare.md": f"{table}\n", "compare.csv": found.csv(), "compare.html": found.html()}
+    for name, text in texts.items():
+        write_atomically(out / name, text.encode())
     print(f"\n{table}\n\nwritten:")
-    for path in (out / "compare.jsonl", out / "compare.md", out / "compare.csv"):
-        print(f"  {path}")
+    for name in ("compare.jsonl", *texts, *_drawn(found, out)):
+        print(f"  {out / name}")
+
+
+def _drawn(found: Comparison, out: Path) -> list[str]:
+    """Draw what there is to draw; the files' names."""
+    from bayesprune.report.plots import save
+
+    finished = [record for record in found.records if not record["failed"]]
+    made = {"curves.png": found.figure} if finished else {}
+    made |= {"ranks.png": found.diagram} if len(found.ranks().mean) > 1 else {}
+    for name, draw in made.items():
+        save(draw(), out / name)
+    return list(made)
 
 
 def _numbers(text: str, name: str) -> list[float]:

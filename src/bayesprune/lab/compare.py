@@ -12,10 +12,11 @@ from bayesprune import cells
 from bayesprune.cells.study import finish
 from bayesprune.core.checks import check_density, check_integer, check_not_negative, unknown_name
 from bayesprune.data.tables.reading import needed
-from bayesprune.lab import plan, tables
+from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import entries, tries
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
+from bayesprune.lab.ranks import Ranks
 from bayesprune.lab.run import check_data, run
 
 NAME = "compare"
@@ -41,6 +42,22 @@ class Comparison:
     def csv(self) -> str:
         """A line for each training, with everything its record holds."""
         return tables.csv(self.records)
+
+    def figure(self) -> Any:
+        """Accuracy and NLL against connected density, with error bars. Needs the extra "plots"."""
+        return page.curves_of(self.records)
+
+    def ranks(self) -> Ranks:
+        """Mean ranks by NLL over densities and seeds, and which methods are not told apart."""
+        return page.ranks_of(self.records)
+
+    def diagram(self) -> Any:
+        """The ranks as a critical-difference diagram. Needs the extra "plots"."""
+        return page.diagram_of(self.ranks())
+
+    def html(self) -> str:
+        """The report, one file with its figures in it. Needs the extra "plots"."""
+        return page.html(self.records, self.tries)
 
 
 def compare(

@@ -36,17 +36,33 @@ def markdown(records: Sequence[Record], budget: int) -> str:
     """The table, what it says, and every failure with its reason."""
     if not records:
         return "No cell is finished."
+    head, body = head_and_rows(records)
+    table = cells.table(head, body, "lrrrr" + "r" * (len(head) - 6) + "l")
+    listed = "\n".join(f"- {line}" for line in failures(records))
+    return f"{about(records, budget)}\n\n{table}" + (f"\n\nFailed:\n\n{listed}" if listed else "")
+
+
+def about(records: Sequence[Record], budget: int) -> str:
+    """What was compared, and how."""
+    first = records[0]
+    rows_used = f"{first['rows']:,} training rows, " if first["rows"] else ""
+    return (
+        f"{first['data']}, {first['net']}, {rows_used}{first['steps']:,} steps of {first['batch_size']} rows; each method tried "
+        f"with {budget} setting{'s' * (budget > 1)} on held-out rows. Mean ± standard deviation over seeds; density {OWN!r}: "
+        f"what the method finds or leaves. OOD: {first['ood']}; noise in standard deviations of the inputs."
+    )
+
+
+def head_and_rows(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """The columns' names, and a row for each method and density."""
     noisy = list(columns(str(records[0]["noise"])))
     head = ["method", "density asked", "connected", "alive", "seeds", *FIGURES, *noisy, *COSTS, "setting"]
-    body = [_row(name, density, of, noisy) for (name, density), of in rows(records).items()]
-    table = cells.table(head, body, "lrrrr" + "r" * (len(FIGURES) + len(noisy) + len(COSTS)) + "l")
-    first = records[0]
-    about = (
-        f"{first['data']}, {first['net']}, {first['steps']:,} steps of {first['batch_size']} rows; each method tried with "
-        f"{budget} setting{'s' * (budget > 1)} on held-out rows. Mean ± standard deviation over seeds; density {OWN!r}: what "
-        f"the method finds or leaves. OOD: {first['ood']}; noise in standard deviations of the inputs."
-    )
-    return f"{about}\n\n{table}{_failures(records)}"
+    return head, [_row(name, density, of, noisy) for (name, density), of in rows(records).items()]
+
+
+def failures(records: Sequence[Record]) -> list[str]:
+    """Failed trainings with their reasons."""
+    return [f"{record['cell']}: {record['failed']}" for record in records if record["failed"]]
 
 
 def _row(name: str, density: float, of: Sequence[Record], noisy: Sequence[str]) -> list[str]:
@@ -64,12 +80,6 @@ def _row(name: str, density: float, of: Sequence[Record], noisy: Sequence[str]) 
     said = [mean(what, digits) for what, digits in FIGURES.values()] + [mean(what, 3) for what in noisy]
     costs = [mean(what, digits, factor) for what, factor, digits in COSTS.values()]
     return [name, asked, *shares, cells.count(have, of), *said, *costs, str(have[0]["setting"])]
-
-
-def _failures(records: Sequence[Record]) -> str:
-    failed = [record for record in records if record["failed"]]
-    lines = [f"- {record['cell']}: {record['failed']}" for record in failed]
-    return f"\n\nFailed, {len(failed)} of {len(records)} trainings:\n\n" + "\n".join(lines) if failed else ""
 
 
 def csv(records: Sequence[Record]) -> str:
