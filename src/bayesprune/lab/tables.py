@@ -45,9 +45,9 @@ def markdown(records: Sequence[Record], budget: int) -> str:
 def about(records: Sequence[Record], budget: int) -> str:
     """What was compared, and how."""
     first = records[0]
-    rows_used = f"{first['rows']:,} training rows, " if first["rows"] else ""
+    task = ", ".join([first["data"], first["net"], *([f"{first['rows']:,} training rows"] if first["rows"] else [])])
     return (
-        f"{first['data']}, {first['net']}, {rows_used}{first['steps']:,} steps of {first['batch_size']} rows; each method tried "
+        f"{task}, {first['steps']:,} steps of {first['batch_size']} rows; each method tried "
         f"with {budget} setting{'s' * (budget > 1)} on held-out rows. Mean ± standard deviation over seeds; density {OWN!r}: "
         f"what the method finds or leaves. OOD: {first['ood']}; noise in standard deviations of the inputs."
     )

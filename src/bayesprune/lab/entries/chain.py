@@ -13,7 +13,7 @@ from bayesprune.train.kernels.sghmc_spl import SGHMCSPL as Kernel
 
 @dataclass(frozen=True)
 class Chain:
-    """`kernels.SGHMCSPL` of ``cycles`` under N(0, prior_scale²), with `methods.SGHMCSPL` on the way; twelve networks are kept."""
+    """`kernels.SGHMCSPL` of ``cycles`` under N(0, prior_scale²), and `methods.SGHMCSPL`; it keeps twelve networks."""
 
     prior_scale: float = 0.1
     cycles: int = 2
