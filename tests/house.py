@@ -14,7 +14,7 @@ PICTURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "house.s
 # From the top down: a room may import every room of the floors below, and of its own floor the rooms named here.
 FLOORS: list[dict[str, set[str]]] = [
     {"cli": {"reproduce"}, "reproduce": set()},
-    {FACE: {"sklearn"}, "sklearn": set()},
+    {FACE: {"sklearn", "lab"}, "sklearn": set(), "lab": set()},
     {"methods": set(), "infer": set(), "features": set(), "deploy": {"infer"}},
     {"train": set(), "courses": set()},
     {

@@ -7,7 +7,7 @@ Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own e
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bayesprune import courses, data, features, methods, nets, priors, report
+from bayesprune import courses, data, features, lab, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
 from bayesprune.deploy import Compact, compact, export_onnx, load, prune_to
@@ -28,6 +28,7 @@ from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
 from bayesprune.infer.to_arviz import to_arviz
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
+from bayesprune.lab.compare import compare
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -87,6 +88,7 @@ __all__ = [
     "callbacks",
     "cite",
     "compact",
+    "compare",
     "connected",
     "courses",
     "data",
@@ -105,6 +107,7 @@ __all__ = [
     "ivon_draw",
     "ivon_posterior",
     "kernels",
+    "lab",
     "laplace",
     "likelihoods",
     "load",

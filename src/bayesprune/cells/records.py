@@ -31,16 +31,19 @@ def append(path: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
-def read_records(path: Path) -> dict[str, Record]:
+def read_records(path: Path, shared: bool = False) -> dict[str, Record]:
     """Key of a cell -> its record. A line that is no record is left out with a warning: its cell counts as missing.
 
-    Raises `DamagedFileError` where two lines have the same cell, for nothing says which of them holds.
+    Raises `DamagedFileError` where two lines have the same cell, for nothing says which of them holds. Of a ``shared`` file,
+    to which several machines add, the first of them does: two that began a cell at the same time have done the same.
     """
     records: dict[str, Record] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         record = _record(line)
         if record is None:
             warnings.warn(f"{path}, line {number} is cut short or damaged and was left out: its cell is missing.", stacklevel=2)
+        elif record["cell"] in records and shared:
+            continue
         elif record["cell"] in records:
             raise DamagedFileError(
                 f"{path}, line {number}: {record['cell']!r} is there twice. Remedy: delete one of the two lines."

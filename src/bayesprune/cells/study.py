@@ -17,13 +17,17 @@ Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the
 
 @dataclass(frozen=True)
 class Study:
-    """``run(cell, folder)`` gives a flat record; ``folder`` is the cell's own, for checkpoints, and need not exist yet."""
+    """``run(cell, folder)`` gives a flat record; ``folder`` is the cell's own, for checkpoints, and need not exist yet.
+
+    ``shared``: several machines add to its file, see `read_records`.
+    """
 
     name: str
     cells: tuple[Cell, ...]
     run: Callable[[Cell, Path], Record]
     tables: Mapping[str, Callable[[Found], str]]
     draw: Callable[[Found, Path], None] | None = field(default=None)
+    shared: bool = False
 
 
 def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
@@ -32,7 +36,7 @@ def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
     Raises `DamagedFileError` for a record with other settings than its cell.
     """
     path = records_of(study, out)
-    records = read_records(path)
+    records = read_records(path, study.shared)
     have = {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
     for cell, record in have.items():
         wrong = [name for name, value in plain(settings(cell)).items() if name in record and record[name] != value]
@@ -58,7 +62,7 @@ def tables(study: Study, out: Path) -> str:
 def finish(study: Study, cell: Cell, out: Path, scratch: Path) -> bool:
     """Run a cell and add its record to the study's file; False if it was there."""
     path = records_of(study, out)
-    if key(cell) in read_records(path):
+    if key(cell) in read_records(path, study.shared):
         return False
     stamp, begin = provenance(), time.perf_counter()
     result = study.run(cell, scratch / study.name / key(cell).replace(" ", ","))

@@ -1,4 +1,4 @@
-"""The command line: `bayesprune run | sweep | methods | evaluate | report | compact | export | predict | reproduce`."""
+"""The command line: `bayesprune run`, `compare`, `predict` and the other `COMMANDS`."""
 
 import importlib
 import sys
@@ -13,6 +13,7 @@ from bayesprune.train.interruption import sigterm_like_ctrl_c
 COMMANDS = {
     "run": "train and prune a network; write metrics, posterior and figures to a folder; resumes",
     "sweep": "many runs, over seeds and settings, side by side, and one table of them; resumes",
+    "compare": "every method on one task, tuned by one budget, at equal connected density: one table; resumes",
     "methods": "list methods, priors, nets and data sets, with their knobs",
     "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
     "report": "compare finished runs in one table, and draw their figures again",

@@ -2,9 +2,7 @@
 
 import math
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,14 +11,13 @@ import numpy as np
 
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.timed import milliseconds
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_sites
 from bayesprune.model.bnn import BNN
 from bayesprune.prune.scores import evidence
 from bayesprune.report.connected import connected
 from bayesprune.structure import flops_of_entries, flops_of_units
-
-TIMED, WARM = 0.1, 3  # seconds in which calls are timed, and calls before that are not
 
 
 class Rung(NamedTuple):
@@ -107,8 +104,7 @@ class Ladder:
         part = jax.tree.map(
             lambda leaf: np.resize(np.asarray(leaf)[: self.rows], (self.rows, *np.shape(leaf)[1:])), self.data.x
         )
-        quarters = statistics.quantiles(_times(lambda: predict(part)), n=4)
-        return 1e3 * quarters[1], 1e3 * (quarters[2] - quarters[0])
+        return milliseconds(lambda: predict(part))
 
 
 def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: str, engine: str) -> dict[str, np.ndarray]:
@@ -153,18 +149,6 @@ def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:
         session = onnxruntime.InferenceSession(os.path.join(folder, "net.onnx"), providers=["CPUExecutionProvider"])
     names = [leaf.name for leaf in small.inputs.leaves]
     return lambda x: session.run(["mean"], dict(zip(names, jax.tree.leaves(x), strict=True)))
-
-
-def _times(call: Callable[[], Any]) -> list[float]:
-    """Seconds of each call."""
-    for _ in range(WARM):
-        call()
-    times, end = list[float](), time.perf_counter() + TIMED
-    while len(times) < WARM or time.perf_counter() < end:
-        before = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - before)
-    return times
 
 
 def _bytes(small: Compact, values: str) -> int:

@@ -1,0 +1,50 @@
+"""Gradual cuts: a cubic schedule to the density, by a score, under a prior."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bayesprune.core.keys import Key
+from bayesprune.core.schedules import Cubic
+from bayesprune.courses import Standard
+from bayesprune.lab.entry import ANY, DRAWS, Fitted, Grid
+from bayesprune.lab.points import DECAY, FLAT, POINTS
+from bayesprune.lab.task import Task
+from bayesprune.methods.cut import Cut
+from bayesprune.priors import DiracSlab, GaussianSlab, LogUniform
+
+ACTS, FIRST = 50, 0.1  # acts if they went on to the last step; the share of the steps before the first of them
+
+
+@dataclass(frozen=True)
+class Gradual:
+    """Zhu & Gupta's cubic on the standard course: from a tenth of the steps until ``end``, a fiftieth of them apart.
+
+    The survivors train on. ``score``: of `Cut`;
+    """
+
+    posterior: str
+    score: str
+    prior: Any = FLAT
+    rate: float = 4e-2
+    end: float = 0.75
+    grid: Grid = (("rate", (4e-2, 1e-2)), ("end", (0.75, 0.5)))
+    gives: str = ANY
+
+    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
+        bnn = task.bnn(self.prior, self.posterior)
+        every = max(1, task.num_steps // ACTS)
+        first, last = max(1, round(FIRST * task.num_steps)), round(self.end * task.num_steps)
+        acts = max(1, last // every - (first - 1) // every)
+        course = Standard(self.rate, every=every, first=FIRST, last=self.end)
+        fit = task.fit(rng_key, bnn, course=course, sparsifier=Cut(self.score, Cubic(density, 0, acts)))
+        return Fitted(bnn, fit.params, fit.mask, 1 if self.posterior == "map" else DRAWS)
+
+
+ENTRIES = {
+    "magnitude": Gradual("map", "magnitude", DECAY, grid=POINTS),
+    "snr": Gradual("mean_field", "snr"),
+    "evidence": Gradual("mean_field", "evidence"),
+    "svbnn": Gradual("mean_field", "inclusion", DiracSlab()),
+    "sbnn": Gradual("mean_field", "inclusion", GaussianSlab(0.05, 1.0)),
+    "sparse-vd": Gradual("mean_field", "snr", LogUniform()),
+}

@@ -1,0 +1,90 @@
+"""What takes part in a comparison: a method with the course it trains by, its knobs, and the settings that are tried."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayesprune.core.folder import files
+from bayesprune.core.keys import Key
+from bayesprune.infer.predict import predict
+from bayesprune.lab.task import Task
+from bayesprune.model.bnn import BNN
+
+ANY, FOUND, DENSE = "any", "found", "dense"  # densities that a method gives: what is asked, what it finds, one
+DRAWS = 20
+
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]
+
+
+class Fitted(NamedTuple):
+    """A trained network: parameters, what is alive (nothing said: all of it), and how many networks are drawn of it.
+
+    ``members``: parameters of further networks that predict with it, of an ensemble. ``linearised``: of `predict`.
+    """
+
+    bnn: BNN
+    params: dict[str, Any]
+    mask: Mapping[str, Any]
+    num_draws: int = DRAWS
+    members: tuple[dict[str, Any], ...] = ()
+    linearised: bool = False
+
+    def probs(self, rng_key: Key, x: Any) -> np.ndarray:
+        """Class probabilities (rows, classes), averaged over draws and members."""
+        how: dict[str, Any] = {"mask": dict(self.mask) or None, "num_samples": self.num_draws}
+        how |= {"linearised": self.linearised}
+        said = [predict(rng_key, self.bnn, params, x, **how) for params in (self.params, *self.members)]
+        return np.asarray(np.mean(said, axis=0))
+
+
+@runtime_checkable
+class Entry(Protocol):
+    """A frozen dataclass of knobs.
+
+    ``gives``: "any" density that is asked, the one that is "found", or "dense". ``grid``: knob -> values that are tried, the
+    first ones being its own. ``fit`` trains for the steps of the task, all phases together.
+    """
+
+    @property
+    def gives(self) -> str: ...
+
+    @property
+    def grid(self) -> Grid: ...
+
+    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted: ...
+
+
+def tries(entry: Entry, budget: int) -> list[Any]:
+    """The settings that are tried, as entries: the first ``budget`` of all combinations, the first knob changing fastest.
+
+    >>> from bayesprune.lab.entries.gradual import Gradual
+    >>> [(one.rate, one.end) for one in tries(Gradual("map", "magnitude"), 3)]
+    [(0.04, 0.75), (0.01, 0.75), (0.04, 0.5)]
+    """
+    names = [name for name, _ in entry.grid]
+    found = list(itertools.product(*(values for _, values in reversed(entry.grid))))
+    if not 1 <= budget <= len(found):
+        raise ValueError(f"tries must lie between 1 and {len(found)}, got {budget}: {type(entry).__name__} lists so many.")
+    chosen = [dict(zip(names, reversed(values), strict=True)) for values in found[:budget]]
+    return [dataclasses.replace(entry, **values) for values in chosen]  # type: ignore[type-var]
+
+
+def told(entry: Entry) -> str:
+    """The tried knobs of an entry, as text.
+
+    >>> from bayesprune.lab.entries.gradual import Gradual
+    >>> told(Gradual("map", "magnitude"))
+    'rate=0.04 end=0.75'
+    """
+    return " ".join(f"{name}={getattr(entry, name)}" for name, _ in entry.grid)
+
+
+def entries() -> dict[str, Any]:
+    """Every entry by its name: the ``ENTRIES`` of all files in `lab/entries`."""
+    found: dict[str, Any] = {}
+    for file in files("bayesprune.lab.entries"):
+        found |= file.ENTRIES
+    return found

@@ -1,0 +1,81 @@
+"""The report of a comparison: its figures, and one file of HTML with everything in it."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from bayesprune.cells import Record
+from bayesprune.lab import tables
+from bayesprune.lab.ranks import Ranks, ranks, table_of
+
+PANELS = {"accuracy": "accuracy", "NLL": "nll"}
+STYLE = """body {font: 15px sans-serif; margin: 2em; color: #222} table {border-collapse: collapse; font-size: 13px}
+td, th {padding: 3px 8px; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap}
+td:first-child, th:first-child, td:last-child, th:last-child {text-align: left} img {max-width: 100%}
+.wide {overflow-x: auto} p {max-width: 60em; line-height: 1.4}"""
+
+
+def curves_of(records: Sequence[Record]) -> Any:
+    """Accuracy and NLL against connected density, means and standard deviations over seeds. Needs the extra "plots"."""
+    from bayesprune.report.plots_compared import curves
+
+    panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {panel: {} for panel in PANELS}
+    for (name, _), of in tables.rows(records).items():
+        have = [record for record in of if not record["failed"]]
+        for panel, figure in PANELS.items() if have else ():
+            values = [record[figure] for record in have]
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+            at = float(np.mean([record["connected"] for record in have]))
+            panels[panel].setdefault(name, []).append((at, float(np.mean(values)), spread))
+    return curves(panels)
+
+
+def ranks_of(records: Sequence[Record]) -> Ranks:
+    """Ranks by NLL over densities and seeds."""
+    return ranks(table_of(records, "nll"))
+
+
+def diagram_of(found: Ranks) -> Any:
+    """The critical-difference diagram. Needs the extra "plots"."""
+    from bayesprune.report.plots_compared import rank_lines
+
+    return rank_lines(found.mean, found.alike, f"NLL, {found.blocks} blocks of density and seed")
+
+
+def html(records: Sequence[Record], budget: int) -> str:
+    """One file: what was compared, the figures, the table, the failures."""
+    if not records:
+        return f"<!doctype html><meta charset='utf-8'><style>{STYLE}</style><p>No cell is finished.</p>"
+    found, parts = ranks_of(records), [f"<p>{escape(tables.about(records, budget))}</p>", _picture(curves_of(records))]
+    if len(found.mean) > 1:
+        parts += [f"<h2>Ranks</h2><p>{escape(in_words(found))}</p>", _picture(diagram_of(found))]
+    head, body = tables.head_and_rows(records)
+    lines = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>" for row in body]
+    parts.append(f"<h2>Every method and density</h2><div class='wide'><table>{''.join(lines)}</table></div>")
+    if why := tables.failures(records):
+        parts.append(f"<h2>Failed</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in why)}</ul>")
+    title = f"Methods compared: {records[0]['data']}, {records[0]['net']}"
+    top = f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
+    return f"{top}<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{''.join(parts)}</body></html>\n"
+
+
+def in_words(found: Ranks) -> str:
+    """What the diagram shows."""
+    groups = "; ".join(", ".join(group) for group in found.alike) or "none"
+    p = "not asked, of so few" if np.isnan(found.p) else f"p = {found.p:.2g}"
+    return (
+        f"Mean ranks by NLL over {found.blocks} blocks of density and seed; Friedman's test that all methods are alike: {p}. "
+        f"Not told apart at .05 (Wilcoxon, Holm): {groups}. Blocks share their data, so that p-values are an order of size. "
+        "Methods that lack a block, or find a density of their own, are not ranked."
+    )
+
+
+def _picture(figure: Any) -> str:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    return f"<p><img alt='' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'></p>"
