@@ -3,8 +3,8 @@
     python benchmarks/tables.py            # rewrites what stands between the marks
     python benchmarks/tables.py --check    # changes nothing; ends with 1 if a page is behind its results
 
-Studies are found: scripts here that have one, whose records are in results/. A mark is ``<!-- table: STUDY/NAME -->``, closed by
-``<!-- /table -->``.
+Studies are found: scripts here that have one, whose records are in results/. A mark is ``<!-- table: STUDY/NAME -->``, closed
+by ``<!-- /table -->``.
 """
 
 import argparse

@@ -17,6 +17,7 @@ from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
 from bayesprune.sklearn import gaps
+from bayesprune.sklearn.conformal import check_level
 
 EACH = 20  # targets drawn of every network, where quantiles are those of samples
 Values = Float64[np.ndarray, "rows ..."]
@@ -55,8 +56,7 @@ class PredictiveDistribution:
 
     def predict_interval(self: Any, X: ArrayLike | Any, level: float | Any = 0.9) -> Values:
         """The central interval that holds a new y with probability ``level``: (rows, 2), or (rows, outputs, 2)."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie in (0, 1), got {level}: 0.9 asks for a 90 % interval.")
+        check_level(level, "level")
         return self.predict_quantiles(X, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
 
     def log_density(self: Any, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
