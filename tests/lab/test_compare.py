@@ -113,7 +113,7 @@ def test_bad_settings_are_refused_before_anything_is_trained(
 
 
 def test_every_entry_lists_as_many_settings_and_has_a_name_of_its_own() -> None:
-    known = entry.entries()
+    known = entry.rivals()
     assert {"dense-map", "magnitude", "snr", "bmr", "ssvi"} <= known.keys()
     for one in known.values():
         assert one.gives in (entry.ANY, entry.FOUND, entry.DENSE)
@@ -170,11 +170,15 @@ def test_a_comparison_in_two_processes_is_that_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(entry.entries()))
+@pytest.mark.parametrize("name", sorted(entry.rivals()))
 def test_every_entry_trains_and_is_judged(name: str) -> None:
-    density = 0.3 if entry.entries()[name].gives == entry.ANY else 0.0
+    density = 0.3 if entry.rivals()[name].gives == entry.ANY else 0.0
     record = run.run(Cell("digits", "mlp-12", name, density, 0, 0, 40, rows=300), Path("unused"))
     assert record["failed"] == ""
     assert 0.0 < record["connected"] <= record["alive"] <= 1.0
     assert math.isclose(record["connected"], density, rel_tol=0.2) or not density or record["trainings"] == 3
     assert record["nll"] > 0 and 0.0 <= record["auroc"] <= 1.0 and record["bytes"] > 0
+
+
+def test_what_takes_part_is_known_by_name_whatever_was_imported_before() -> None:
+    assert bp.lab.rivals()["snr"].score == "snr" and bp.lab.rivals().keys() == entry.rivals().keys()

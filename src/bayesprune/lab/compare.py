@@ -13,7 +13,7 @@ from bayesprune.cells.study import finish
 from bayesprune.core.checks import check_density, check_integer, check_not_negative, unknown_name
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
-from bayesprune.lab.entry import entries, tries
+from bayesprune.lab.entry import rivals, tries
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
@@ -93,7 +93,7 @@ def compare(
         out: folder of the records.
         dataset: a set of classes, see `data.load`.
         net: "mlp-100-100", say, or "lenet5".
-        methods: names of `lab.entries()`; "all".
+        methods: names of `lab.rivals()`; "all".
         densities: connected shares of the prunable weights, in (0, 1].
         seeds: trainings of each row, of the keys 0, 1, ...
         steps: optimiser steps of a training.
@@ -129,7 +129,7 @@ def compare(
     check_integer(rows, "rows", minimum=0)
     for size in noise:
         check_not_negative(size, "noise")
-    known = entries()
+    known = rivals()
     for name in names:
         _tries(known[name], tries)
     net_of(net)
@@ -170,7 +170,7 @@ def _one(study: cells.Study, cell: Cell, out: Path, here: str) -> str:
 
 
 def _checked_names(methods: str | Sequence[str]) -> list[str]:
-    known = entries()
+    known = rivals()
     if methods == "all":
         return list(known)
     names = list(dict.fromkeys(methods.split(",") if isinstance(methods, str) else methods))

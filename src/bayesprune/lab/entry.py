@@ -82,7 +82,7 @@ def told(entry: Entry) -> str:
     return " ".join(f"{name}={getattr(entry, name)}" for name, _ in entry.grid)
 
 
-def entries() -> dict[str, Any]:
+def rivals() -> dict[str, Any]:
     """Every entry by its name: the ``ENTRIES`` of all files in `lab/entries`."""
     found: dict[str, Any] = {}
     for file in files("bayesprune.lab.entries"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayesprune.cells import Record
-from bayesprune.lab.entry import ANY, entries
+from bayesprune.lab.entry import ANY, rivals
 
 TRY, TEST = "try", "test"
 
@@ -34,7 +34,7 @@ class Cell:
 def tried(base: Cell, methods: Sequence[str], densities: Sequence[float], budget: int) -> list[Cell]:
     """As many tries of every method, all of one seed; of those that take a density at the middle one of ``densities``."""
     middle = sorted(densities)[len(densities) // 2]
-    known = entries()
+    known = rivals()
     return [
         replace(base, method=name, density=middle if known[name].gives == ANY else 0.0, trial=trial, seed=0, part=TRY)
         for name in methods
@@ -51,7 +51,7 @@ def best_try(found: Mapping[Cell, Record], tries: Sequence[Cell], method: str) -
 
 def judged(base: Cell, chosen: Mapping[str, int], densities: Sequence[float], seeds: int) -> list[Cell]:
     """Every method at its chosen try: at each density, or at its own; a training for each seed."""
-    known = entries()
+    known = rivals()
     return [
         replace(base, method=name, density=density, trial=trial, seed=seed)
         for name, trial in chosen.items()

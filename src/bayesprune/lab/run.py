@@ -15,7 +15,7 @@ from bayesprune.data.hold_out import hold_out
 from bayesprune.data.loading import load, load_test
 from bayesprune.lab import judge
 from bayesprune.lab.aim import aimed
-from bayesprune.lab.entry import ANY, Entry, Fitted, entries, told, tries
+from bayesprune.lab.entry import ANY, Entry, Fitted, rivals, told, tries
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import TRY, Cell, numbers
 from bayesprune.lab.task import Task
@@ -46,7 +46,7 @@ def run(cell: Cell, folder: Path, data_dir: str | None = None) -> Record:
 def _run(cell: Cell, data_dir: str | None) -> Record:
     train, test = rows_of(cell, data_dir)
     task = Task(train, net_of(cell.net).make(int(np.max(train.y)) + 1), cell.steps, cell.batch_size)
-    entry: Entry = tries(entries()[cell.method], cell.trial + 1)[-1]
+    entry: Entry = tries(rivals()[cell.method], cell.trial + 1)[-1]
     fit_key, judge_key = jax.random.split(jax.random.key(cell.seed))
     begin, cpu = time.perf_counter(), time.process_time()
     times: list[float] = []
