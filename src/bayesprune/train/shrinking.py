@@ -20,8 +20,8 @@ from bayesprune.train.unshrunk import why_not
 
 # Each new size has at most this share of the numbers of the one before, so that there are at most log2 of the shrinkage.
 SHARE = 0.5
-# Numbers times steps that a smaller program must save under "auto": about four seconds of a CPU, as compiling it may take.
-WORTH = 1.5e8
+# Numbers times steps that a smaller program must save under "auto": eight seconds of a CPU or more, twice what compiling takes.
+WORTH = 3e8
 
 
 @dataclass(frozen=True)
