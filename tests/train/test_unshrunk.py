@@ -44,6 +44,15 @@ def test_priors_with_numbers_of_their_own(prior) -> None:
         fit(programs.small_bnn(prior=prior))
 
 
+class Wider(bp.priors.Gaussian):
+    """A prior of one's own, whose scale goes by an array's shape."""
+
+
+def test_priors_of_ones_own() -> None:
+    with pytest.raises(ValueError, match="Wider, written elsewhere, may go by the shapes"):
+        fit(programs.small_bnn(prior=Wider()))
+
+
 def test_programs_written_by_hand() -> None:
     with pytest.raises(ValueError, match="written by hand"):
         bp.fit_svi(

@@ -29,6 +29,9 @@ def why_not(recipe: Recipe, example: Example) -> str:
     program, needs = recipe.program, needs_of(recipe.sparsifier)
     if not isinstance(program, BNN):
         return f"a program written by hand does not show which slices of its arrays go together. {_MASKED}"
+    for part in (program.prior, program.family):
+        if not type(part).__module__.startswith("bayesprune."):
+            return f"{type(part).__name__}, written elsewhere, may go by the shapes of whole arrays. {_MASKED}"
     name = type(recipe.sparsifier).__name__
     if needs.renewal or needs.chain or needs.constant_counts:
         return f"{name} brings weights back, which have no place in arrays that were cut short. {_MASKED[:-1]}, or 'active'."
