@@ -16,7 +16,7 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.deploy.program.laws import posterior
-from bayesprune.infer import refit_noise
+from bayesprune.infer import refit_concentration, refit_noise
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
@@ -140,6 +140,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         self.used_features_ = inputs.used
         if refit_noise.learns_noise(self.bnn_, self.params_):
             self.params_ |= self._noise_of_what_is_left(x, y)
+        if refit_concentration.learns_concentration(self.bnn_, self.params_):
+            self.params_ |= self._concentration_of_what_is_left(x, y)
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
 
     def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -153,6 +155,16 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
             first += rows
         found = refit_noise.noise_of(of_observed(self.bnn_.likelihood), self.params_, squared, count)
         return jax.tree.map(np.asarray, found)
+
+    def _concentration_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+        """Of one block of rows, evenly spaced: a single number needs no more."""
+        some = slice(None, None, -(-len(x) // LARGEST))
+        y = y[some].reshape((len(y[some]), -1))
+        [(drawn, rows)] = self._streamed(predict_draws, x[some])
+        means = np.asarray(drawn[:, :rows], np.float64).reshape((len(drawn), *y.shape))
+        observed = refit_noise.present_in(self.bnn_, y)
+        likelihood = of_observed(self.bnn_.likelihood)
+        return refit_concentration.concentration_of(likelihood, self.params_, means, y, observed)
 
     def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
         """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
