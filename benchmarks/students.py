@@ -109,6 +109,12 @@ def speed(small: bp.Compact, inputs: np.ndarray) -> float:
     return BLOCK / min(times)
 
 
+def _shown(record: cells.Record) -> list[str]:
+    scores = (record[name] for name in ("teacher_score", "student_score", "agreement", "divergence"))
+    whole = (record[name] for name in ("numbers", "rows_a_second", "cpu_seconds"))
+    return [*(f"{score:.3f}" for score in scores), *(f"{number:,.0f}" for number in whole)]
+
+
 def table(found: cells.Found) -> str:
     """Accuracy or R² of both, how they agree, and what the student is."""
     head = [
@@ -122,20 +128,7 @@ def table(found: cells.Found) -> str:
         "rows a second",
         "CPU s",
     ]
-    rows = [
-        [
-            cell.table,
-            cell.teacher,
-            f"{record['teacher_score']:.3f}",
-            f"{record['student_score']:.3f}",
-            f"{record['agreement']:.3f}",
-            f"{record['divergence']:.3f}",
-            f"{record['numbers']:,}",
-            f"{record['rows_a_second']:,.0f}",
-            f"{record['cpu_seconds']:.0f}",
-        ]
-        for cell, record in found.items()
-    ]
+    rows = [[cell.table, cell.teacher, *(_shown(found[cell]) if cell in found else [cells.MISSING] * 7)] for cell in CELLS]
     return cells.table(head, rows, "llrrrrrrr")
 
 
