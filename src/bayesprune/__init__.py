@@ -144,7 +144,8 @@ __all__ = [
 # nothing, and see it by these imports; a test compares the two.
 if TYPE_CHECKING:
     from bayesprune.report import plots
-    from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor, distil
+    from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor
+    from bayesprune.sklearn.student import distil
 else:
 
     def __getattr__(name: str) -> Any:

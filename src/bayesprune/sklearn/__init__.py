@@ -11,8 +11,8 @@ except ImportError as error:
     ) from error
 
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
-from bayesprune.sklearn.distil import distil
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.selector import BayesianFeatureSelector
+from bayesprune.sklearn.student import distil
 
 __all__ = ["BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor", "distil"]

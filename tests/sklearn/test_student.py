@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import bayesprune as bp
-from bayesprune.sklearn.distil import _drawn_labels, between
+from bayesprune.sklearn.student import _drawn_labels, between
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 3))
