@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -39,8 +39,8 @@ def check_share(share: Any, name: str, meaning: str) -> None:
         raise ValueError(f"{name} must lie in (0, 1], got {share!r}: {meaning}.")
 
 
-def check_positive(value: ArrayLike, name: str) -> None:
-    """Refuse a number that is not finite and above zero."""
+def check_positive(value: ArrayLike | Sequence[float], name: str) -> None:
+    """Refuse a number, or one of several, that is not finite and above zero."""
     if isinstance(value, jax.core.Tracer):
         return
     if not (_numbers(value) and np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) > 0)):
