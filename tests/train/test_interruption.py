@@ -35,10 +35,10 @@ def signals(monkeypatch, signum: signal.Signals, at: int) -> None:
     """The signal arrives within the chunk of steps that begins at step ``at``."""
     chunk = Training._chunk
 
-    def signalled(self, carry, *rest):
-        if int(carry.step) == at:
+    def signalled(self, standing, *rest):
+        if int(standing.carry.step) == at:
             signal.raise_signal(signum)
-        return chunk(self, carry, *rest)
+        return chunk(self, standing, *rest)
 
     monkeypatch.setattr(Training, "_chunk", signalled)
 
