@@ -104,7 +104,7 @@ def test_points_and_other_priors_too(prior, posterior) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["weight", "local", "local_where_exact"])
+@pytest.mark.parametrize("estimator", ["weight", "local_where_exact"])
 def test_channels_leave_as_units_do(estimator) -> None:
     rng = np.random.default_rng(0)
     data = bp.Dataset(rng.normal(size=(60, 12, 12, 1)), rng.integers(0, 3, 60).astype(np.int32))
@@ -132,7 +132,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_at", [8, 13, 21])
+@pytest.mark.parametrize("killed_at", [8, 21])
 def test_a_resumed_fit_has_the_same_bits(killed_at, tmp_path) -> None:
     """Checkpoints hold whole arrays, and which slices of them the steps are done on."""
 
