@@ -34,6 +34,7 @@ def test_the_standard_course_rises_falls_and_settles() -> None:
     assert bp.courses.Standard(warm_up=0.0).plan(10).kl_weight(0) == 1.0
 
 
+@pytest.mark.slow
 def test_it_acts_within_its_share_of_the_steps(rng_key) -> None:
     course = bp.courses.Standard(every=5, first=0.25, last=0.5)
     fit = bp.fit_svi(rng_key, programs.small_bnn(), DATA, course=course, **SMALL | ACTS | {"num_steps": 100})
@@ -75,6 +76,7 @@ def test_what_is_given_stands(rng_key) -> None:
     assert programs.same_bits(fits[0].params, fits[1].params)
 
 
+@pytest.mark.slow
 def test_the_plain_course_has_the_authors_start(rng_key) -> None:
     """U(-2, 2) of a posterior by name; a family that was given keeps its own."""
     still = {"num_steps": 1, "optimizer": optax.sgd(0.0), "progress": False}
@@ -89,6 +91,7 @@ def test_the_plain_course_has_the_authors_start(rng_key) -> None:
     assert abs(loc(programs.small_bnn(posterior=own), bp.courses.Plain())).max() < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2, 8])
 def test_a_sound_start_carries_a_signal_however_deep(depth) -> None:
     """(2.11): the outputs' spread over rows is about a hundredth of that of He's start, however deep."""
@@ -107,6 +110,7 @@ def test_a_sound_start_carries_a_signal_however_deep(depth) -> None:
     assert 0.001 < spread["sound"] / spread["he"] < 0.3
 
 
+@pytest.mark.slow
 def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
     """What has been learnt is not unlearnt: from trained weights the divergence counts in full from the first step."""
     bnn = programs.small_bnn()

@@ -40,6 +40,7 @@ def test_bytes_give_what_scaled_rows_give_to_the_network_without_scaling() -> No
             given(SCALED)
 
 
+@pytest.mark.slow
 def test_files_of_it_take_the_same_bytes(tmp_path) -> None:
     small, _ = networks("mean")
     probs = small.predict(RAW.x)

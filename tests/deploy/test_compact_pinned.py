@@ -94,6 +94,7 @@ def at_mean(name: str, *dead: str) -> np.ndarray:
     return np.asarray(jax.nn.softmax(bnn.forward(weights, {}, X)))
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_network_is_for_any_rows(tmp_path) -> None:
     small, whole = without("Branches", "joins.kernel"), without("Branches")
     assert not small.pinned and small.certify().holds and list(whole.pinned) == ["sort"]

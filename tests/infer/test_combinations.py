@@ -30,6 +30,7 @@ def programs_bnn(net, **settings) -> bp.BNN:
     return bp.BNN(net, **chosen)
 
 
+@pytest.mark.slow
 def test_a_bound_of_several_draws_is_that_of_the_log_mean_by_hand(rng_key) -> None:
     """Rényi's bound of order 0 with one parameter of no spread is the joint density itself; with K draws at least the ELBO."""
     bnn = programs.small_bnn(prior=bp.priors.Gaussian())

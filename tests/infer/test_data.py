@@ -41,6 +41,7 @@ def same_fit(one, other) -> bool:
     return programs.same_bits(*parts)
 
 
+@pytest.mark.slow
 def test_a_file_in_mapped_memory_gives_the_bits_of_a_fit_in_memory(tmp_path) -> None:
     assert same_fit(bp.fit_svi(KEY, BNN, mapped(tmp_path), **SETTINGS), bp.fit_svi(KEY, BNN, DATA, **SETTINGS))
 

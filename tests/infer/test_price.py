@@ -36,6 +36,7 @@ def test_nothing_is_called_or_written(rng_key, tmp_path) -> None:
     assert told.acts == told.evaluations == 0 and not folder.exists()
 
 
+@pytest.mark.slow
 def test_twice_the_net_is_more_memory(rng_key) -> None:
     data = programs.classes()
     bnn = lambda width: bp.BNN(  # noqa: E731

@@ -21,6 +21,7 @@ def test_a_round_is_a_fit_from_the_first_start_under_the_mask(rng_key) -> None:
     assert all((found.fits[2].mask[site] <= alive).all() for site, alive in found.fits[1].mask.items())
 
 
+@pytest.mark.slow
 def test_survivors_go_back_to_where_they_were_at_step_k(rng_key) -> None:
     """With a rate that is 0 from step 3 on, w_3 is what every round ends with, loc and scale."""
     bnn, data = programs.small_bnn(prior=bp.priors.Gaussian()), programs.classes()

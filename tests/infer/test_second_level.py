@@ -87,6 +87,7 @@ def test_units_that_do_not_matter_shrink_and_are_cut() -> None:
     assert float(node.unit) == 0.5
 
 
+@pytest.mark.slow
 def test_refusals() -> None:
     bnn, params = fitted()
     with pytest.raises(TypeError, match=r"must give its weights scales, as priors.Horseshoe\(\) does"):

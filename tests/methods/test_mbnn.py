@@ -223,6 +223,7 @@ def test_a_fit_has_the_posterior_of_the_number_of_units(rng_key) -> None:
     np.testing.assert_allclose([np.mean(units == k) for k in (1, 2, 3)], exact_numbers_of_units(), atol=0.1)
 
 
+@pytest.mark.slow
 def test_partly_dead_units_are_whole_after_an_act_and_it_warms_up(rng_key) -> None:
     method = bp.methods.MBNN(penalty=0.0, warm_up=3)
     state = method.init(rng_key, seen().posterior)

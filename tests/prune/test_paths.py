@@ -69,6 +69,7 @@ def test_an_act_that_leaves_no_path_is_refused_with_a_warning(rng_key) -> None:
     assert (fit.history["prune/num_connected"] == sum(alive.size for alive in WHOLE.values())).all()
 
 
+@pytest.mark.slow
 def test_what_no_path_needs_falls_with_a_verified_act(rng_key) -> None:
     fit = bp.fit_svi(rng_key, BNN, programs.classes(), num_steps=400, sparsifier=bp.methods.BMR(), progress=False)
     used = bp.connected(BNN, fit.mask)

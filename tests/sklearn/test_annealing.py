@@ -52,6 +52,7 @@ def test_steps_that_are_not_given_are_more_where_there_is_annealing():
     assert annealing.read_steps(7, 0.75) == 7
 
 
+@pytest.mark.slow
 def test_losses_are_the_bound_whatever_the_weight():
     """Of equal keys all annealed fits begin alike; the first steps, with less of the divergence or more, part them."""
     x, y = linear_rows()
@@ -70,6 +71,7 @@ def test_what_is_no_share_is_refused(annealing, error, words):
         bp.BayesianSparseRegressor(annealing=annealing).fit(x, y)
 
 
+@pytest.mark.slow
 def test_a_selection_is_not_annealed_unless_it_is_asked_to_be():
     x, y = linear_rows()
     fits = [

@@ -50,6 +50,7 @@ def calibrated():
     return bp.BayesianSparseRegressor(**FORMED, form="steps", held_out=0.2).fit(x, y), x, y
 
 
+@pytest.mark.slow
 def test_an_interval_is_the_deviation_times_one_number(calibrated) -> None:
     model, x, _ = calibrated
     mean, std, ends = model.predict(x, return_std=True, interval=0.8)

@@ -19,6 +19,7 @@ def fitted():
     return bp.BayesianSparseRegressor(**LINEAR).fit(X, WITH)
 
 
+@pytest.mark.slow
 def test_the_columns_are_found_from_what_is_there(fitted):
     """R² of the truth is .96 and .98; standard deviations of the residuals within a fifth, of 80 rows a tenth is one."""
     mean, std = fitted.predict(X, return_std=True)

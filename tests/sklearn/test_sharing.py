@@ -7,6 +7,7 @@ import bayesprune as bp
 from bayesprune.train.loop import compile_loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["auto", "flat"])
 def test_folds_of_other_sizes_compile_nothing(prior) -> None:
     rng = np.random.default_rng(0)

@@ -217,6 +217,7 @@ def test_a_fit_ends_at_the_best_mean_field(estimator, rng_key) -> None:
     assert bp.bmr_prune(fit.params, dead="prior").mask["Dense_0.kernel"][:, 0].tolist() == [True, False, True]
 
 
+@pytest.mark.slow
 def test_its_fit_goes_through_the_doors(rng_key, tmp_path) -> None:
     """Same key, same bits; the rate and the start are the kernel's own; cut, predicted, saved, compacted, gone on from."""
     bnn, data = programs.small_bnn(prior=bp.priors.Flat()), programs.classes()

@@ -71,5 +71,6 @@ def test_nothing_dead_is_nothing_to_shrink_by() -> None:
         bp.fit_svi(jax.random.key(0), programs.small_bnn(), DATA, num_steps=4, storage="compact")
 
 
+@pytest.mark.slow
 def test_auto_keeps_whole_arrays_in_their_place() -> None:
     assert len(fit(programs.small_bnn(prior=bp.priors.Horseshoe()), storage="auto").losses) == 4

@@ -52,6 +52,7 @@ def test_transposed_convolutions(number) -> None:
                 assert min(map(min, equation.params["padding"])) >= 0
 
 
+@pytest.mark.slow
 def test_a_plain_convolution_and_one_with_both_spread_and_stride_are_kept() -> None:
     kernel = np.ones((2, 4, 1), np.float32)
     dims = ("NWC", "WIO", "NWC")

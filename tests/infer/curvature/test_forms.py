@@ -89,6 +89,7 @@ def test_25_3_of_classes_is_diag_p_minus_p_p(rng_key) -> None:
     np.testing.assert_allclose(root.T @ root, np.diag(p) - np.outer(p, p), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_exact_is_the_hessian() -> None:
     bnn, trained, data = at_weights()
     expected = brute(bnn, trained, data, "exact")

@@ -129,6 +129,7 @@ def test_figures_of_padded_labels() -> None:
     assert probabilities.shape == (200, 3)
 
 
+@pytest.mark.slow
 def test_figures_of_counts_and_bits() -> None:
     counts = np.where(GAPS, np.nan, RNG.poisson(np.exp(0.3 * X)))
     bits = np.where(GAPS, -1, (X > 0).astype(int))

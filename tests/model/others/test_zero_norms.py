@@ -46,6 +46,7 @@ NETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_a_cut_direction_is_a_dead_unit(name, rng_key) -> None:
     make, site, unit = NETS[name]
