@@ -32,6 +32,7 @@ def numbers(slope=1.0, noise=0.5, said=0.5, spread=0.0, rng=RNG):
         (of_draws(np.ones((5, 3, 2))), ["one point"]),
         (of_draws(RNG.normal(size=(5, 3, 2))), []),
         (of_fit(np.ones(5), {"a_auto_loc": np.array([0.0, np.nan])}, {}), ["not finite"]),
+        (of_fit(np.ones(5), {"a$prior_scale": np.array(np.inf), "a_logit": np.array([np.inf])}, {}), []),  # improper; certain
         (of_fit(np.ones(5), {}, {"w": np.zeros((2, 2), bool), "b": np.zeros(2, bool)}), ["dead layer"]),
         (of_fit(np.ones(5), {}, {"w": np.eye(2, dtype=bool), "b": np.zeros(2, bool)}), []),
         (of_fit(np.linspace(900, 400, 1000), {}, {}, 1000.0, 100), ["end of training"]),

@@ -1,6 +1,6 @@
 """Whether numbers are finite, without a copy of what the host holds: of parameters at every door, of a state between steps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -20,14 +20,24 @@ def check_finite(params: Mapping[str, Any], name: str = "params") -> None:
 
     >>> check_finite({"w_auto_loc": np.zeros(3), "w$prior_scale": np.inf})
     """
+    for site, lost in lost_in(params):
+        raise ValueError(
+            f"{name} hold {lost} value(s) that are NaN or infinite at {site!r}: they are of a fit that diverged, and say "
+            "nothing. Go on from the last finite ones (error.params of its DivergedError, or a checkpoint), or fit again "
+            "with a smaller learning rate."
+        )
+
+
+def lost_in(params: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Entries that hold NaN, or infinities that mean nothing there, and how many values those are.
+
+    >>> list(lost_in({"w_auto_loc": np.array([0.0, np.nan]), "w$prior_scale": np.inf}))
+    [('w_auto_loc', 1)]
+    """
     for site, value in params.items():
         lost = sum(_count(leaf, not site.endswith(_MAY_BE_INFINITE)) for leaf in jax.tree.leaves(value))
         if lost:
-            raise ValueError(
-                f"{name} hold {lost} value(s) that are NaN or infinite at {site!r}: they are of a fit that diverged, and say "
-                "nothing. Go on from the last finite ones (error.params of its DivergedError, or a checkpoint), or fit again "
-                "with a smaller learning rate."
-            )
+            yield site, lost
 
 
 def broken(tree: PyTree) -> frozenset[str]:

@@ -15,7 +15,7 @@ from bayesprune.infer.scale_of_data import far_from_unit_scale
 from bayesprune.infer.uncertainty import uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
-from bayesprune.report.health import Health, checked, of_draws, of_fit, of_labels, of_numbers
+from bayesprune.report.health import NOT_FINITE, Health, checked, of_draws, of_fit, of_labels, of_numbers
 from bayesprune.train.result import FitResult
 
 MOST_ROWS = 2_000  # that are predicted: every check's standard error is small by then
@@ -74,7 +74,7 @@ def diagnose(
     if not isinstance(bnn, BNN):
         raise TypeError(f"diagnose takes the BNN that was fitted, got a {type(bnn).__name__}: see also fit.diagnose().")
     found = without_predictions(bnn, fit, data)
-    if not all(np.isfinite(value).all() for value in jax.tree.leaves(fit.params)):
+    if any(one.name == NOT_FINITE for one in found.findings):  # such a network predicts nothing
         return found
     rows = part_of(held_out or data, slice(0, MOST_ROWS))
     return found + _of_predictions(rng_key, bnn, fit, Dataset(*rows), held_out is not None, num_samples)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.finite import lost_in
 from bayesprune.report.end_of_losses import advise
 
+NOT_FINITE = "not finite"
 SURE = 4.0  # standard errors that a figure is off by before it is said: by chance once in 16,000 checks
 GAP = 0.05  # of a probability or coverage that is off: nobody acts on less
 LARGE_GAP = 0.1
@@ -70,14 +72,13 @@ def of_fit(
 
     ``floor``: loss of predicting without inputs, nats, or None; ``rows``: of the whole data set.
     """
-    values = {name: np.asarray(value) for name, value in params.items()}
-    broken = [name for name, value in values.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
+    broken = [name for name, _ in lost_in(params)]
     dead = [site for site, alive in mask.items() if np.ndim(alive) > 1 and np.size(alive) and not np.any(alive)]
     ends = [advise(one, floor, rows) for one in np.reshape(losses, (-1, np.shape(losses)[-1]))] if np.size(losses) else []
     finite = "holds NaN or infinity; lower the learning rate, or look for such numbers in the data."
     layer = "is alive: nothing gets through it; cut less, later or by verified acts (data=)."
     return (
-        checked("not finite", f"{broken[0]} {finite}" if broken else "")
+        checked(NOT_FINITE, f"{broken[0]} {finite}" if broken else "")
         + checked("end of training", next(filter(None, ends), ""))
         + checked("dead layer", f"no weight of {dead[0]} {layer}" if dead else "")
     )
