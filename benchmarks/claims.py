@@ -13,6 +13,7 @@ says of its own exactness, plus two standard errors of our mean (none for one se
 "No more left" allows a tenth more than the paper has, where the paper says what it has.
 """
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,17 @@ from published import CLAIMS, Claim
 from bayesprune import cells
 
 
+@functools.cache
+def kept(study: str) -> cells.Found:
+    """The kept records of a study: read once for all claims."""
+    return cells.found(tables.studies()[study], Path(__file__).parent / "results")
+
+
 def records(claim: Claim) -> list[cells.Record]:
     """The kept records that a claim is about."""
     if not claim.study:
         return []
-    found = cells.found(tables.studies()[claim.study], Path(__file__).parent / "results")
-    return [record for cell, record in found.items() if claim.of.items() <= cells.settings(cell).items()]
+    return [record for cell, record in kept(claim.study).items() if claim.of.items() <= cells.settings(cell).items()]
 
 
 def figures(of: Sequence[cells.Record], value: Any) -> np.ndarray:

@@ -87,8 +87,7 @@ def distil(
     network = _student(student, labels, random_state)
     x = check_array(X, dtype=np.float64, ensure_min_samples=20)
     rng = np.random.default_rng(random_state)
-    order = rng.permutation(len(x))
-    held, given = x[order[: max(1, int(HELD_OUT * len(x)))]], x[order[max(1, int(HELD_OUT * len(x))) :]]
+    held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])
     made = between(rng, given, max(0, rows - len(given)))
     used = np.concatenate([given, made])
     if labels:
