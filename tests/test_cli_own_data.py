@@ -50,6 +50,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_it_found_in_the_file(done: Path) -> None:
     made, schema = content(done / "run"), rows.schema_in(load_posterior(done / "run" / "posterior.safetensors").metadata)
     assert schema is not None and schema.target.classes == ("big cat", "cat, small")

@@ -63,6 +63,7 @@ def test_the_modes_object() -> None:
         jnp.ones((3, 1)) + jnp.ones(1)
 
 
+@pytest.mark.slow
 def test_importance_promotes_no_ranks() -> None:
     posterior = {"a": jnp.full((3, 2), 0.5), "b": jnp.full((2, 2), 0.25)}
     expected = bp.features.importance(list(posterior.values())).scaled

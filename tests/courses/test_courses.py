@@ -66,6 +66,7 @@ def test_what_is_no_course_is_refused(rng_key) -> None:
         bp.courses.paper("bmrr")
 
 
+@pytest.mark.slow
 def test_what_is_given_stands(rng_key) -> None:
     """With all of it given, the two courses are one."""
     given = {"optimizer": optax.adam(1e-2), "kl_weight": 0.5, "every": 10, "estimator": "weight"}

@@ -17,7 +17,7 @@ def load_or_skip(name, **options):
         pytest.skip(f"no files of {name}: {error}")
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mean", "deviation", "first_test_labels"),
     [("mnist", 0.1307, 0.3081, [7, 2, 1, 0]), ("fashion_mnist", 0.2860, 0.3530, [9, 2, 1, 1])],

@@ -47,6 +47,7 @@ def test_the_law_of_the_posterior_is_kept(prior) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_scale_of_a_layer_is_shared_by_its_weights() -> None:
     """Flat: log s of the draws' ratio w / w_hat is one number for kernel and bias of a layer."""
     bnn, params, mask = fitted()
@@ -78,6 +79,7 @@ def test_the_network_at_the_mean(keep) -> None:
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)) > 0
 
 
+@pytest.mark.slow
 def test_dead_units_are_gone_and_live_ones_stay() -> None:
     bnn, params, mask = fitted("gaussian")
     small = bp.compact(bnn, params, mask)

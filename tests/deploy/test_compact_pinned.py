@@ -129,6 +129,7 @@ def test_where_rows_share_an_axis_it_is_told_and_runs_by_jax(tmp_path) -> None:
         bp.export_onnx(small, tmp_path / "net.onnx")
 
 
+@pytest.mark.slow
 def test_constants_that_are_no_numbers_are_the_same_on_both_sides(tmp_path) -> None:
     small = without("Spread")
     assert small.certify().holds
@@ -166,6 +167,7 @@ def test_a_measurement_of_it_is_jax_s() -> None:
     np.testing.assert_allclose(small.predict(X), at_mean("Branches"), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_network_without_a_finite_output_says_so(tmp_path) -> None:
     with np.errstate(invalid="ignore"):
         small = without("Normed", "Dense_0.kernel")

@@ -93,7 +93,7 @@ def at_mean(name: str) -> np.ndarray:
     return np.asarray(bnn.likelihood.mean(bnn.forward(weights, {}, bnn.inputs.as_rows(x))))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @EVERY
 def test_it_predicts_as_the_network_does(name) -> None:
     small, x = smaller(name, "mean"), NETS[name][1]
@@ -105,7 +105,7 @@ def test_it_predicts_as_the_network_does(name) -> None:
         np.testing.assert_allclose(small.predict(x, engine=engine), wanted, atol=3e-6)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @EVERY
 def test_drawn_networks_have_the_same_law(name) -> None:
     """Means of 4,000 networks: one is off by six of its deviations once in 5e8, and fewer than a hundred are compared."""
@@ -161,7 +161,7 @@ def test_figures_and_measurements_of_it() -> None:
     assert small.takes == {"tokens": "int32", "mask": "bool", "image": "float32", "age": "float32"}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @EVERY
 def test_the_smaller_function_trains_on(name) -> None:
     x = NETS[name][1]

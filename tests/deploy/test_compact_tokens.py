@@ -87,7 +87,7 @@ def smaller(name: str) -> bp.Compact:
     return bp.compact(bnn, params, mask, keep="mean")
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_it_predicts_as_the_network_does(name) -> None:
     bnn, params, mask, x = fitted(name, "map")
@@ -221,6 +221,7 @@ def test_a_file_says_what_its_tables_take(beyond, tmp_path) -> None:
     assert (bounds.low == 0).all() and (bounds.high == WORDS - 1).all()
 
 
+@pytest.mark.slow
 def test_fields_of_one_table_have_limits_of_their_own_in_a_file(tmp_path) -> None:
     of_fields().save(tmp_path / "net.bayesprune")
     again, plan = bp.load(tmp_path / "net.bayesprune"), reader.load(tmp_path / "net.bayesprune")

@@ -97,7 +97,7 @@ def pruned(name: str, density: float, keep: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 def test_nothing_is_pinned_and_all_engines_agree(name, tmp_path) -> None:
     for keep in ("posterior", "mean"):
         small, wanted = pruned(name, 0.4, keep)

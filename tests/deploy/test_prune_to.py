@@ -24,6 +24,7 @@ def ladder(bnn, fit, budget: str, engine: str = "numpy") -> Ladder:
     return Ladder(bnn, fit, DATA, budget, engine, 1, None, 1, "float32")
 
 
+@pytest.mark.slow
 def test_flops_are_kept_to_and_nearly_used(fit) -> None:
     bnn, given = fit
     whole = ladder(bnn, given, "flops").rung(ladder(bnn, given, "flops").count)

@@ -93,6 +93,7 @@ def test_log_density_of_the_scale_mixture(w: float) -> None:
     np.testing.assert_allclose(mixture.log_density(w, spike, slab, pi), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_log_density_is_finite_with_finite_slope_far_out() -> None:
     value, slope = jax.value_and_grad(mixture.log_density)(1e3, 1e-6, 1.0)
     np.testing.assert_allclose((value, slope), (stats.norm.logpdf(1e3) + np.log(0.5), -1e3), rtol=1e-5)

@@ -43,6 +43,7 @@ def test_a_layer_of_thousands_keeps_its_digits() -> None:
     assert float(found) == pytest.approx(wanted, abs=1e-4)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("most", [1, 3, 5])
 def test_probabilities_of_sets(most) -> None:
     """(19.3), by the sum over orders; of all sets of one size it is 1, also where weights are of very different size."""
@@ -66,6 +67,7 @@ def test_probabilities_of_sets(most) -> None:
         assert total == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_numbers_of_sets() -> None:
     for n, k in itertools.product(range(8), range(8)):
         if k <= n:

@@ -42,6 +42,7 @@ def test_a_bound_of_several_draws_is_that_of_the_log_mean_by_hand(rng_key) -> No
     assert tighter.losses[0] < plain.losses[0] and np.isfinite(tighter.losses).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [TraceGraph_ELBO(), RenyiELBO(alpha=0.5, num_particles=2)])
 def test_any_elbo_trains_and_prunes(estimator, rng_key) -> None:
     bnn = programs.small_bnn(prior=bp.priors.Gaussian())
@@ -106,6 +107,7 @@ def test_advice_of_one_shot_cuts_is_not_what_was_done() -> None:
         bp.prune_once(first_params(whole), bp.methods.Cut(scope="unit", density=0.5), program=whole)
 
 
+@pytest.mark.slow
 def test_advice_under_a_prior_that_is_no_gaussian() -> None:
     bnn = programs.small_bnn(prior=bp.priors.Cauchy())
     params = first_params(bnn)

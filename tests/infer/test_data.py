@@ -115,7 +115,7 @@ def listed():
 RESUMED = {"grain": grain_batches, "file": None, "list": listed}
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_killed_fit_of_a_stream_goes_on_with_the_same_bits(name: str, tmp_path) -> None:
     def fit(**more):
@@ -154,6 +154,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_fed_is_refused_with_the_remedy(case: str) -> None:
     data, settings, kind, message = REFUSED[case]

@@ -91,6 +91,7 @@ def test_tokens_count_as_rows(rng_key) -> None:
     assert figures["nll"] == pytest.approx(-np.mean(nats), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_ordered_classes(rng_key) -> None:
     bnn, y = net(bp.likelihoods.Ordinal(4)), np.digitize(Y, [-1.0, 0.0, 1.0])
     params = start(bnn) | {"cut_gaps_log_scale": jnp.full(2, 1e-6)}

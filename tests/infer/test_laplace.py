@@ -99,7 +99,7 @@ def trained():
     return data, bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=400, progress=False)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", FORMS)
 def test_what_comes_back_goes_where_a_fit_goes(curvature, trained, rng_key, tmp_path) -> None:
     """bmr_prune, Cut, predict, net_params, compact, files; by the network that was trained as points."""
@@ -172,6 +172,7 @@ def test_the_noise_is_that_of_the_errors_and_the_priors_are_those_that_were_chos
     assert float(np.ravel(own.params["kernel" + CHOSEN])[0]) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused(trained, rng_key) -> None:
     data, bnn, fit = trained
     for told, settings in {

@@ -58,6 +58,7 @@ MASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MASKED)
 def test_a_masked_entry_is_no_number(case, fit, rng_key) -> None:
     with pytest.raises(ValueError, match=r"is a masked array with \d+ masked value"):
@@ -127,7 +128,7 @@ def overflowing(finite_steps: int) -> optax.GradientTransformation:
     return optax.chain(optax.scale_by_sign(), optax.scale_by_schedule(schedule))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("watch", [{}, {"callbacks": lambda moment: None, "callback_every": 1}])
 def test_a_last_step_that_breaks_the_parameters_ends_the_fit(watch, rng_key) -> None:
     with pytest.raises(

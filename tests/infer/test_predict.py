@@ -57,6 +57,7 @@ def test_a_posterior_without_width_predicts_what_its_net_does(rng_key) -> None:
     np.testing.assert_array_equal(bp.predict(rng_key, bnn, written, X, num_samples=3), cut)
 
 
+@pytest.mark.slow
 def test_it_is_the_mean_of_its_draws_and_that_of_numpyro(rng_key) -> None:
     bnn = tiny()
     params = start(bnn, scale=0.5)

@@ -11,6 +11,7 @@ from tests.infer import programs
 SETTINGS = {"num_steps": 40, "batch_size": 20, "eval_every": 10, "eval_samples": 2}
 
 
+@pytest.mark.slow
 def test_counts_and_bytes_are_those_of_the_fit(rng_key, tmp_path) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     settings = SETTINGS | {"sparsifier": bp.methods.SNR(0.5), "every": 7, "eval_data": data}
@@ -27,6 +28,7 @@ def test_counts_and_bytes_are_those_of_the_fit(rng_key, tmp_path) -> None:
     assert told.step_seconds > 0 and told.eval_seconds > 0
 
 
+@pytest.mark.slow
 def test_nothing_is_called_or_written(rng_key, tmp_path) -> None:
     def never(moment):
         raise AssertionError

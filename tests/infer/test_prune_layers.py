@@ -19,6 +19,7 @@ def trained():
     return data, bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=300, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["wanda", "sparsegpt"])
 def test_masks_and_means_are_those_of_the_inputs(rule, trained, rng_key) -> None:
     data, bnn, fit = trained

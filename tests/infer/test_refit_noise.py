@@ -51,6 +51,7 @@ def test_a_point_is_the_mode() -> None:
     np.testing.assert_allclose(found[module.LOC], best.x, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_squared_errors_are_those_of_the_posterior(fit) -> None:
     """Of a linear network they have a closed form; 4,000 draws, four standard errors (a fixed key)."""
     bnn, node = linear(), linear().posterior(fit.params)

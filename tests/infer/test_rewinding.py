@@ -10,6 +10,7 @@ from tests.infer import programs
 SETTINGS = {"batch_size": 20, "optimizer": optax.adam(1e-2), "course": bp.courses.Plain()}
 
 
+@pytest.mark.slow
 def test_a_round_is_a_fit_from_the_first_start_under_the_mask(rng_key) -> None:
     """(15.1) with k = 0: alive .7^R, and each round the bits of one fit."""
     bnn, data = programs.small_bnn(posterior="map", prior=bp.priors.Gaussian()), programs.classes()

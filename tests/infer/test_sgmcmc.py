@@ -42,6 +42,7 @@ def fit(rng_key):
     return bp.fit_sgmcmc(rng_key, programs.small_bnn(), data, kernel=KERNEL, **FAST)
 
 
+@pytest.mark.slow
 def test_what_is_kept(fit, rng_key) -> None:
     """Every site of the model, chains and draws first; losses by step; nothing of a guide."""
     bnn = programs.small_bnn()
@@ -214,7 +215,7 @@ def test_chains_of_which_one_was_killed_give_the_same_bits(rng_key, tmp_path, ch
     np.testing.assert_array_equal(whole.losses, again.losses)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("num_chains", [2, 1])
 def test_chains_side_by_side_are_those_one_after_another(rng_key, num_chains) -> None:
     """To rounding, the more of it the longer they run: ten steps."""

@@ -54,6 +54,7 @@ def test_the_losses_are_the_bound_whatever_weighs_the_divergence(rng_key) -> Non
     assert losses[1.0] > kl
 
 
+@pytest.mark.slow
 def test_result_has_the_fields_of_numpyro_and_plain_arrays(rng_key) -> None:
     data = programs.classes()
     fit = bp.fit_svi(rng_key, programs.small_bnn(), data, num_steps=7, batch_size=16, eval_data=data, eval_every=3)
@@ -64,6 +65,7 @@ def test_result_has_the_fields_of_numpyro_and_plain_arrays(rng_key) -> None:
     assert fit.history["eval/step"].tolist() == [3, 6]
 
 
+@pytest.mark.slow
 def test_pruning_on_the_way_compiles_the_step_once(rng_key) -> None:
     net, marks = programs.count_traces(bp.nets.MLP(hidden=(8, 6), num_outputs=3))
     bnn = bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
@@ -122,6 +124,7 @@ def test_fitting_goes_on_from_pruned_params(rng_key) -> None:
     assert all(np.array_equal(again.mask[s], pruned.mask[s]) for s in pruned.mask)
 
 
+@pytest.mark.slow
 def test_equal_keys_give_equal_bits_and_other_keys_do_not(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     run = lambda key: bp.fit_svi(key, bnn, data, num_steps=12, batch_size=16).params  # noqa: E731

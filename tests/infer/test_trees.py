@@ -37,6 +37,7 @@ def fits(x, program, **more) -> bp.FitResult:
     return bp.fit_svi(KEY, program, bp.Dataset(x, Y), **SETTINGS, **more)
 
 
+@pytest.mark.slow
 def test_a_fit_its_predictions_and_figures_are_those_of_one_array() -> None:
     whole, tree = fits(X, WHOLE), fits(PARTS, TREE)
     np.testing.assert_allclose(tree.losses, whole.losses, rtol=1e-5)

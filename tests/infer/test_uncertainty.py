@@ -75,6 +75,7 @@ def test_of_numbers_it_is_the_law_of_total_variance(law, monkeypatch) -> None:
     check(bp.uncertainty(KEY, bnn, params, X), mean.var(0) + noise, noise)
 
 
+@pytest.mark.slow
 def test_more_data_lessen_what_comes_of_the_network_alone() -> None:
     """A conjugate model: the epistemic variance of 10 and 1,000 rows differs by about 100; aleatoric stays."""
     found = []

@@ -52,7 +52,7 @@ def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int) -> 
     return alive, gained
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", ["prior", "forgotten", "excluded"])
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:

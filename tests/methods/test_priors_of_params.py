@@ -38,7 +38,7 @@ def test_priors_that_are_not_gaussian_have_no_evidence(prior) -> None:
         bp.bmr_prune(result.params, program=bnn)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bp.priors.Flat(), bp.priors.Gaussian(0.3)], ids=lambda p: type(p).__name__)
 def test_gaussian_priors_of_ours_are_found(prior) -> None:
     bnn, result = fit(prior)

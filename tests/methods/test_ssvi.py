@@ -26,7 +26,7 @@ def rounds(method, key, number=4, ties=False):
     return found
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("removal", "addition", "distribution"),
     [

@@ -128,6 +128,7 @@ def test_scales_multiply_and_keep_data_and_latent_apart(rng_key) -> None:
     assert float(twice) == pytest.approx(10.0 * data + 3.0 * prior, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_numpyros_own_guide_takes_pruned_parameters(rng_key) -> None:
     """Its dead weights have scale zero, which NumPyro's own distributions refuse."""
     guide = AutoNormal(model)

@@ -83,6 +83,7 @@ PRIORS_WITH_MEANS = {
 NUM_DRAWS = 20_000
 
 
+@pytest.mark.slow
 def test_means_by_hand(rng_key) -> None:
     """Gates: phi loc sqrt 2. A layer's scale gamma0 exp(-u/2), u ~ N(m, s²): loc gamma0 exp(-m/2 + s²/8)."""
     site = "Dense_0.kernel_auto"

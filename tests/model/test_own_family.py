@@ -53,6 +53,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", REFUSED)
 def test_it_trains_and_predicts_and_is_not_cut(family, rng_key) -> None:
     bnn = programs.small_bnn(posterior=family(), prior=bp.priors.Gaussian())
@@ -68,6 +69,7 @@ def test_it_trains_and_predicts_and_is_not_cut(family, rng_key) -> None:
         bp.bmr_prune(fit.params)
 
 
+@pytest.mark.slow
 def test_one_that_keeps_names_and_law_is_cut(rng_key) -> None:
     bnn = programs.small_bnn(posterior=OwnStart(), prior=bp.priors.Gaussian())
     fit = bp.fit_svi(rng_key, bnn, DATA, num_steps=2)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import bayesprune as bp
 
@@ -16,6 +17,7 @@ def test_it_is_an_mlp_and_a_matrix_beside_it() -> None:
     np.testing.assert_allclose(net.apply({"params": params}, x), alone + x @ params["Linear"]["kernel"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_bnn_of_it_prunes_both_paths_and_compacts() -> None:
     bnn = bp.BNN(
         net := bp.nets.WideMLP(hidden=(4,), num_outputs=1),

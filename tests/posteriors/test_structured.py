@@ -106,7 +106,7 @@ WITH_SCALES = (PRIOR, bp.priors.GroupHorseshoe(), bp.priors.GroupNormalJeffreys(
 WITHOUT = (bp.priors.Flat(), bp.priors.DiracSlab(), bp.priors.UnitNoise())
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", WITH_SCALES, ids=lambda p: type(p).__name__)
 def test_its_name_gives_it_the_start_of_the_priors_authors(prior) -> None:
     family = programs.small_bnn(prior=prior, posterior="structured").family

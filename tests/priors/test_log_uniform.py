@@ -21,6 +21,7 @@ def test_weights_have_the_exact_divergence_or_the_fit() -> None:
     assert not np.allclose(divergence(q, LogUniform()), divergence(q, FittedLogUniform()), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_loss_is_misfit_and_divergence(rng_key) -> None:
     """Of a regression in which x is 0, the bound is a constant of the data and KL of every weight."""
     data = bp.Dataset(np.zeros((4, 3), np.float32), np.zeros(4, np.float32))
@@ -35,6 +36,7 @@ def test_a_loss_is_misfit_and_divergence(rng_key) -> None:
         np.testing.assert_allclose(fit.losses[0], constant + np.sum(law(node.loc, node.scale)), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Cut leaves no path")
 def test_a_fit_is_cut_where_dropout_rates_are_high_and_has_no_evidence(rng_key) -> None:
     data = programs.classes()

@@ -44,6 +44,7 @@ def test_the_law_is_the_product_of_posterior_and_first_prior() -> None:
     np.testing.assert_allclose(prior.scale["Dense_0.bias"][2] ** 2, weights @ (w - expected) ** 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_forgetting_its_density_is_the_fitted_one_and_a_fit_starts_there() -> None:
     fit = fit_of()
     prior = bp.priors.Posterior(fit)
@@ -87,6 +88,7 @@ def test_what_was_pruned_stays_dead_unless_asked() -> None:
         standing_mask(programs.small_bnn(prior=prior, prunable=bp.select.nothing), None)
 
 
+@pytest.mark.slow
 def test_what_is_no_fit_or_another_networks_is_refused() -> None:
     with pytest.raises(TypeError, match="fit must be a fit"):
         bp.priors.Posterior(fit_of().params)

@@ -26,6 +26,7 @@ def test_counts_are_exact_under_ties(scores: dict[str, np.ndarray], density: flo
     assert sum(numbers(keep_density(scores, density)).values()) == max(2, round(250 * density))
 
 
+@pytest.mark.slow
 def test_global_takes_the_best_of_all_but_leaves_every_layer_one() -> None:
     mask = keep_density(SCORES, 0.4)
     assert numbers(mask) == {"a": 99, "b": 1}
@@ -89,6 +90,7 @@ def test_an_unknown_scope_shows_the_known_ones() -> None:
         keep_density(SCORES, 0.5, "layers")
 
 
+@pytest.mark.slow
 def test_kept_counts_large_layers_exactly() -> None:
     assert kept(0.05, 11_164_362) == round(0.05 * 11_164_362)
     assert int(kept(jnp.float32(0.5), 2**24)) == 2**23

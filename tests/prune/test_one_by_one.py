@@ -186,6 +186,7 @@ def test_what_was_dead_stays_dead_and_has_no_say(float64) -> None:
     assert not kept["w"][2] and np.allclose(gain["w"][alive], other_gain["w"][alive])
 
 
+@pytest.mark.slow
 def test_permuted_weights_are_cut_alike(float64) -> None:
     _, _, posterior = regression()
     order = np.array([3, 0, 4, 2, 1])

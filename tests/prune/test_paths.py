@@ -60,6 +60,7 @@ def test_it_is_told_of_the_first_kernel_of_any_net(net) -> None:
     assert has_path(bnn.graph, reachable(bnn.graph, whole)) and not has_path(bnn.graph, reachable(bnn.graph, none))
 
 
+@pytest.mark.slow
 def test_an_act_that_leaves_no_path_is_refused_with_a_warning(rng_key) -> None:
     with pytest.warns(UserWarning, match="step 10: Deadly would have left no path") as told:
         fit = bp.fit_svi(rng_key, BNN, programs.classes(), sparsifier=Deadly(), every=10, **PLAIN)
@@ -92,6 +93,7 @@ class Nearly(Deadly):
         return new, info._replace(evidence_gained=info.density if self.gained else None)
 
 
+@pytest.mark.slow
 def test_nearly_all_at_once_by_evidence_that_nobody_verified_warns(rng_key) -> None:
     with pytest.warns(UserWarning, match=r"step 10: Nearly cut 95 % or more of what was alive at once") as told:
         bp.fit_svi(rng_key, BNN, programs.classes(), sparsifier=Nearly(gained=True), every=10, **PLAIN)
@@ -101,6 +103,7 @@ def test_nearly_all_at_once_by_evidence_that_nobody_verified_warns(rng_key) -> N
         bp.fit_svi(rng_key, BNN, programs.classes(), sparsifier=Nearly(gained=False), every=10, **PLAIN)
 
 
+@pytest.mark.slow
 def test_a_one_shot_cut_without_a_path_warns_and_stands(rng_key) -> None:
     fit = bp.fit_svi(rng_key, BNN, programs.classes(), num_steps=5, progress=False)
     with pytest.warns(UserWarning, match="Deadly leaves no path from the input to the output"):
@@ -112,12 +115,14 @@ def test_a_one_shot_cut_without_a_path_warns_and_stands(rng_key) -> None:
         jax.jit(lambda params: bp.prune_once(params, bp.methods.SNR(0.5)).mask)(fit.params)
 
 
+@pytest.mark.slow
 def test_a_mask_without_a_path_warns(rng_key) -> None:
     mask = WHOLE | {"Dense_0.kernel": np.zeros((4, 8), bool)}
     with pytest.warns(UserWarning, match="mask leaves no path"):
         bp.fit_svi(rng_key, BNN, programs.classes(), num_steps=2, mask=mask, progress=False)
 
 
+@pytest.mark.slow
 def test_a_one_shot_pruning_is_verified_where_there_are_data(rng_key) -> None:
     """Without data it is as it was; with them no more is cut than proposed, and the bound does not fall."""
     data = programs.classes(rows=200)

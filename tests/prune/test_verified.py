@@ -59,6 +59,7 @@ def test_the_first_share_that_is_better_than_the_next_is_cut(seed: int) -> None:
     np.testing.assert_allclose(info.evidence_gained, sum(gains[s].flat[i] for s, i in dead), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_bound_is_looked_at_no_more_often_than_needed() -> None:
     """As it was, down the shares until the next is worse, and the empty one: each look is a forward pass."""
     gains, cut = {"a": np.arange(100) - 49.5}, {"a": np.arange(100) >= 50}
@@ -113,6 +114,7 @@ def test_a_bound_that_is_no_number_is_worst() -> None:
     assert all(bool(alive.all()) for alive in state.mask.values())
 
 
+@pytest.mark.slow
 def test_weights_of_equal_gain_fall_together() -> None:
     """A unit's weights have its gain: no share may split it."""
     gains = {"a": np.repeat(np.arange(8.0), 5), "b": np.full((4, 5), -1.0)}
@@ -162,6 +164,7 @@ def test_the_dead_stay_dead() -> None:
     assert int(info.num_proposed) == sum(int((np.asarray(old[s]) & cut[s]).sum()) for s in old)
 
 
+@pytest.mark.slow
 def test_of_many_candidates_a_sample_says_where_a_share_ends(monkeypatch) -> None:
     """A share of many is met to one part in the sample's size; all of them are all of them."""
     monkeypatch.setattr(verified, "SAMPLED", 64)

@@ -45,6 +45,7 @@ def everything():
     }
 
 
+@pytest.mark.slow
 def test_every_figure_is_a_figure_and_saves_as_png(tmp_path):
     for name, fig in everything().items():
         assert isinstance(fig, Figure)

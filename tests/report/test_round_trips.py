@@ -204,6 +204,7 @@ def test_a_random_flax_module_predicts_after_its_file(tmp_path, rng_key) -> None
     np.testing.assert_array_equal(*draws)
 
 
+@pytest.mark.slow
 def test_a_prior_of_whole_numbers_comes_back(tmp_path, rng_key) -> None:
     """``dist.Normal(0, 1)``: its standard deviation is an integer."""
 

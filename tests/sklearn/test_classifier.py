@@ -38,6 +38,7 @@ def test_labels_come_back_as_they_were(fitted):
     assert model.score(x, y) > 0.75
 
 
+@pytest.mark.slow
 def test_draws_and_the_parts_of_the_entropy(fitted):
     model, x, _ = fitted
     draws, parts = model.predict_draws(x), model.uncertainty(x)

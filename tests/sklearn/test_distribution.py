@@ -16,6 +16,7 @@ def fitted():
     return bp.BayesianSparseRegressor(**LINEAR).fit(x, 7.0 + 3.0 * y), x[:5], 7.0 + 3.0 * y[:5]
 
 
+@pytest.mark.slow
 def test_quantiles_are_those_of_the_density(fitted):
     """The density integrates to 1, and to a level up to its quantile; both are computed apart."""
     model, x, _ = fitted

@@ -48,6 +48,7 @@ def test_orders_are_as_likely_as_one_another() -> None:
     assert max(abs(count - 1000) for count in counts.values()) < 5 * np.sqrt(6000 / 6 * 5 / 6)
 
 
+@pytest.mark.slow
 def test_a_fit_is_that_of_the_rows_that_count() -> None:
     """All rows the same, so that their order says nothing."""
     alike = Filled(np.full((PLACES, 2), 0.5, np.float32), np.full(PLACES, 0.3, np.float32), 20)

@@ -16,6 +16,7 @@ def fitted():
     return bp.BayesianSparseRegressor(**LINEAR).fit(x, y), x
 
 
+@pytest.mark.slow
 def test_of_a_linear_model_they_are_slopes_times_distances(fitted) -> None:
     model, x = fitted
     found = model.explain(x[:5])

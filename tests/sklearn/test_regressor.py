@@ -20,6 +20,7 @@ def fitted():
     return bp.BayesianSparseRegressor(**LINEAR).fit(x, y), x, y
 
 
+@pytest.mark.slow
 def test_what_a_fit_leaves_behind(fitted):
     model, x, y = fitted
     assert model.score(x, y) > 0.8
@@ -91,6 +92,7 @@ def test_columns_constant_but_for_rounding_say_nothing_in_single_precision_eithe
     np.testing.assert_array_equal(other.predict(moved), other.predict(single))
 
 
+@pytest.mark.slow
 def test_a_target_that_is_constant_but_for_rounding_is_predicted_as_that(fitted):
     model, x, _ = fitted
     y = np.column_stack([x[:, 0], np.where(np.arange(len(x)) % 2, 0.3, 0.1 + 0.2)])

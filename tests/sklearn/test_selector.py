@@ -16,7 +16,7 @@ def selector(**settings):
     return bp.BayesianFeatureSelector(bp.BayesianSparseRegressor(**LINEAR), random_state=0, **settings)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -9,6 +9,7 @@ from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.sklearn import sure
 
 
+@pytest.mark.slow
 def test_the_spread_of_a_linear_model_is_the_exact_one() -> None:
     """Least squares in closed form, var f(x) = s² z' (Z'Z)^-1 z, of six needed columns under little noise s.
 
@@ -26,6 +27,7 @@ def test_the_spread_of_a_linear_model_is_the_exact_one() -> None:
     assert spread.max() < 1.6
 
 
+@pytest.mark.slow
 def test_what_is_unsure_stays_so_and_other_families_as_they_are() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 3)), rng.standard_normal(60)

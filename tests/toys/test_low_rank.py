@@ -156,6 +156,7 @@ def test_removal_gains_the_joint_evidence(float64) -> None:
     assert float(gains["w"][gone].sum()) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_fitted_cut_predicted_saved_and_compacted(fit, tmp_path, rng_key) -> None:
     bnn = build()
     pruned = bp.prune_once(fit.params, bp.methods.BMR(), program=bnn)

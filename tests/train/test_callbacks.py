@@ -71,6 +71,7 @@ def test_a_killed_fit_ends_where_its_callback_ends_it(tmp_path, rng_key) -> None
     assert len(bp.fit_svi(rng_key, BNN, DATA, **longer, **kept).losses) == 24
 
 
+@pytest.mark.slow
 def test_a_period_of_their_own(rng_key, caplog) -> None:
     """Multiples of it and the last step, whatever else the fit pauses for; no bit changes, nothing is compiled again."""
     alone = bp.fit_svi(rng_key, BNN, DATA, **SETTINGS)

@@ -38,7 +38,7 @@ def quiet():
         yield
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_two_halves_are_the_whole_to_the_bit(recipe, tmp_path, rng_key) -> None:
     """Of batches that cross the ends of epochs, in memory and through a file, and in three parts."""

@@ -70,7 +70,7 @@ def test_a_fit_without_checkpoints_ends_at_once(monkeypatch, rng_key) -> None:
     assert not isinstance(end.value, InterruptedFit)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"on_interrupt": "return"}], ids=["at a prompt", "by its name"])
 def test_what_there_is_is_returned(asked, tmp_path, monkeypatch, rng_key) -> None:
     """Without a folder and with one; the same call, or ``init=``, goes on from there."""

@@ -245,6 +245,7 @@ def test_its_fit_goes_through_the_doors(rng_key, tmp_path) -> None:
     assert np.isfinite(more.losses).all()
 
 
+@pytest.mark.slow
 def test_the_start_is_h0_s_in_the_network_s_units(rng_key) -> None:
     data, scale = programs.classes(), 0.5
     kernel = bp.kernels.IVON(h0=0.4, learning_rate=lambda step: 0.0, b2=0.999999)

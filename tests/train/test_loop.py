@@ -67,7 +67,7 @@ def test_a_sparsifier_has_keys_of_its_own(rng_key) -> None:
     assert not any(np.array_equal(state.memory[0], other) for pair in below for other in pair)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["weight", "local"])
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_gradient_reaches_dead_weights(index, estimator, rng_key) -> None:

@@ -45,6 +45,7 @@ class FlaxWriter:
         self.writer.add_scalar(tag, value, step)
 
 
+@pytest.mark.slow
 def test_every_receiver_gets_the_figures_of_the_fit(tmp_path, rng_key) -> None:
     strict, writer, flax = Strict(), Writer(), FlaxWriter()
     ready = [bp.callbacks.to_logger(strict.log), bp.callbacks.to_logger(writer), bp.callbacks.to_logger(flax)]

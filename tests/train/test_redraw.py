@@ -34,7 +34,7 @@ class Normed(nn.Module):
         return nn.Dense(3)(nn.relu(x))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_the_dead_are_drawn_from_the_prior_and_the_living_stay(rng_key, name) -> None:
     """800 dead weights: Kolmogorov and Smirnov, refused below 1e-4. Of another step other draws; all else to the bit."""

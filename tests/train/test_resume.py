@@ -28,7 +28,7 @@ def killer(at: int):
     return callback
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [5, 10, 23])
 def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
@@ -48,6 +48,7 @@ def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
     assert all(np.array_equal(alone.history[k], resumed.history[k], equal_nan=True) for k in alone.history)
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_resume(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
@@ -87,6 +88,7 @@ def test_a_finished_run_is_given_back_and_can_be_prolonged(tmp_path, rng_key) ->
     assert programs.same_bits(alone.params, longer.params)
 
 
+@pytest.mark.slow
 def test_a_course_that_is_laid_out_over_the_steps_is_not_prolonged(tmp_path, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     first = bp.fit_svi(rng_key, bnn, data, num_steps=4, batch_size=16, checkpoint=str(tmp_path))
@@ -218,6 +220,7 @@ def test_a_prolonged_run_is_the_run_of_all_its_steps(first, tmp_path, rng_key) -
     assert alone.losses.tobytes() == longer.losses.tobytes()
 
 
+@pytest.mark.slow
 def test_a_folder_that_goes_during_a_fit_takes_nothing_with_it(tmp_path, rng_key) -> None:
     """The error holds the fit as it stands, which can be saved elsewhere, and gone on from to the same end."""
     bnn, data = programs.small_bnn(), programs.classes()
@@ -251,7 +254,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("how", "change"),
     [

@@ -111,6 +111,7 @@ def test_what_was_evaluated_is_returned(rng_key) -> None:
     assert programs.same_bits((fit.params, fit.mask), shown[last])
 
 
+@pytest.mark.slow
 def test_the_best_is_returned_on_request(rng_key) -> None:
     fit, shown = stopped(rng_key, early_stop=bp.EarlyStop("nll", patience=2, restore="best"))
     best = int(fit.history["eval/step"][np.argmin(fit.history["eval/nll"])])

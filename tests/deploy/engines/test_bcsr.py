@@ -10,7 +10,7 @@ from bayesprune.deploy.program.weights import Gaussian
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "tokens", "branches", "images"])
 def test_it_gives_what_jax_gives(name) -> None:
     function, shapes, shape = FUNCTIONS[name]

@@ -154,6 +154,7 @@ def test_figures_by_kernels_are_those_of_the_posterior(monkeypatch) -> None:
     assert abs(ours["nll"] - theirs["nll"]) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["no numba", "dense", "drawn"])
 def test_figures_are_those_of_evaluate_where_kernels_do_not_pay(why, monkeypatch) -> None:
     if why == "no numba":
@@ -165,6 +166,7 @@ def test_figures_are_those_of_evaluate_where_kernels_do_not_pay(why, monkeypatch
     assert ours == theirs
 
 
+@pytest.mark.slow
 def test_a_fit_is_evaluated_by_the_function_it_is_given() -> None:
     bnn = fitted("flat")[0]
     seen = lambda rng_key, program, params, data, *, mask, num_samples: {"rows": float(len(data.y) * num_samples)}  # noqa: E731

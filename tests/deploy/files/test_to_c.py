@@ -128,6 +128,7 @@ def _constants(path: Path) -> int:
     return int(path.read_text().split(" bytes of constants")[0].split()[-1])
 
 
+@pytest.mark.slow
 def test_bytes_stay_bytes(tmp_path) -> None:
     data = bp.Dataset((np.arange(40 * 6).reshape(40, 6) % 251).astype(np.uint8), np.arange(40) % 3)
     bnn = bp.BNN(

@@ -63,7 +63,7 @@ def summed(kind, structure, form, num_draws=None, key=0):
     )
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["ggn", "empirical"])
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 def test_25_3_the_diagonal_and_the_whole_are_those_of_the_jacobians(kind, structure) -> None:
@@ -100,6 +100,7 @@ def test_exact_is_the_hessian() -> None:
     np.testing.assert_allclose(flat, np.diag(expected), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_25_5_factors_are_the_partial_traces_of_each_arrays_curvature() -> None:
     """(25.5), and of a curvature that is a Kronecker product the product is that one: of one output, of one row."""
     bnn, trained, data = at_weights()
@@ -145,6 +146,7 @@ def test_25_2_the_precision_is_the_maximum_of_the_evidence() -> None:
         assert np.log(delta) == pytest.approx(best.x, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_at_its_edge_warns() -> None:
     with pytest.warns(UserWarning, match=r"precision of idle found no maximum.*all lie at 0.*'scalar'"):
         found = by_evidence(lambda delta: 1.0 / (1.0 + delta), np.array([1.0, 0.0])[:1] * 0, np.ones(1), ["idle"])

@@ -45,6 +45,7 @@ def test_the_density_is_that_of_start_times_exposure(name) -> None:
             np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_learned_concentration_has_a_prior_in_units_of_the_mean() -> None:
     """Var[y] = m + m² / c, and c / start is Gamma(2, 0.1), of mean 20."""
     for likelihood, start in (
@@ -62,6 +63,7 @@ def test_a_learned_concentration_has_a_prior_in_units_of_the_mean() -> None:
         np.testing.assert_allclose(sites["concentration"]["fn"].variance, 200 * unit**2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_first_gradients_do_not_grow_with_the_mean() -> None:
     """Where the guide starts, c = 1: |d log p / d f| = c |y - m| / (m + c), at most about 1 for counts of any size."""
     for mean in (1.0, 1e4):
@@ -97,6 +99,7 @@ def test_the_spread_of_large_counts_is_theirs(kind, spread, mean) -> None:
     assert np.sqrt(np.mean((found / rates - 1) ** 2)) < (0.1 if spread else 0.02)
 
 
+@pytest.mark.slow
 def test_exposures_give_the_rates_of_a_regression_with_offsets() -> None:
     """Beside the maximum likelihood that SciPy finds: at most .01 away, for the prior's pull; a standard error is .01."""
     rates = np.exp(0.5 + X @ [0.4, -0.3])
@@ -123,6 +126,7 @@ def test_the_best_constant_rate() -> None:
     assert L.NegativeBinomial(2.0, exposure="known").baseline(np.column_stack([y, exposure])) is None
 
 
+@pytest.mark.slow
 def test_large_counts_without_a_start_are_said() -> None:
     large = bp.Dataset(X[:50], RNG.poisson(1000.0, size=50))
     with pytest.warns(UserWarning, match=r"counts of mean 1e\+03.*likelihoods.Poisson\(start=1e\+03\)"):

@@ -66,6 +66,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", CASES)
 def test_the_density_is_that_of_what_is_observed(case) -> None:
     likelihood, outputs, y, each = CASES[case]
@@ -88,6 +89,7 @@ def fit() -> bp.FitResult:
     return bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1000, batch_size=100, progress=False)
 
 
+@pytest.mark.slow
 def test_every_output_is_fitted_by_the_rows_that_have_it(fit) -> None:
     """Least squares of the observed rows of each output; within a posterior deviation of .03 (the second: 90 rows, .11)."""
     kernel, bias = (np.asarray(fit.params[f"Dense_0.{name}_dense_loc"]) for name in ("kernel", "bias"))
@@ -119,6 +121,7 @@ def test_figures_are_of_what_is_observed(fit) -> None:
     assert one["rmse"] == pytest.approx(other["rmse"], rel=1e-5) and one["nll"] == pytest.approx(other["nll"], abs=0.01)
 
 
+@pytest.mark.slow
 def test_figures_of_padded_labels() -> None:
     bnn = network(L.Masked(L.Categorical(), missing=-1), 3)
     y = np.where(np.arange(300) % 3, np.argmax(X @ RNG.normal(size=(2, 3)), 1), -1)

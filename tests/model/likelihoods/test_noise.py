@@ -32,6 +32,7 @@ def fit() -> bp.FitResult:
     )
 
 
+@pytest.mark.slow
 def test_two_outputs_of_other_noise_are_told_apart(fit) -> None:
     """400 rows estimate a scale to 3.5 %; four such deviations, one seed in 10,000 fails. Coverage: .011 a deviation."""
     bnn = linear(L.Normal(**VAGUE))

@@ -47,7 +47,7 @@ CASES = {  # likelihood, outputs, targets, tolerance of weights, learned number:
 }  # fmt: skip
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_finds_what_the_data_were_made_with(case, rng_key) -> None:
     likelihood, outputs, y, tolerance, numbers = CASES[case]

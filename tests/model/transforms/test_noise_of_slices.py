@@ -19,6 +19,7 @@ def taken(array, kept):
     return array
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("noise", [noises.quantile, noises.exact])
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_outputs_have_the_noise_of_whole_layers(name) -> None:
     layer, sizes, kept = LAYERS[name]
@@ -59,6 +61,7 @@ def test_outputs_have_the_noise_of_whole_layers(name) -> None:
     np.testing.assert_allclose(local_noise(layer)(short, ROWS), jnp.take(whole, np.array(index), axis), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_convolution_has_the_noise_of_its_channels() -> None:
     images = jnp.asarray(np.random.default_rng(2).normal(size=(2, 5, 5, 2)))
     loc, key, kept = jnp.ones((3, 3, 2, 4)), jax.random.key(3), (None, None, None, (1, 3))

@@ -78,6 +78,7 @@ def arrays_of(net, shape, rng, rate):
     return apply, whole, short, kept, jnp.asarray(x)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rate", [0.3, 0.7])
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_those_of_whole_arrays(name, rate) -> None:
@@ -121,6 +122,7 @@ def test_what_has_no_rule_is_done_whole() -> None:
     np.testing.assert_array_equal(short({"a": jnp.full((3, 2), 2.0)}, x), apply({"a": whole}, x))
 
 
+@pytest.mark.slow
 def test_integers_and_switches_go_through() -> None:
     def apply(params, ids, doubled, key):
         rows = params["a"][ids]
