@@ -65,8 +65,8 @@ class Columns(NamedTuple):
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
 
-        z is the standardised column; with ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3, so that nothing is
-        beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components are drawn in as z is.
+        z is the standardised column; with ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3: nothing is beyond
+        6. A step at a of a column is 1 where v > a and else 0, standardised. Components are drawn in as z is.
         """
         z = self.scaling.apply(x)
         parts = [_drawn_in(z) if self.clipped else z]
@@ -89,8 +89,7 @@ def fit_columns(
 
     Source: a smooth clip helps nets as in Holzmüller, Grinsztajn & Steinwart (2024), section 3; theirs bends what is near, too.
     Numbers by what side of learned thresholds they lie on: Gorishniy, Rubachev & Babenko (2022), section 3.2, with steps for
-    pieces. Components of unit size:
-    what collinear columns differ in is small in each of them, and large in one of those.
+    pieces. Components of unit size: what collinear columns differ in is small in each of them, and large in one of those.
     """
     scaling = fit_scaling(x)
     # A network has learned nothing of a constant column, and its weights there are as they were drawn: it is sent to zero.
