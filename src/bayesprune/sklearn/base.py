@@ -103,13 +103,13 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         candidates = [forms.FORMS[name] for name in choice.forms]
         wide = any(form.wide for form in candidates)
         whole = fit_columns(x, wide, cuts, any(form.components for form in candidates))
-        self._network = network.Network(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs, wide)
+        plain = network.Network(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components) for name, form in zip(choice.forms, candidates, strict=True)}
 
         def learn(name: str, rows: Any) -> None:
-            self._columns = columns[name]
+            self._columns, self._network = columns[name], plain._replace(wide=forms.FORMS[name].wide)
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()

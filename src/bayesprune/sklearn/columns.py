@@ -65,7 +65,7 @@ class Columns(NamedTuple):
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
 
-        z is the standardised column; with ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3: nothing is beyond
+        z is the standardised column; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3: nothing is beyond
         6. A step at a of a column is 1 where v > a and else 0, standardised. Components are drawn in as z is.
         """
         z = self.scaling.apply(x)
