@@ -53,11 +53,11 @@ def test_what_is_not_asked_for_is_zero_and_counts_for_no_column() -> None:
     x = np.column_stack([rows(), np.full(200, 7.0)])
     cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]), np.zeros((0, 1)))
     whole = fit_columns(x, clipped=True, cuts=cuts, components=True)
-    none = whole.only(steps=False, components=False)
+    none = whole.only(steps=False, components=False, clipped=True)
     assert whole.num_inputs == none.num_inputs == none.apply(x).shape[1]
     assert not none.apply(x)[:, 5:].any() and none.silent.tolist() == [False] * 4 + [True] * (whole.num_inputs - 4)
     assert none.of_column(np.ones(none.num_inputs), np.add).tolist() == [1, 1, 1, 1, 0]
-    steps = whole.only(steps=True, components=False)
+    steps = whole.only(steps=True, components=False, clipped=True)
     assert steps.of_column(np.ones(steps.num_inputs), np.add).tolist() == [1, 3, 1, 1, 0]
     assert whole.of_column(np.ones(whole.num_inputs, bool), np.logical_or).tolist() == [True] * 4 + [False]
 

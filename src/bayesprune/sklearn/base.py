@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -106,10 +107,13 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         plain = network.Network(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
-        columns = {name: whole.only(form.steps, form.components) for name, form in zip(choice.forms, candidates, strict=True)}
+        columns = {
+            name: whole.only(form.steps, form.components, form.wide)
+            for name, form in zip(choice.forms, candidates, strict=True)
+        }
 
         def learn(name: str, rows: Any) -> None:
-            self._columns, self._network = columns[name], plain._replace(wide=forms.FORMS[name].wide)
+            self._columns, self._network = columns[name], replace(plain, wide=forms.FORMS[name].wide)
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()

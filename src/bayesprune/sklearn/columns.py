@@ -56,11 +56,12 @@ class Columns(NamedTuple):
             joined[varies] = join(joined[varies], value)
         return joined
 
-    def only(self, steps: bool, components: bool) -> "Columns":
+    def only(self, steps: bool, components: bool, clipped: bool) -> "Columns":
         """The same number of inputs, so that the same compiled program serves, with those that are not asked for zero."""
         kept = {"steps": steps, "components": components}
         dropped = {name: getattr(self, name) for name, wanted in kept.items() if not wanted}
-        return self._replace(**{name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()})
+        silent = {name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()}
+        return self._replace(clipped=clipped, **silent)
 
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
