@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 import bayesprune as bp
 from bayesprune.sklearn import forms
+from bayesprune.sklearn.choosing import spoken_for
 from tests.sklearn.problems import NET, linear_rows
 
 DEFAULT = forms.PRESETS["default"]
@@ -20,13 +22,24 @@ def test_what_auto_chooses_among() -> None:
     def choice(count: int = 400, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
-    assert choice() == forms.Choice(("wide", "steps"), 1, 0.2)
-    assert choice(count=100) == forms.Choice(("wide",), 0, 0.0)
+    assert choice() == forms.Choice(("plain", "steps"), 1, 0.2)
+    assert choice(count=100) == forms.Choice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.Choice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
     assert choice(steps=100, share=0.3) == forms.Choice(("plain",), 1, 0.3)
     assert choice(form="steps", share=0) == forms.Choice(("steps",), 0, 0.0)
     copies = np.column_stack([rows(400), rows(400)[:, 0] + 1e-3 * rows(401)[1:, 1]])
     assert "components" in forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), copies).forms
+
+
+def test_a_larger_form_must_lead_by_a_standard_error() -> None:
+    """Leads of a normal law over 40 rows, by SciPy's t of pairs: some within one error of nothing, some not."""
+    rng, taken = np.random.default_rng(0), set()
+    for shift in np.linspace(-1.0, 1.0, 41):
+        plain, steps = rng.standard_normal(40), rng.standard_normal(40) + shift
+        wanted = "steps" if stats.ttest_rel(steps, plain).statistic > 1.0 else "plain"
+        assert spoken_for({"plain": plain, "steps": steps, "components": np.full(40, -20.0)}) == wanted
+        taken.add((wanted, bool(steps.mean() > plain.mean())))
+    assert taken == {("plain", False), ("plain", True), ("steps", True)}
 
 
 @pytest.mark.parametrize(

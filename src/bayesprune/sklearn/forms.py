@@ -35,13 +35,13 @@ class Preset:
     """``num_steps``: under "auto", with annealing. ``forms``: what "auto" chooses among, the first where nothing is held out.
     ``held_out``: share of the rows by which they are judged. ``folds``: how often, other rows each time."""
 
-    num_steps: int = 3000
-    forms: tuple[str, ...] = ("wide", "steps", "components")
+    num_steps: int = 5000
+    forms: tuple[str, ...] = ("plain", "steps", "components")
     held_out: float = 0.2
     folds: int = 1
 
 
-PRESETS = {"fast": Preset(2000, ("wide",), 0.0), "default": Preset(), "best": Preset(10_000, folds=5)}
+PRESETS = {"fast": Preset(2000, ("plain",), 0.0), "default": Preset(), "best": Preset(10_000, folds=5)}
 
 
 @dataclass(frozen=True)
