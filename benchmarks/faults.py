@@ -9,9 +9,9 @@ was saved, the others at a random moment of the third of a fit's length that fol
 cover it, and the checkpoints, one for 25 steps, are being written in a good part of them. After each the same call is made
 anew, and killed anew. What ends is compared, parameters, state, losses, mask and history, with the fit that nobody killed.
 
-The other cells do something to the folder: the disk is full at one of seven sizes or it is read-only, before or
-from the middle on (which asks for root and Linux: a tmpfs is mounted), the folder is removed, or is a link. Right: the error says what to
-do and holds the fit's losses so far, and once the cause is gone the same call ends with the same bits.
+The other cells do something to the folder: the disk is full at one of seven sizes, or it is read-only, before or from the middle
+on (which asks for root and Linux: a tmpfs is mounted), the folder is removed, or is a link. Right: the error says what to do and
+holds the fit's losses so far, and once the cause is gone the same call ends with the same bits.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from faults_fits import KINDS
 from bayesprune import cells
 
 KILLS = 10  # of one cell
-ROUNDS = 2
+ROUNDS = 10
 WHERE = ("its start", "training", "a write")
 MIDDLE = 600  # the step at which something happens to the folder
 CALM = "standard course, BMR"  # the fit that the other faults are tried on
@@ -176,7 +176,7 @@ def mount(*words: str) -> None:
 
 def locked(how: str, folder: str) -> None:
     """ "+i": nothing may be made or changed in the folder, by root neither; "-i": it may."""
-    subprocess.run(["chattr", how, folder], check=Path(folder).exists())
+    subprocess.run(["chattr", how, folder], check=True)
 
 
 def full(cell: Cell, shared: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -201,7 +201,8 @@ def read_only(cell: Cell, shared: Path) -> tuple[dict[str, Any], dict[str, Any]]
                     (shared / "go").touch()
                 first = event if event["event"] in ("ended", "failed") else first
         again("rw")
-        locked("-i", request["folder"])
+        if cell.fault == "read-only in the middle":
+            locked("-i", request["folder"])
         return first, server(shared / "cache").end_of(**request)
 
 
@@ -214,11 +215,11 @@ def folder_gone(cell: Cell, shared: Path) -> tuple[dict[str, Any], dict[str, Any
     else:
         home.mkdir()
         link.unlink(missing_ok=True)
-        link.symlink_to(home)
+        link.symlink_to(home.resolve())
     first = server(shared / "cache").end_of(kind=cell.kind, folder=str(link), act=act, at=MIDDLE)
     if cell.fault == "a link that breaks":
         link.unlink()
-        link.symlink_to(home)
+        link.symlink_to(home.resolve())
     second = server(shared / "cache").end_of(kind=cell.kind, folder=str(link))
     return first, second | ({"event": "no link any more"} if cell.fault != "removed" and not link.is_symlink() else {})
 
