@@ -9,9 +9,9 @@ was saved, the others at a random moment of the third of a fit's length that fol
 cover it, and the checkpoints, one for 25 steps, are being written in a good part of them. After each the same call is made
 anew, and killed anew. What ends is compared, parameters, state, losses, mask and history, with the fit that nobody killed.
 
-The other cells do something to the folder: the disk is full at one of seven sizes, or it is read-only, before or from the middle
-on (which asks for root and Linux: a tmpfs is mounted), the folder is removed, or is a link. Right: the error says what to do and
-holds the fit's losses so far, and once the cause is gone the same call ends with the same bits.
+The other cells do something to the folder: the disk is full at one of seven sizes, or it is read-only, before or from the
+middle on (which asks for root and Linux: a tmpfs is mounted), the folder is removed, or is a link. Right: the error says what
+to do and holds the fit's losses so far, and once the cause is gone the same call ends with the same bits.
 """
 
 import contextlib
