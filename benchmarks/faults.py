@@ -234,7 +234,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     return {
         "first": first["event"],
         "error": first.get("error", ""),
-        "says": first.get("says", "").replace(str(shared), "runs"),
+        "says": first.get("says", "").replace(str(shared.resolve()), "runs"),
         "losses": len(first.get("losses", "")) // 8,
         "whole": alone["losses"].startswith(first.get("losses", "")),
         "same": second["event"] == "ended" and second["digest"] == alone["digest"],
