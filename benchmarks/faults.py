@@ -39,7 +39,7 @@ KILLS = 10  # of one cell
 ROUNDS = 10
 WHERE = ("its start", "training", "a write")
 MIDDLE = 600  # the step at which something happens to the folder
-CALM = "standard course, BMR"  # the fit that the other faults are tried on
+CALM = "standard course with BMR"  # the fit that the other faults are tried on
 SIZES = (4, 16, 24, 32, 48, 64, 96)  # kB of a disk; a checkpoint takes 9 at the start and 22 at the end, and two are kept
 
 

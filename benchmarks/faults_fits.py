@@ -93,7 +93,7 @@ def without_times(found: Any) -> Any:
 
 # Name -> a fit, given checkpoint= and callbacks=. Nothing is built before it is asked for: one does not fork what has computed.
 KINDS: dict[str, Callable[..., Any]] = {
-    "standard course, BMR": lambda **more: svi(
+    "standard course with BMR": lambda **more: svi(
         net(bp.priors.Flat()), sparsifier=bp.methods.BMR(), eval_data=DATA, eval_every=500, **more
     ),
     "noise of outputs": lambda **more: svi(
@@ -102,7 +102,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "horseshoe": lambda **more: svi(
         net(bp.priors.Horseshoe()), **PLAIN, sparsifier=bp.methods.BMR(), every=300, kl_weight=0.1, **more
     ),
-    "SSVI, active": lambda **more: svi(
+    "SSVI of active weights": lambda **more: svi(
         net(bp.priors.Gaussian()), **PLAIN, sparsifier=bp.methods.SSVI(density=0.5), every=100, storage="active", **more
     ),
     "SNR": lambda **more: svi(
