@@ -78,7 +78,7 @@ class DrawsEngine:
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
-    def draw(self, rng_key: jax.Array | np.random.Generator | int | None, num_samples: int = 100) -> Networks:
+    def draw(self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int = 100) -> Networks:
         """So many networks; of stored draws those that `Compact.predict_draws` takes, no more than there are, without a key.
 
         ``rng_key``: a JAX random key, or a NumPy generator, which is moved on. The same key gives the same networks.
@@ -94,14 +94,14 @@ class DrawsEngine:
         return made[..., None] if self._one_output else made
 
     def predict_draws(
-        self, rng_key: jax.Array | np.random.Generator | int | None, x: ArrayTree, num_samples: int = 100
+        self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, x: ArrayTree, num_samples: int = 100
     ) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` new networks: (num_samples, rows, outputs), as `Compact.predict_draws`."""
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
         self,
-        rng_key: jax.Array | np.random.Generator | int | None,
+        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None,
         x: ArrayTree,
         num_samples: int = 100,
         noise: Literal["weights", "local", "auto"] | str = "weights",
@@ -127,7 +127,11 @@ class DrawsEngine:
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(rows, num_samples, steps)])
 
     def mean(
-        self, x: ArrayTree, *, rng_key: jax.Array | np.random.Generator | int | None = None, num_samples: int | None = None
+        self,
+        x: ArrayTree,
+        *,
+        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None = None,
+        num_samples: int | None = None,
     ) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
         groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
