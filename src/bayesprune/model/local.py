@@ -9,7 +9,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise as noises
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import SHARED, local_noise
 
 
@@ -56,7 +56,7 @@ class LocalELBO(MeanFieldELBO):
         """The weight as a `Gaussian`, except for scalars."""
         if loc.ndim == 0:
             return super().lift(rng_key, name, loc, scale)
-        return Gaussian(loc, scale, rng_key, self.noise_of(name))
+        return GaussianArray(loc, scale, rng_key, self.noise_of(name))
 
     def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Call ``fn`` on arrays some of which are `Gaussian`."""

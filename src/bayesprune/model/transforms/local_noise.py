@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
-from bayesprune.model.transforms.gaussian_array import Gaussian, bind, image, outputs
+from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
 from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
 from bayesprune.structure.jaxprs import Equation
@@ -77,7 +77,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
 
 def _is_gaussian(value: object) -> bool:
-    return isinstance(value, Gaussian)
+    return isinstance(value, GaussianArray)
 
 
 def _plain(value: Any) -> Any:
