@@ -86,7 +86,7 @@ def read_choice(
 def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
     """The same without "steps" where no threshold was found, if another form is left: it would be that form once more.
 
-    >>> of_table(Choice(("wide", "steps"), 1, 0.2), 0).forms
+    >>> of_table(FormChoice(("wide", "steps"), 1, 0.2), 0).forms
     ('wide',)
     """
     forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != "steps")

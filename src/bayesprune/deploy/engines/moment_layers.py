@@ -80,7 +80,7 @@ class MomentLayer:
 def activated(given: LayerMoments, act: str) -> LayerMoments:
     """Moments of f(a) for a Gaussian a.
 
-    >>> made = activated(Moments(np.zeros(1), np.ones(1)), "relu")
+    >>> made = activated(LayerMoments(np.zeros(1), np.ones(1)), "relu")
     >>> round(float(made.mean[0]), 6), round(float(made.variance[0]), 6)  # 1 / sqrt(2 pi), 1/2 - 1 / (2 pi)
     (0.398942, 0.340845)
     """

@@ -20,7 +20,7 @@ class GaussianArray:
     Shapes: ``loc`` any; ``scale`` broadcastable to it; ``rng_key`` one random key. A dead weight has loc = scale = 0. The
     sign of ``scale`` does not matter. Raises `TypeError` for what is not a random key. `local_noise` takes it to functions.
 
-    >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> weight = GaussianArray(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> weight.shape, weight.materialise().shape
     ((3, 2), (3, 2))
     """

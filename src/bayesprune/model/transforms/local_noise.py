@@ -41,7 +41,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
         ValueError: ``shared`` is an unknown name.
 
     >>> import jax.numpy as jnp
-    >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> weight = GaussianArray(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> local_noise(lambda w, x: x @ w)(weight, jnp.ones((5, 3))).shape
     (5, 2)
 
