@@ -30,8 +30,8 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
     y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2). Pure: the same arguments give the same noises.
 
     Args:
-        fn: a function of a tree of weights (`GaussianArray` or plain arrays) and of data. Rows are counted by the first axis of the
-            first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
+        fn: a function of a tree of weights (`GaussianArray` or plain arrays) and of data. Rows are counted by the first axis of
+            the first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
         shared: ``"convolutions"`` has the customary noise for every position of a convolution; ``"draw"`` draws a kernel once.
 
     Whatever has rows in the result has, row by row, the law it has under sampled weights; sums over rows have its mean. To be
