@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from bayesprune.sklearn.forms import Choice
+from bayesprune.sklearn.forms import FormChoice
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
 Learn = Callable[[str, Any], None]
 
 
-def choose(estimator: Any, choice: Choice, x: np.ndarray, y: np.ndarray, learn: Learn) -> str:
+def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn) -> str:
     """The name of the form that held-out rows speak for, see `spoken_for`; sets the estimator's ``_conformity``.
 
     ``learn(form, rows)`` fits the estimator to some rows. Every form is fitted to the same rows; each fold holds out others.
@@ -56,7 +56,7 @@ def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:
     return best if lead.mean() > error else first
 
 
-def _folds(rng: np.random.Generator, num_rows: int, choice: Choice) -> Any:
+def _folds(rng: np.random.Generator, num_rows: int, choice: FormChoice) -> Any:
     """Pairs (kept, held out) of rows."""
     order = rng.permutation(num_rows)
     size = max(1, round(choice.held_out * num_rows))
