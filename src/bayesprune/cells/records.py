@@ -61,7 +61,7 @@ def _record(line: bytes) -> Record | None:
     return found if isinstance(found, dict) and isinstance(found.get("cell"), str) else None
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """In JSON's own types: arrays become lists, and NaN and infinities, which JSON lacks, ``None``."""
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}

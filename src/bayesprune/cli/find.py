@@ -4,7 +4,8 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 from bayesprune import methods as all_methods
 from bayesprune import nets as all_nets
@@ -92,7 +93,7 @@ def _with_defaults_of(course: Plain) -> type:
     return dataclasses.make_dataclass("Plain", columns, bases=(Plain,), frozen=True, namespace=own)
 
 
-def _public(module: Any) -> dict[str, type]:
+def _public(module: ModuleType) -> dict[str, type]:
     return {name: cls for name in module.__all__ if isinstance(cls := getattr(module, name), type)}
 
 

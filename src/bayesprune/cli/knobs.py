@@ -69,7 +69,7 @@ def build(cls: type, values: Mapping[str, Any], **given: Any) -> Any:
     return cls(**arguments, **given)
 
 
-def as_kind(value: Any, hint: Any, what: str) -> Any:
+def as_kind(value: object, hint: object, what: str) -> Any:
     """A value as its type hint has it: whole numbers serve as real ones, lists as tuples, numbers as texts.
 
     >>> as_kind(3, float, "f: x"), as_kind([1, 2], tuple[int, ...], "f: x")
@@ -90,7 +90,7 @@ def hints(cls: type) -> dict[str, Any]:
     return {field.name: found[field.name] for field in dataclasses.fields(cls)}
 
 
-def table(value: Any, made: type | None, what: str) -> dict[str, Any]:
+def table(value: object, made: type | None, what: str) -> dict[str, Any]:
     """The knobs of a table in a file, checked; ``made``: the dataclass of them as flags, None where there are none."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} must be a table of knobs, got {got(value)}: write it under [{what.split(': ')[-1]}].")
@@ -102,7 +102,7 @@ def table(value: Any, made: type | None, what: str) -> dict[str, Any]:
     return {name: as_kind(one, kinds[name], f"{what}.{name}") for name, one in plain.items()}
 
 
-def _each(hint: Any) -> tuple[Any, ...]:
+def _each(hint: object) -> tuple[Any, ...]:
     """The types that an annotation allows."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 

@@ -7,6 +7,7 @@ from typing import Any
 from bayesprune.core.checks import unknown_name
 from bayesprune.model import likelihoods
 from bayesprune.model.likelihoods.counts import KNOWN, power_of_two
+from bayesprune.model.likelihoods.protocol import Likelihood
 
 AUTO = "auto"
 # Of the number of targets in a row: (the likelihood, the network's outputs). The first of a kind is the one for "auto".
@@ -59,7 +60,7 @@ def chosen(name: str, kind: str) -> str:
     return name
 
 
-def placed(likelihood: Any, rate: float | None, exposure: bool) -> Any:
+def placed(likelihood: Likelihood, rate: float | None, exposure: bool) -> Any:
     """One of counts that starts where the data lie, as the scikit-learn face has it, with their known exposures."""
     if rate is None or not isinstance(likelihood, likelihoods.Poisson | likelihoods.NegativeBinomial):
         return likelihood

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def make(name: str, num_outputs: int, input_shape: tuple[int, ...]) -> Any:
     return made
 
 
-def _positional(parameters: Any, given: dict[str, Any]) -> bool:
+def _positional(parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]) -> bool:
     return any(parameters[one].kind is inspect.Parameter.POSITIONAL_ONLY for one in given)
 
 

@@ -81,7 +81,7 @@ def predict(
         print(f"written:\n  {to}")
 
 
-def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str | None, unsure: bool) -> Found:
+def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net: str | None, unsure: bool) -> Found:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
     results.read_metrics(folder)  # a run that is not finished says so
     chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
@@ -102,7 +102,7 @@ def _by_run(folder: Path, data: Path, num_samples: int, rng_key: Any, net: str |
     return Found(made, schema)
 
 
-def _by_file(path: Path, data: Path, num_samples: int, rng_key: Any, unsure: bool) -> Found:
+def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> Found:
     """By a compact network."""
     small = network(path)
     schema = rows.schema_in(small.metadata)

@@ -41,6 +41,6 @@ def values(name: str | None, given: Mapping[str, Any]) -> Values:
     return {key: _frozen(value) for key, value in of.items() if key not in NO_SETTING}
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     """A table's lists as tuples, as settings have them."""
     return {key: tuple(v) if isinstance(v, list) else v for key, v in value.items()} if isinstance(value, dict) else value

@@ -1,5 +1,6 @@
 """What a run leaves in its folder, its figures too, and how it is read back."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,15 @@ def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None)
     return {"checks": found.checks, "findings": {one.name: one.says for one in found.findings}}
 
 
-def _shipped(folder: Path, bnn: BNN, params: Any, mask: Any, data: rows.Data, by: Any, rng_key: Any) -> dict[str, Any]:
+def _shipped(
+    folder: Path,
+    bnn: BNN,
+    params: dict[str, Any],
+    mask: dict[str, Any],
+    data: rows.Data,
+    by: Mapping[str, Any],
+    rng_key: jax.Array,
+) -> dict[str, Any]:
     """Write the compact network; what it saves, or why there is none."""
     path = folder / shipping.FILE
     try:

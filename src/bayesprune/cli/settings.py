@@ -241,7 +241,7 @@ def load(folder: Path, net: str | None = None, **free: Any) -> RunSettings:
     return made
 
 
-def _as_setting(name: str, value: Any, kinds: Mapping[str, Any]) -> Any:
+def _as_setting(name: str, value: object, kinds: Mapping[str, Any]) -> Any:
     if name not in kinds:
         raise unknown_name("setting", name, kinds)
     if dataclasses.is_dataclass(kind := kinds[name]) and isinstance(kind, type):

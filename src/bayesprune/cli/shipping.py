@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import PyTree
 from bayesprune.deploy.compact import KEEPS, Compact, compact
 from bayesprune.deploy.program.laws import factorised, fixed, means, posterior
 from bayesprune.infer.predict import blocks_of
@@ -22,7 +23,9 @@ FILE = "net.bayesprune"
 ROWS, REPEATS, NETWORKS = 1000, 7, 20
 
 
-def make(bnn: BNN, params: dict[str, Any], mask: dict[str, Any], keep: str, rng_key: Any, num_draws: int | None) -> Compact:
+def make(
+    bnn: BNN, params: dict[str, Any], mask: dict[str, Any], keep: str, rng_key: jax.Array, num_draws: int | None
+) -> Compact:
     """The smaller network; of a posterior that has to be drawn, 20 networks where no other number is asked for."""
     drawn = keep == KEEPS[0] and not factorised(bnn, params) and not draws_of(params)
     number = NETWORKS if drawn and num_draws is None else num_draws
@@ -30,7 +33,7 @@ def make(bnn: BNN, params: dict[str, Any], mask: dict[str, Any], keep: str, rng_
 
 
 def report(
-    bnn: BNN, params: dict[str, Any], mask: dict[str, Any], small: Compact, rows: Any, path: Path, other: Path
+    bnn: BNN, params: dict[str, Any], mask: dict[str, Any], small: Compact, rows: np.ndarray, path: Path, other: Path
 ) -> dict[str, Any]:
     """What it saves: numbers, FLOPs, bytes beside the posterior's file ``other``, seconds for a thousand rows."""
     x = np.resize(np.asarray(rows, np.float32), (ROWS, *bnn.input_shape))
@@ -38,7 +41,7 @@ def report(
     weights = jax.tree.map(jnp.asarray, fixed(bnn, params) | values)
 
     @by_one_thread
-    def predicted(weights: Any, state: Any, blocks: Any) -> Any:
+    def predicted(weights: PyTree, state: PyTree, blocks: PyTree) -> Any:
         return jax.lax.map(lambda part: bnn.likelihood.mean(bnn.forward(weights, state, part)), blocks)
 
     whole = jax.jit(predicted)

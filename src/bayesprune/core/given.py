@@ -4,11 +4,14 @@ The calls that users make check their arguments themselves, with errors that nam
 would come first, with an error that names none; so at run time these types are anything.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
+import numpy as np
 from jax.typing import ArrayLike
+
+from bayesprune.core.layout import Layout
 
 
 class Rows(Protocol):
@@ -21,6 +24,7 @@ class Rows(Protocol):
     def y(self) -> Any: ...
 
 
+@runtime_checkable
 class Numbered(Protocol):
     """Rows that can be asked for by number, each a pair (x, y)."""
 
@@ -29,11 +33,27 @@ class Numbered(Protocol):
     def __getitem__(self, number: int, /) -> Any: ...
 
 
+class ReadNetwork(Protocol):
+    """A `bayesprune.BNN`."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def graph(self) -> Any: ...
+
+
 if TYPE_CHECKING:
     RandomKey: TypeAlias = jax.Array
     GivenRows: TypeAlias = Rows
     GivenData: TypeAlias = Rows | Numbered | Iterable[Any] | Callable[[], Iterable[Any]]
     GivenMask: TypeAlias = Mapping[str, ArrayLike] | None
     GivenScale: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
+    GivenArray: TypeAlias = ArrayLike | Sequence[Any]
+    GivenInputs: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[Any]
+    GivenNetwork: TypeAlias = ReadNetwork
+    GivenNumber: TypeAlias = float | np.number
+    GivenParams: TypeAlias = Mapping[str, Any]
 else:
     RandomKey = GivenRows = GivenData = GivenMask = GivenScale = Any
+    GivenArray = GivenInputs = GivenNetwork = GivenNumber = GivenParams = Any

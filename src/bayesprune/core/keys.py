@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+from jax.typing import ArrayLike
 
 _BLOCK = 8
 
@@ -28,7 +29,7 @@ def abstract_key() -> Any:
     return jax.eval_shape(lambda: jax.random.key(0))
 
 
-def key_numbers(leaf: Any) -> Any:
+def key_numbers(leaf: ArrayLike) -> Any:
     """The numbers of a random key; anything else as it is.
 
     >>> key_numbers(jax.random.key(7)).tolist(), key_numbers(2.0)

@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from bayesprune.core.types import PyTree
 
 
-def real_numbers(value: Any, name: str, takes_nan: bool = False) -> np.ndarray | jax.Array:
+def real_numbers(value: object, name: str, takes_nan: bool = False) -> np.ndarray | jax.Array:
     """An array of finite numbers: floats in JAX's default float dtype, integers and booleans as int32.
 
     NumPy arrays stay on the host, JAX arrays on their device. Integers become int32 because arithmetic on bytes wraps around.
@@ -37,7 +37,7 @@ def real_numbers(value: Any, name: str, takes_nan: bool = False) -> np.ndarray |
     return array
 
 
-def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
+def numbers_of(value: object, name: str, bytes_stay: bool = False) -> Any:
     """`real_numbers` of an array, or of every array of a tree: a mapping, or a tuple of arrays.
 
     ``bytes_stay``: arrays of uint8 stay such, for what casts them before it counts with them.
@@ -46,7 +46,7 @@ def numbers_of(value: Any, name: str, bytes_stay: bool = False) -> Any:
     {'age': 'float32', 'tokens': 'int32'}
     """
 
-    def of_leaf(path: tuple[Any, ...], leaf: Any) -> Any:
+    def of_leaf(path: tuple[Any, ...], leaf: object) -> Any:
         leaf = without_mask(leaf, name + jax.tree_util.keystr(path))
         if bytes_stay and getattr(leaf, "dtype", None) == np.uint8:
             return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
@@ -60,7 +60,7 @@ def rows_in(x: PyTree) -> int:
     return len(jax.tree.leaves(x)[0])
 
 
-def without_mask(value: Any, name: str) -> Any:
+def without_mask(value: object, name: str) -> Any:
     """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
 
     Raises:

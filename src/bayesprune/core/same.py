@@ -43,7 +43,7 @@ def key(value: object) -> Hashable:
     return _parts(value, Itself)
 
 
-def first(value: Any, key: Hashable) -> Any:
+def first(value: object, key: Hashable) -> Any:
     """The first value of an equal key, of those asked for lately: one object for what functions find by identity."""
     return _first(_Keyed(key, value))
 

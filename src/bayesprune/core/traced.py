@@ -1,7 +1,7 @@
 """A function known by what it computes: a digest of its trace."""
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -69,7 +69,7 @@ def _jaxpr(jaxpr: Jaxpr) -> Hashable:
             return _type(variable.aval), _setting(variable.val)
         return numbers.setdefault(variable, len(numbers))
 
-    def new(variables: Any) -> Hashable:
+    def new(variables: Sequence[Any]) -> Hashable:
         return tuple((_type(variable.aval), atom(variable)) for variable in variables)
 
     inputs = new([*jaxpr.constvars, *jaxpr.invars])

@@ -7,16 +7,20 @@ new mask, purely.
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.shown import line, number, share_connected, share_pruned
 
 PyTree = Any
+Array = jax.Array | np.ndarray  # on a device, in the course of a trace, or in NumPy
+ArrayTree = Array | Mapping[str, Any] | Sequence[Any]  # one array, or a dict, list or tuple of such
 Params = dict[str, PyTree]  # by name: an array, or a tree of a module's own
 Mask = dict[str, PyTree]  # site -> booleans, True = alive; as a storage keeps them, positions
 
@@ -58,7 +62,7 @@ class Node(ABC):
     no_gain: ClassVar[str] = ""
 
     @abstractmethod
-    def draw(self, rng_key: Any) -> Any:
+    def draw(self, rng_key: jax.Array) -> Any:
         """One draw of the network's weights."""
 
     @abstractmethod
@@ -73,11 +77,11 @@ class Node(ABC):
     def divergence(self, prior: Any) -> Any:
         """Kullback-Leibler divergence of w_hat from ``prior``, a NumPyro distribution, weight by weight, nats."""
 
-    def cut(self, alive: Any) -> Any:
+    def cut(self, alive: Array) -> Any:
         """The node without its dead weights, loc = scale = 0: replaced, not multiplied, so that a dead NaN is gone."""
         return replace(self, loc=jnp.where(alive, self.loc, 0), scale=jnp.where(alive, self.scale, 0))  # type: ignore[type-var]
 
-    def given_zero(self, alive: Any) -> Any:
+    def given_zero(self, alive: Array) -> Any:
         """The posterior of the others given that the dead weights are zero: independent ones do not move."""
         return self.cut(alive)
 
@@ -85,7 +89,7 @@ class Node(ABC):
     def whole(self) -> bool:
         return False
 
-    def check_cut(self, alive: Any) -> None:
+    def check_cut(self, alive: Array) -> None:
         """Refuse a mask, known or traced, by which this node cannot be cut."""
         return
 
@@ -96,11 +100,11 @@ class Node(ABC):
             "and read the fit by bnn.read(params), or prune by another method."
         )
 
-    def under(self, prior_scale: Any) -> Any:
+    def under(self, prior_scale: ArrayLike | None) -> Any:
         """The node under the prior N(0, prior_scale²); None: under one that is no Gaussian."""
         return replace(self, prior_scale=prior_scale)  # type: ignore[type-var]
 
-    def renewed(self, grown: Any, scale: Any, mean: Callable[[Any], Any]) -> Any:
+    def renewed(self, grown: Array, scale: Array, mean: Callable[[Any], Any]) -> Any:
         """The node whose weights ``grown`` start afresh, at loc 0 and ``scale``; ``mean``: of an array, over those beside."""
         fresh = {"loc": jnp.zeros(()), "scale": scale}
         return replace(self, **{name: jnp.where(grown, value, getattr(self, name)) for name, value in fresh.items()})  # type: ignore[type-var]

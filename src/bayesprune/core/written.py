@@ -55,7 +55,7 @@ def from_text(text: str, name: str) -> Any:
         raise ValueError(f"{name}={text!r}: {error}") from error
 
 
-def plain_type(hint: Any) -> Any:
+def plain_type(hint: object) -> Any:
     """The type of the plain values, or lists of them, that an annotation allows; None where they have to be written out.
 
     >>> plain_type(int | None), plain_type(tuple[float, ...]), plain_type(Callable)

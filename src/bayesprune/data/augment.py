@@ -1,13 +1,13 @@
 """Augmentation of images on the device: a function of a key and a minibatch, to go into a compiled training step."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.given import RandomKey
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CropFlip:
         check_integer(self.pad, "pad", minimum=0)
 
     def __call__(
-        self, rng_key: Any, x: Shaped[Array, "rows height width channels"]
+        self, rng_key: RandomKey, x: Shaped[Array, "rows height width channels"]
     ) -> Shaped[Array, "rows height width channels"]:
         self._check(x)
         crop_key, flip_key = jax.random.split(check_key(rng_key))
@@ -65,7 +65,7 @@ class CropFlip:
         frame = jnp.broadcast_to(jnp.asarray(self.fill, x.dtype), (rows, height + 2 * self.pad, width + 2 * self.pad, channels))
         return frame.at[:, *inside].set(x)
 
-    def _check(self, x: Any) -> None:
+    def _check(self, x: Array) -> None:
         if x.ndim != 4:
             raise ValueError(f"x must be images (rows, height, width, channels), got shape {x.shape}: reshape them.")
         if isinstance(self.fill, tuple) and len(self.fill) != x.shape[-1]:

@@ -6,16 +6,25 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.types import Mask, Params
 from bayesprune.deploy.compact import Compact, compact
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.program.laws import factorised
 from bayesprune.deploy.sparse.kernels import has_numba
 from bayesprune.infer import evaluate as by_jax
 from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Trainable
 
 
 def evaluate_by_kernels(
-    rng_key: Any, bnn: BNN, params: dict[str, Any], data: Any, *, mask: dict[str, Any] | None = None, num_samples: int = 100
+    rng_key: RandomKey,
+    bnn: BNN,
+    params: dict[str, Any],
+    data: GivenRows,
+    *,
+    mask: dict[str, Any] | None = None,
+    num_samples: int = 100,
 ) -> dict[str, float]:
     """`bayesprune.evaluate`, by the kernels of a compact network where these are quicker: for ``fit_svi(evaluator=...)``.
 
@@ -39,7 +48,7 @@ def evaluate_by_kernels(
     return by_jax.evaluate(rng_key, small, None, data, num_samples=num_samples)
 
 
-def _by_kernels(bnn: Any, params: Any, mask: Any) -> Compact | None:
+def _by_kernels(bnn: Trainable, params: Params, mask: Mask | None) -> Compact | None:
     """The smaller network; None where JAX is quicker, or where it alone can run the network or judge it."""
     if not _may_pay(bnn, params, mask):
         return None
@@ -50,7 +59,7 @@ def _by_kernels(bnn: Any, params: Any, mask: Any) -> Compact | None:
     return small if small.task != "other" and small.by_kernels else None
 
 
-def _may_pay(bnn: Any, params: Any, mask: Any) -> bool:
+def _may_pay(bnn: Trainable, params: Params, mask: Mask | None) -> bool:
     """Whether kernels may be quicker, as far as is known before the network is made smaller."""
     if not (has_numba() and jax.default_backend() == "cpu" and isinstance(bnn, BNN)):
         return False

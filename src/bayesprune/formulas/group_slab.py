@@ -1,12 +1,12 @@
 """Groups of weights under a spike and slab of two Gaussians: which one a group is of, and what precision it then has."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+Number = jax.Array | float | int
 
-def inclusion(square: Any, size: Any, share: Any, slab: Any, spike: Any) -> jax.Array:
+
+def inclusion(square: Number, size: Number, share: Number, slab: Number, spike: Number) -> jax.Array:
     """The probability that a group is of the slab, given its weights; (7.4).
 
     p = 1 / (1 + (1 - theta)/theta (d0/d1)^(k/2) exp(-(d0 - d1) ||w||²/2))
@@ -26,7 +26,7 @@ def inclusion(square: Any, size: Any, share: Any, slab: Any, spike: Any) -> jax.
     return jax.nn.sigmoid(log_odds)
 
 
-def precision(probability: Any, slab: Any, spike: Any) -> Any:
+def precision(probability: Number, slab: Number, spike: Number) -> Number:
     """The expected precision p d1 + (1 - p) d0, the decay of the M-step; (7.5).
 
     >>> print(precision(0.25, 1.0, 5.0))
@@ -35,7 +35,7 @@ def precision(probability: Any, slab: Any, spike: Any) -> Any:
     return probability * slab + (1.0 - probability) * spike
 
 
-def threshold(size: Any, share: Any, slab: Any, spike: Any) -> Any:
+def threshold(size: Number, share: Number, slab: Number, spike: Number) -> Number:
     """The mean square ||w||²/k at which p = 1/2: what (7.4) says in place of a threshold set by hand; (7.7).
 
     >>> root = threshold(1, 0.5, 1.0, 100.0)

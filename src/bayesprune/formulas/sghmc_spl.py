@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 
 class Knobs(NamedTuple):
@@ -24,13 +25,19 @@ class Moved(NamedTuple):
     noise: Any
 
 
-def spread(rho: Any) -> jax.Array:
+def spread(rho: ArrayLike) -> jax.Array:
     """tau = sigmoid(rho), the standard deviation of q in units of Temp C^(3/2)."""
     return jax.nn.sigmoid(rho)
 
 
 def step(
-    weight: Any, gradient: Any, decay: Any, state: Moved, noise: Any, squared_step: Any, knobs: Knobs
+    weight: ArrayLike,
+    gradient: ArrayLike,
+    decay: ArrayLike,
+    state: Moved,
+    noise: ArrayLike,
+    squared_step: ArrayLike,
+    knobs: Knobs,
 ) -> tuple[Any, Moved]:
     """The change of one array of weights, tau m, and its new state; (7.1) and (7.2).
 
@@ -61,7 +68,7 @@ def step(
     return spread(rho) * momentum, Moved(rho, momentum, noise)
 
 
-def variance(curvature: Any, squared_step: Any, tau: Any, knobs: Knobs) -> Any:
+def variance(curvature: ArrayLike, squared_step: ArrayLike, tau: ArrayLike, knobs: Knobs) -> Any:
     """Stationary variance of w where g = ``curvature`` w and tau stands still; (7.6).
 
     With b = beta_1, k = beta_2 C² tau h, s² = (2 + 2 b²) C³ Temp² tau²:  Var w = s² (1 + b) / ((1 - b) k (2 (1 + b) - k)).

@@ -1,7 +1,5 @@
 """Quantiles of a truncated standard normal, with slopes in its bounds: a draw that gradients go through."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import erfcx, ndtr, ndtri
@@ -40,7 +38,7 @@ def _tail(share: Array, far: Array, near: Array) -> Array:
     first = -2.0 * wanted / (jnp.sqrt(jnp.square(near) - 2.0 * wanted) - near)
     log_near = jnp.log(erfcx(-near / ROOT_TWO))
 
-    def step(_: Any, t: Array) -> Array:
+    def step(_: object, t: Array) -> Array:
         scaled = erfcx((t - near) / ROOT_TWO)
         reached = near * t - 0.5 * jnp.square(t) + jnp.log(scaled) - log_near
         return t + (reached - wanted) * scaled * jnp.sqrt(jnp.pi / 2)
@@ -49,7 +47,7 @@ def _tail(share: Array, far: Array, near: Array) -> Array:
 
 
 @quantile.defjvp
-def _slope(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _slope(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[Array, Array]:
     """phi(x) dx = (1 - share) phi(lower) dlower + share phi(upper) dupper: the share is noise and does not move."""
     share, lower, upper = primals
     x = quantile(share, lower, upper)

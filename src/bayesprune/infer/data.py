@@ -18,7 +18,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.send import send_all
-from bayesprune.core.types import Dataset, PyTree
+from bayesprune.core.types import Array, Dataset, PyTree
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
@@ -126,7 +126,7 @@ def types_of(x: PyTree, y: PyTree) -> str:
     )
 
 
-def _type(array: Any) -> str:
+def _type(array: Array) -> str:
     """Of one array, which may be PyTorch's, or written out as a list."""
     kind = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
     return str(kind).removeprefix("torch.")
@@ -145,7 +145,7 @@ def _by_row(
 
 
 def _batched(
-    data: Any, num_rows: int, size: int | None, check: _Noting, mesh: Mesh | None, processes: Alone | Together
+    data: object, num_rows: int, size: int | None, check: _Noting, mesh: Mesh | None, processes: Alone | Together
 ) -> tuple[Stream, int]:
     if size is not None:
         check_spread(size, mesh)
@@ -205,12 +205,12 @@ def _unknown(data: object) -> Exception:
     return TypeError(f"data must have fields x and y, got {type(data).__name__}: wrap your arrays as bp.Dataset(x, y){remedy}.")
 
 
-def check_program_data(program: Trainable, data: Any, name: str) -> Dataset:
+def check_program_data(program: Trainable, data: object, name: str) -> Dataset:
     """A data set of device arrays, floats as float32; for a `BNN` rows and targets that it understands; else an error."""
     return send_all(check_rows(program, data, name))  # type: ignore[no-any-return]
 
 
-def check_rows(program: Trainable, data: Any, name: str) -> Dataset:
+def check_rows(program: Trainable, data: object, name: str) -> Dataset:
     """`check_program_data` of arrays that stay where they are."""
     trainable: bool = isinstance(program, Trainable)
     if not trainable:

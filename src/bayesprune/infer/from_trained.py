@@ -11,6 +11,7 @@ from numpyro.handlers import seed, trace
 
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import PyTree
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.params import PRIORS, is_meaning
@@ -18,7 +19,7 @@ from bayesprune.posteriors.params import PRIORS, is_meaning
 Scale = float | Callable[[str, np.ndarray], Any]
 
 
-def from_trained(bnn: BNN | Any, trained: Any, scale: Scale | Any = 0.01) -> dict[str, Any]:
+def from_trained(bnn: BNN | Any, trained: PyTree, scale: Scale | Any = 0.01) -> dict[str, Any]:
     """Parameters by which the network's posterior stands around weights that someone trained: ``fit_svi(init_params=...)``.
 
     Every Bayesian weight has its mean there, loc = w / unit, and the standard deviation ``scale`` / unit, where ``unit`` is

@@ -129,7 +129,7 @@ def laplace(
 
 
 def _check(
-    bnn: BNN, curvature: str, structure: str, share: Any, variances: str | None, num_draws: int | None, max_bytes: int
+    bnn: BNN, curvature: str, structure: str, share: object, variances: str | None, num_draws: int | None, max_bytes: int
 ) -> str:
     """Refuse unknown names, and what does not go together. The kind of variances."""
     for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):

@@ -5,6 +5,7 @@ from typing import Any
 
 from bayesprune.core.checks import got
 from bayesprune.core.finite import check_finite
+from bayesprune.core.given import GivenParams
 from bayesprune.core.types import Pruned
 from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors.samples import draws_of
@@ -34,7 +35,7 @@ def params_and_mask(given: Any) -> tuple[Any, Mapping[str, Any]]:
     return (given.params, given.mask) if isinstance(given, FitResult | Pruned) else (given, {})
 
 
-def check_one_network(params: Any) -> None:
+def check_one_network(params: GivenParams) -> None:
     """Refuse samples where ``params_or_fit`` has to be of one network."""
     if draws_of(params):
         raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")

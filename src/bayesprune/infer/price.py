@@ -16,6 +16,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.shown import line
+from bayesprune.core.types import PyTree
 from bayesprune.infer.laid_out import Laid, lay_out
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
@@ -76,7 +77,7 @@ def price(
     data: GivenData,
     *,
     probe_seconds: float | int = 1.0,
-    **arguments: Any,
+    **arguments: object,
 ) -> Price:
     """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs.
 
@@ -148,7 +149,7 @@ def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, float]:
     return memory_bytes, _size(data), seconds / max(count, 1)
 
 
-def _size(tree: Any) -> int:
+def _size(tree: PyTree) -> int:
     return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(tree))
 
 

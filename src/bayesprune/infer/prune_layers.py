@@ -13,7 +13,7 @@ from bayesprune.core.checks import check_density, check_positive, unknown_name
 from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Pruned, PyTree, SparseState
+from bayesprune.core.types import ArrayTree, Pruned, PyTree, SparseState
 from bayesprune.formulas.layer_inputs import best_without, damped, sparse_gpt, wanda
 from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.origins import check_one_network, params_and_mask
@@ -110,18 +110,18 @@ def prune_layers(
     return Pruned(_moved(bnn, bnn.cut(params, sent), means, specs), sent, fill_unknown(info))
 
 
-def input_moments(bnn: BNN, weights: dict[str, Any], state: Any, x: PyTree) -> dict[str, Met]:
+def input_moments(bnn: BNN, weights: dict[str, Any], state: dict[str, Any], x: PyTree) -> dict[str, Met]:
     """X'X of every array that meets its inputs in a product, over all rows."""
     sites = list(weights)
 
-    def outputs(values: list[Any], rows: Any) -> Any:
+    def outputs(values: list[Any], rows: ArrayTree) -> Any:
         return bnn.forward(dict(zip(sites, values, strict=True)), state, bnn.inputs.as_rows(rows))
 
     axes: dict[str, tuple[int, ...]] = {}
 
     @jax.jit
     @by_one_thread
-    def chunk(values: list[Any], rows: Any) -> dict[str, jax.Array]:
+    def chunk(values: list[Any], rows: ArrayTree) -> dict[str, jax.Array]:
         found = with_input_moments(outputs, sites)(values, rows)
         axes.update({site: met.axes for site, met in found.items()})
         return {site: met.moments for site, met in found.items()}

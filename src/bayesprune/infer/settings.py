@@ -64,7 +64,7 @@ def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps
     return Constant(float(cast(SupportsFloat, kl_weight)))
 
 
-def weight_of(optimizer: object, planned: Any, given: Any) -> Any:
+def weight_of(optimizer: object, planned: Any, given: object) -> Any:
     """The divergence's weight: as given, else as the course has it, or 1 for a kernel that is of the whole bound."""
     if not getattr(optimizer, "whole_bound", False):
         return planned if given is None else given

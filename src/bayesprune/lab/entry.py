@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesprune.core.folder import files
 from bayesprune.core.keys import Key
+from bayesprune.core.types import ArrayTree
 from bayesprune.infer.predict import predict
 from bayesprune.lab.task import Task
 from bayesprune.model.bnn import BNN
@@ -32,7 +33,7 @@ class Fitted(NamedTuple):
     members: tuple[dict[str, Any], ...] = ()
     linearised: bool = False
 
-    def probs(self, rng_key: Key, x: Any) -> np.ndarray:
+    def probs(self, rng_key: Key, x: ArrayTree) -> np.ndarray:
         """Class probabilities (rows, classes), averaged over draws and members."""
         how: dict[str, Any] = {"mask": dict(self.mask) or None, "num_samples": self.num_draws}
         how |= {"linearised": self.linearised}

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesprune.cells import Record
 from bayesprune.core.keys import Key
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Array, Dataset
 from bayesprune.deploy.compact import Compact, compact
 from bayesprune.deploy.timed import milliseconds
 from bayesprune.lab.entry import Fitted
@@ -40,7 +40,7 @@ def on_corrupted(rng_key: Key, fitted: Fitted, test: Dataset, sizes: Sequence[fl
     return made
 
 
-def permuted(rng_key: Key, x: Any) -> np.ndarray:
+def permuted(rng_key: Key, x: np.ndarray) -> np.ndarray:
     """Every row with its inputs in an order of its own: foreign rows of the same values."""
     flat = np.asarray(x).reshape(len(x), -1)
     order = np.argsort(np.asarray(jax.random.uniform(rng_key, flat.shape)), axis=1)
@@ -59,7 +59,7 @@ def _share(mask: Mapping[str, Any]) -> float:
     return sum(int(np.sum(alive)) for alive in mask.values()) / sum(np.size(alive) for alive in mask.values())
 
 
-def shipped(rng_key: Key, fitted: Fitted, x: Any) -> Record:
+def shipped(rng_key: Key, fitted: Fitted, x: Array) -> Record:
     """Bytes of the compact network's file, and milliseconds of calls at its mean; of an ensemble those of all members.
 
     "kept" says how its weights are kept: as a posterior, or, where that is no independent Gaussian, as drawn networks. Where

@@ -68,7 +68,7 @@ def _run(cell: Cell, data_dir: str | None) -> Record:
 
 
 def _beyond(
-    cell: Cell, rng_key: Any, fitted: Fitted, task: Task, test: Dataset, probs: np.ndarray, data_dir: str | None
+    cell: Cell, rng_key: jax.Array, fitted: Fitted, task: Task, test: Dataset, probs: np.ndarray, data_dir: str | None
 ) -> Record:
     """Foreign rows, corrupted rows, and the compact network."""
     keys = jax.random.split(rng_key, 4)

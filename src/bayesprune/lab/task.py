@@ -26,7 +26,11 @@ class Task:
 
     def bnn(self, prior: Any, posterior: str | Family = "mean_field", **settings: Any) -> BNN:
         """The network under a prior. The same weights may be pruned in every method: all kernels, and no bias."""
-        given = {"likelihood": Categorical(), "input_shape": tuple(self.train.x.shape[1:]), "prunable": select.kernels}
+        given: dict[str, Any] = {
+            "likelihood": Categorical(),
+            "input_shape": tuple(self.train.x.shape[1:]),
+            "prunable": select.kernels,
+        }
         return BNN(self.net, prior=prior, posterior=posterior, **given | settings)
 
     def fit(self, rng_key: Key, bnn: BNN, share: float = 1.0, **settings: Any) -> FitResult:

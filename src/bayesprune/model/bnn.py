@@ -12,6 +12,7 @@ import numpyro
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
+from bayesprune.core.given import GivenInputs, GivenParams, GivenRows
 from bayesprune.core.types import Groups, Node
 from bayesprune.model import select
 from bayesprune.model.families import Family, family_of, why_not_cut, writes_itself
@@ -84,13 +85,13 @@ class BNN:
 
     def __init__(
         self,
-        net: Any,
+        net: object,
         *,
         prior: Any,
         likelihood: Likelihood | Any,
         input_shape: tuple[int, ...] | Any = None,
-        example: Any = None,
-        scaling: Any = None,
+        example: GivenInputs | None = None,
+        scaling: object = None,
         apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({}),
         output: int | str | Callable[[Any], Any] | Any = None,
         posterior: str | Family | Any = "mean_field",
@@ -128,8 +129,7 @@ class BNN:
         parts = (net, prior, likelihood, dict(apply_kwargs), output)
         self._rest_of_key = (type(self), *map(same.key, parts), self.inputs, self.layout)
         self._key = (*self._rest_of_key, same.key(self.family))
-        self.uncut = why_not_cut(self)
-        self.drops = False
+        self.uncut, self.drops = why_not_cut(self), False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BNN) and self._key == other._key
@@ -149,21 +149,21 @@ class BNN:
         family = family_of_params(self.family, params, self.layout)
         return self if family is self.family else self.under(family)
 
-    def model(self, x: Any, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
+    def model(self, x: GivenInputs, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
 
         ``num_rows``: rows of the whole data set where ``x`` is a minibatch of it; a prior may depend on them.
         """
         return self.likelihood.observe(self.network(x, train, num_rows), y)
 
-    def guide(self, x: Any = None, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> None:
+    def guide(self, x: GivenInputs | None = None, y: object = None, *, train: bool = False, num_rows: int | Any = None) -> None:
         """The approximate posterior, one site for each latent site of the model."""
         self.prior.guide(self.layout, self.family)
         guide_of(self.likelihood, self.family, self.output_shape)
         known = posterior_params.Known(getattr(self.prior, "prior_scale", None))
         numpyro.param(posterior_params.PRIORS, {str(spec.path): known for spec in self.layout if spec.prunable})
 
-    def network(self, x: Any, train: bool = False, num_rows: int | Any = None) -> Any:
+    def network(self, x: GivenInputs, train: bool = False, num_rows: int | Any = None) -> Any:
         """The model up to the network's outputs, (rows, *output_shape): samples the weights, declares other parameters."""
         x = self.inputs.as_rows(x)
         rows = rows_of(self.prior, len(jax.tree.leaves(x)[0]) if num_rows is None else num_rows)
@@ -214,12 +214,12 @@ class BNN:
         """
         return self._net.jaxpr([str(spec.path) for spec in self.layout], [spec.dtype for spec in self.layout])
 
-    def forward(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> Any:
+    def forward(self, weights: dict[str, Any], state: dict[str, Any], x: GivenInputs) -> Any:
         """The net itself as it predicts: outputs (rows, *output_shape). ``weights``: path -> array of the whole ``layout``;
         ``state``: what else the net carries, such as batch statistics; empty for most."""
         return self._net.forward(weights, state, x)
 
-    def outputs(self, weights: dict[str, Any], state: dict[str, Any], x: Any) -> Any:
+    def outputs(self, weights: dict[str, Any], state: dict[str, Any], x: GivenInputs) -> Any:
         """What `forward` gives, its convolutions done the quick way, for rows as data have them."""
         return self._net.apply(weights, state, self.inputs.as_rows(x), False, None)[0]
 
@@ -250,11 +250,11 @@ class BNN:
         """What model and guide are called with in training, beside the rows of a minibatch; ``num_rows``: of all data."""
         return {"train": True, "num_rows": num_rows}
 
-    def meanings(self, data: Any) -> dict[str, Any]:
+    def meanings(self, data: GivenRows | None) -> dict[str, Any]:
         """Nothing: what a weight means depends on the parameters, and `describe` says it of them."""
         return {}
 
-    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
+    def describe(self, params: dict[str, Any], data: GivenRows | None = None) -> dict[str, Any]:
         """The entries of ``params`` that say what their weights mean: priors and units.
 
         Of weights that are no Gaussians the prior is left out: by it the evidence of Gaussians would be taken for theirs.
@@ -270,7 +270,7 @@ class BNN:
         """The table of parameters: path, shape, Bayesian or not, prunable or not, how often a weight is used, counts."""
         return summarise(self)
 
-    def net_params(self, params: Any, mask: dict[str, Any] | Any = None) -> Any:
+    def net_params(self, params: GivenParams, mask: dict[str, Any] | Any = None) -> Any:
         """The network's own parameters at their posterior means, dead weights zero, to call the module without this library.
 
         For Flax linen the variables of ``net.apply(variables, x)``; for Flax nnx the state of ``nnx.update(net, state)``; of
@@ -290,7 +290,7 @@ class BNN:
         return lambda rng_key: self._net.net.init(rng_key)[0][path]
 
 
-def _check_predicates(bayesian: Any, frozen: Any, prunable: Any) -> None:
+def _check_predicates(bayesian: object, frozen: object, prunable: object) -> None:
     """Before the net is traced, which takes its time."""
     for wanted, name, example in (
         (bayesian, "bayesian", "bp.select.weights"), (frozen, "frozen", "bp.select.nothing"),

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from bayesprune.core.types import Array
+
 _REMEDY = "give bp.data.Scaling(0.0, 255.0) for x / 255, or its loc and scale as one number for each of x's last axis"
 
 
@@ -26,7 +28,7 @@ class ByteScaling:
     scale: tuple[float, ...]
 
     @classmethod
-    def of(cls, scaling: Any, leaves: tuple[tuple[tuple[int, ...], str], ...]) -> "ByteScaling":
+    def of(cls, scaling: object, leaves: tuple[tuple[tuple[int, ...], str], ...]) -> "ByteScaling":
         """Of anything with fields loc and scale, for rows of one array. Raises `TypeError` and `ValueError` with the remedy."""
         if isinstance(scaling, type) or not (hasattr(scaling, "loc") and hasattr(scaling, "scale")):
             raise TypeError(f"scaling must have fields loc and scale, got {scaling!r}: {_REMEDY}.")
@@ -52,7 +54,7 @@ class ByteScaling:
         """The same of bytes kept as real numbers, to within rounding: for what has sums and quotients, and no look-up."""
         return (x - jnp.asarray(self.loc, jnp.float32)) / jnp.asarray(self.scale, jnp.float32)
 
-    def taken(self, x: Any) -> jax.Array:
+    def taken(self, x: Array) -> jax.Array:
         """The rows as the network gets them; real numbers are rows that were scaled before."""
         array = jnp.asarray(x)
         if array.dtype == jnp.uint8:
@@ -61,7 +63,7 @@ class ByteScaling:
             return array
         raise TypeError(f"x must be bytes, dtype uint8, for the network scales them, got {array.dtype}: x.astype(np.uint8).")
 
-    def check(self, x: Any, name: str) -> None:
+    def check(self, x: Array, name: str) -> None:
         """Refuse rows that are no bytes: whether they were scaled already, nothing says."""
         if x.dtype != np.uint8:
             raise TypeError(

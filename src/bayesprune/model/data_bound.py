@@ -6,15 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayesprune.core.given import GivenRows
 from bayesprune.core.send import send
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
+from bayesprune.model.program import Trainable
 
 ROWS = 4096  # looked at, evenly spaced among all
 DRAWS = 4
 
 
-def some_rows(data: Any) -> tuple[Any, int]:
+def some_rows(data: GivenRows) -> tuple[Any, int]:
     """At most `ROWS` rows of x and y, evenly spaced, and how many there are in all."""
     num_rows = len(data.y)
     rows = np.unique(np.linspace(0, num_rows - 1, min(ROWS, num_rows)).round().astype(int))
@@ -22,7 +24,7 @@ def some_rows(data: Any) -> tuple[Any, int]:
 
 
 def data_bound(
-    program: Any, params: dict[str, Any], rows: tuple[Any, Any], num_rows: int, rng_key: jax.Array
+    program: Trainable, params: dict[str, Any], rows: tuple[Any, Any], num_rows: int, rng_key: jax.Array
 ) -> Callable[[dict[str, Any]], jax.Array]:
     """mask -> the ELBO of a data set of ``num_rows`` rows, nats, as ``rows`` and `DRAWS` draws estimate it.
 

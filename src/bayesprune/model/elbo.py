@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from numpyro.distributions import Distribution
 from numpyro.handlers import substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
@@ -23,11 +24,12 @@ from numpyro.primitives import Messenger
 from bayesprune.core.keys import chain
 from bayesprune.core.others import as_written
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import PyTree
 from bayesprune.model.seeding import seeded
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
 from bayesprune.model.transforms.parts import Kept
-from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
+from bayesprune.posteriors.divergence import Elementwise, closed_form, divergence, read_elementwise
 from bayesprune.posteriors.spike_slab import GatedNormal
 
 Slices = tuple[tuple[str, tuple[int, ...], Kept], ...]  # site, its whole shape, the slices of it that are there
@@ -62,13 +64,19 @@ class MeanFieldELBO(ELBO):
         """What stands for the weight N(loc, scale²) in the model: here, one draw of it."""
         return loc + scale * self.noise_of(name)(rng_key, loc.shape).astype(loc.dtype)
 
-    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Call ``fn`` on the lifted values and the arguments of the program, its data: here, just so."""
         return fn(values, *args, **kwargs)
 
     @by_one_thread
     def loss_with_mutable_state(
-        self, rng_key: jax.Array, param_map: dict[str, Any], model: Any, guide: Any, *args: Any, **kwargs: Any
+        self,
+        rng_key: jax.Array,
+        param_map: dict[str, Any],
+        model: Callable[..., Any],
+        guide: Callable[..., Any],
+        *args: PyTree,
+        **kwargs: PyTree,
     ) -> Any:
         def particle(key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
             return self._particle(key, param_map, model, guide, args, kwargs)
@@ -85,8 +93,8 @@ class MeanFieldELBO(ELBO):
         self,
         rng_key: jax.Array,
         param_map: dict[str, Any],
-        model: Any,
-        guide: Any,
+        model: Callable[..., Any],
+        guide: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> tuple[jax.Array, dict[str, Any]]:
@@ -99,7 +107,9 @@ class MeanFieldELBO(ELBO):
             if site["type"] == "sample" and not site["is_observed"]
         }
 
-        def model_terms(values: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[jax.Array, dict[str, Any], dict[str, Any]]:
+        def model_terms(
+            values: dict[str, Any], *args: PyTree, **kwargs: PyTree
+        ) -> tuple[jax.Array, dict[str, Any], dict[str, Any]]:
             # Mutable values are dicts that a program updates in place: give it a copy.
             params = {k: dict(v) if isinstance(v, dict) else v for k, v in param_map.items()}
             model_trace = trace(substitute(seeded(model, model_key), data=params | values)).get_trace(*args, **kwargs)
@@ -135,7 +145,7 @@ class _Lift(Messenger):
     ``kinds``: the distributions of the sites, below expansions and masks; ``lifted``: what stands for a Gaussian in the model.
     """
 
-    def __init__(self, elbo: MeanFieldELBO, rng_key: jax.Array, fn: Any) -> None:
+    def __init__(self, elbo: MeanFieldELBO, rng_key: jax.Array, fn: Callable[..., Any]) -> None:
         self.elbo, self.keys = elbo, chain(rng_key, 3)
         self.kinds: dict[str, Any] = {}
         self.lifted: dict[str, Any] = {}
@@ -163,7 +173,7 @@ class _Lift(Messenger):
         # A guide that goes on to use the value gets a draw; one that does not pays nothing for it.
         msg["value"] = value if isinstance(value, jax.Array) else MeanFieldELBO.lift(self.elbo, key, name, loc, scale)
 
-    def _factors(self, fn: Any, mask: jax.Array | None, key: jax.Array, shape: tuple[int, ...]) -> list[jax.Array]:
+    def _factors(self, fn: Distribution, mask: jax.Array | None, key: jax.Array, shape: tuple[int, ...]) -> list[jax.Array]:
         """What multiplies a weight: the mask, and the gate of a spike and slab."""
         gates = [fn.draw_gate(key, shape)] if isinstance(fn, GatedNormal) else []
         return gates if mask is None else [*gates, mask]
@@ -177,7 +187,7 @@ def _log_density(site: dict[str, Any]) -> jax.Array:
     return jnp.sum(log_prob if scale is None else log_prob * scale)
 
 
-def _divergence(site: dict[str, Any], prior: Any) -> jax.Array:
+def _divergence(site: dict[str, Any], prior: Distribution | Elementwise) -> jax.Array:
     """The closed-form divergence of a guide's site from its prior, summed, under the site's scale."""
     nats = divergence(site["fn"], prior)
     return jnp.sum(nats if site.get("scale") is None else nats * site["scale"])

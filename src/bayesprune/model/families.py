@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 import numpyro.distributions as dist
+from numpyro.distributions import Distribution
 from numpyro.handlers import seed, trace
 
 from bayesprune.core.checks import check_object, unknown_name
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.model.layout import Layout
+from bayesprune.model.layout import LaidOut, Layout
 from bayesprune.posteriors.correlated import COVARIANCES, CorrelatedFamily
 from bayesprune.posteriors.family import Family
 from bayesprune.posteriors.mean_field import MeanFieldFamily
@@ -38,7 +39,7 @@ OURS = "bayesprune."
 CUT = (dist.Normal, dist.Delta)
 
 
-def family_of(posterior: Any, prior: Any, layout: Layout) -> Family:
+def family_of(posterior: object, prior: Any, layout: Layout) -> Family:
     """The family of a name, with a sound start; or the family given, with its own."""
     if isinstance(posterior, str):
         return named_family(posterior, prior, layout)
@@ -95,7 +96,7 @@ def _fields(start: Family) -> dict[str, Any]:
     return {field.name: getattr(start, field.name) for field in fields(MeanFieldFamily)}
 
 
-def why_not_cut(bnn: Any) -> str:
+def why_not_cut(bnn: LaidOut) -> str:
     """Why the weights of a family cannot be cut, with the remedy; "" where they can, as those of ours always.
 
     A cut sets the parameters ``"<site>_auto_loc"`` and ``"<site>_auto_scale"`` of a weight to zero, and reads its evidence as
@@ -137,7 +138,7 @@ def writes_itself(family: Family) -> bool:
     return not any(getattr(type(family), name).__module__.startswith(OURS) for name in ("read", "write"))
 
 
-def check_cut(program: Any, training: bool = False) -> None:
+def check_cut(program: object, training: bool = False) -> None:
     """Refuse to cut weights that cannot be; see `why_not_cut`. ``training``: on the way, by names that are ours."""
     reason = getattr(program, "uncut", "")
     family = getattr(program, "family", None)
@@ -150,7 +151,7 @@ def check_cut(program: Any, training: bool = False) -> None:
         raise ValueError(reason)
 
 
-def _single(fn: Any) -> Any:
+def _single(fn: Distribution) -> Any:
     """The law of single weights, below what makes an array of them."""
     while isinstance(fn, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution):
         fn = fn.base_dist

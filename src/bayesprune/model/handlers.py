@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from numpyro.distributions import Distribution, Independent, MaskedDistribution
 from numpyro.primitives import Messenger
 
@@ -91,7 +92,7 @@ class probed(Messenger):
 class scaled(Messenger):
     """Scale log densities: ``observed`` those of the data (n / batch for a minibatch), ``latent`` all others (a KL weight)."""
 
-    def __init__(self, fn: Callable[..., Any] | None = None, observed: Any = 1.0, latent: Any = 1.0) -> None:
+    def __init__(self, fn: Callable[..., Any] | None = None, observed: ArrayLike = 1.0, latent: ArrayLike = 1.0) -> None:
         self.observed, self.latent = observed, latent
         super().__init__(fn)
 

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
+from bayesprune.core.types import Array
 from bayesprune.formulas import log_uniform
 
 
@@ -27,7 +28,7 @@ class Improper(dist.Distribution):
 class LogUniform(Improper):
     """p(z) = C/|z|, z of either sign: uniform in log |z|. C is that of `formulas.log_uniform`."""
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: Array, intermediates: object = None) -> jax.Array:
         return log_uniform.LOG_CONSTANT - jnp.log(jnp.abs(value))
 
 
@@ -38,7 +39,7 @@ class FittedLogUniform(LogUniform):
 class FlatLine(Improper):
     """p(w) = 1: what is maximised under it is the likelihood alone."""
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: Array, intermediates: object = None) -> jax.Array:
         return jnp.zeros(jnp.shape(value))
 
 

@@ -6,8 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
+from bayesprune.core.given import GivenInputs
 from bayesprune.core.send import send
+from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.byte_scaling import ByteScaling
 from bayesprune.model.shapes import row_shape
 from bayesprune.structure.lookups import Bounds
@@ -36,12 +39,12 @@ class Inputs:
     bounds: tuple[Bounds | None, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of_shape(cls, input_shape: Any) -> "Inputs":
+    def of_shape(cls, input_shape: object) -> "Inputs":
         """One array of real numbers."""
         return cls(((row_shape(input_shape), "float32"),), jax.tree.structure(0))
 
     @classmethod
-    def of_example(cls, example: Any) -> "Inputs":
+    def of_example(cls, example: GivenInputs | None) -> "Inputs":
         """What some rows are, such as ``x[:1]``: an array, or a tree of arrays, with the rows along their first axes."""
         leaves, structure = jax.tree.flatten(example)
         if not leaves:
@@ -112,7 +115,7 @@ class Inputs:
             self.scaling.check(x, name)
 
 
-def inputs_of(input_shape: Any, example: Any, scaling: Any = None) -> Inputs:
+def inputs_of(input_shape: object, example: GivenInputs | None, scaling: object = None) -> Inputs:
     """What the network is called on, from what the user gave of the two; ``scaling``: of bytes, None to scale nothing."""
     inputs = _inputs_of(input_shape, example)
     if scaling is None:
@@ -121,13 +124,13 @@ def inputs_of(input_shape: Any, example: Any, scaling: Any = None) -> Inputs:
     return Inputs(real, inputs.structure, ByteScaling.of(scaling, real))
 
 
-def rows_taken(program: Any, x: Any) -> Any:
+def rows_taken(program: object, x: ArrayTree) -> Any:
     """Rows as the network of a program takes them; of a program that has none, as they are."""
     inputs = getattr(program, "inputs", None)
     return inputs.as_rows(x) if isinstance(inputs, Inputs) else x
 
 
-def _inputs_of(input_shape: Any, example: Any) -> Inputs:
+def _inputs_of(input_shape: object, example: GivenInputs | None) -> Inputs:
     if example is None and input_shape is None:
         raise TypeError("give example=x[:1], some rows of the data, or input_shape=, the shape of a row of real numbers.")
     if example is None:
@@ -138,7 +141,7 @@ def _inputs_of(input_shape: Any, example: Any) -> Inputs:
     return inputs
 
 
-def _leaf(rows: Any) -> Leaf:
+def _leaf(rows: object) -> Leaf:
     dtype = getattr(rows, "dtype", np.asarray(rows).dtype if np.isscalar(rows) else None)
     shape = tuple(getattr(rows, "shape", ()))
     if dtype is None or not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
@@ -148,18 +151,18 @@ def _leaf(rows: Any) -> Leaf:
     return tuple(map(int, shape[1:])), _kind(dtype)
 
 
-def _kind(dtype: Any) -> str:
+def _kind(dtype: DTypeLike) -> str:
     if jnp.issubdtype(dtype, bool):
         return "bool"
     return "int32" if jnp.issubdtype(dtype, jnp.integer) else "float32"
 
 
-def _typed(x: Any, dtype: str) -> jax.Array:
+def _typed(x: Array, dtype: str) -> jax.Array:
     array = send(x)
     return array if _kind(array.dtype) == dtype == "float32" else array.astype(dtype)
 
 
-def check_places(x: Any, name: str, limits: Bounds) -> None:
+def check_places(x: Array, name: str, limits: Bounds) -> None:
     """Refuse rows with numbers beyond the tables that a network looks them up in: JAX reads another entry, or NaN."""
     low, high = (np.trunc(np.asarray(ends, np.float64)) for ends in (x.min(axis=0), x.max(axis=0)))
     wrong = (low < limits.low) | (high > limits.high)
@@ -175,7 +178,7 @@ def check_places(x: Any, name: str, limits: Bounds) -> None:
     )
 
 
-def _check_leaf(x: Any, name: str, shape: tuple[int, ...], dtype: str) -> None:
+def _check_leaf(x: Array | np.generic, name: str, shape: tuple[int, ...], dtype: str) -> None:
     if tuple(x.shape[1:]) != shape or not x.shape:
         sizes = ", ".join(map(str, ("rows", *shape)))
         raise ValueError(

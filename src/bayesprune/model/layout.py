@@ -1,12 +1,70 @@
 """The layout of a network: one row per parameter, in the order in which the network uses them."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.layout import Layout, ParamPath, ParamSpec, Predicate
-from bayesprune.structure import Graph
+from bayesprune.posteriors.family import Family
+from bayesprune.structure import Graph, Units
 
-__all__ = ["Layout", "ParamPath", "ParamSpec", "Predicate", "make_layout", "prunable_where_bayesian"]
+__all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "WithUnits", "make_layout", "prunable_where_bayesian"]
+
+
+@runtime_checkable
+class LaidOut(Protocol):
+    """A `bayesprune.BNN` as the files see it of which it is made."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def family(self) -> Family: ...
+
+    @property
+    def prior(self) -> Any: ...
+
+    @property
+    def likelihood(self) -> Any: ...
+
+    @property
+    def inputs(self) -> Any: ...
+
+    @property
+    def output_shape(self) -> Any: ...
+
+    @property
+    def model(self) -> Callable[..., Any]: ...
+
+    @property
+    def guide(self) -> Callable[..., Any]: ...
+
+    @property
+    def network(self) -> Callable[..., Any]: ...
+
+    @property
+    def posterior(self) -> Callable[..., dict[str, Any]]: ...
+
+    @property
+    def describe(self) -> Callable[..., dict[str, Any]]: ...
+
+    @property
+    def of(self) -> Callable[..., Any]: ...
+
+    @property
+    def under(self) -> Callable[..., Any]: ...
+
+
+@runtime_checkable
+class WithUnits(LaidOut, Protocol):
+    """One whose units are asked for: they are found when they are."""
+
+    @property
+    def units(self) -> Units: ...
+
+    def __hash__(self) -> int: ...
 
 
 def make_layout(

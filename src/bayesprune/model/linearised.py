@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.types import ArrayTree
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.posteriors.samples import draws_of
 
@@ -28,7 +29,7 @@ def tangent(bnn: BNN, params: Mapping[str, Any], mask: Mapping[str, Any], drawn:
     points = {str(spec.path): params[str(spec.path)] for spec in bnn.layout if not spec.bayesian}
     state = params.get(STATE, {})
 
-    def outputs(x: Any) -> Any:
+    def outputs(x: ArrayTree) -> Any:
         at, slope = jax.jvp(lambda weights: bnn.outputs(points | weights, state, x), (mean,), (change,))
         return jax.tree.map(jnp.add, at, slope)
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.gaussian_array import Gaussian
@@ -57,6 +58,6 @@ class LocalELBO(MeanFieldELBO):
             return super().lift(rng_key, name, loc, scale)
         return Gaussian(loc, scale, rng_key, self.noise_of(name))
 
-    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: PyTree, **kwargs: PyTree) -> Any:
         """Call ``fn`` on arrays some of which are `Gaussian`."""
         return local_noise(fn, self.shared)(values, *args, **kwargs)

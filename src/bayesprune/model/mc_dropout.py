@@ -8,6 +8,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from bayesprune.core.checks import got
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import ArrayTree, Params
 from bayesprune.model.bnn import BNN
 
 REFERENCE = "gal2016dropout"
@@ -60,7 +61,7 @@ def mc_dropout(bnn: BNN | Any) -> BNN:
 def _is_noisy(bnn: BNN) -> bool:
     """Whether the outputs of training are a function of its key."""
 
-    def outputs(rng_key: jax.Array, params: Any, x: Any) -> Any:
+    def outputs(rng_key: jax.Array, params: Params, x: ArrayTree) -> Any:
         return bnn._net.apply(params, {}, x, True, rng_key)[0]
 
     params = {str(spec.path): jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in bnn.layout}

@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_mask, check_params
+from bayesprune.core.given import GivenParams
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
+from bayesprune.model.layout import LaidOut
 from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.posteriors.samples import draws_of
 
 
-def mean_weights(bnn: Any, params: Any, mask: Mapping[str, Any] | None) -> dict[str, Any]:
+def mean_weights(bnn: LaidOut, params: GivenParams, mask: Mapping[str, Any] | None) -> dict[str, Any]:
     """Every parameter of the network by its path: the Bayesian ones at E[w], zero where dead, the others as they are.
 
     ``bnn``: a `BNN`; ``params``, ``mask``: as `BNN.net_params` takes them, whose errors these are.
@@ -40,7 +42,7 @@ def _alive(alive: jax.Array, node: Node, unit: jax.Array) -> jax.Array:
     return jnp.where(alive, node.moments()[0] * unit, 0)
 
 
-def why_no_mean(bnn: Any, params: Mapping[str, Any]) -> str:
+def why_no_mean(bnn: LaidOut, params: GivenParams) -> str:
     """Why the mean of a posterior is not known, or is no network, and what to do; nothing where it is one."""
     if draws_of(params):
         return (

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import ArrayTree
 from bayesprune.model.adapters import Net, adapt, check_predicts
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
@@ -51,12 +52,16 @@ class Network:
         return jax.make_jaxpr(forward)(weights, self.inputs.abstract(1))
 
 
-def make_network(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any, output: Any) -> Network:
+def make_network(
+    module: object, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any, output: int | str | Callable[..., Any] | None
+) -> Network:
     """Trace a module once, abstractly. ``output``: which of its outputs is meant, an index, a name, a function, or None."""
     net = adapt(module, inputs, apply_kwargs)
     choose = _chooser(output)
 
-    def apply(params: Any, state: Any, x: Any, train: bool, rng_key: Any) -> tuple[Any, dict[str, Any]]:
+    def apply(
+        params: dict[str, Any], state: dict[str, Any], x: ArrayTree, train: bool, rng_key: jax.Array | None
+    ) -> tuple[Any, dict[str, Any]]:
         outputs, new_state = net.apply(params, state, x, train, rng_key)
         return arrays(choose(outputs)), new_state
 
@@ -83,7 +88,9 @@ def _predicting(apply: Apply) -> Callable[..., Any]:
 
 
 def _zero_normed(apply: Apply) -> Apply:
-    def sound(params: Any, state: Any, x: Any, train: bool, rng_key: Any) -> tuple[Any, dict[str, Any]]:
+    def sound(
+        params: dict[str, Any], state: dict[str, Any], x: ArrayTree, train: bool, rng_key: jax.Array | None
+    ) -> tuple[Any, dict[str, Any]]:
         made = with_zero_norms(lambda params, state, x, rng_key: apply(params, state, x, train, rng_key))
         return made(params, state, x, rng_key)  # type: ignore[no-any-return]
 
@@ -106,7 +113,7 @@ def _remedy(inputs: Inputs) -> str:
     return "if it takes integers, or several inputs, give example=x[:1] in place of input_shape=, and it gets what x holds."
 
 
-def _chooser(output: Any) -> Callable[[Any], Any]:
+def _chooser(output: int | str | Callable[..., Any] | None) -> Callable[[Any], Any]:
     """The function that picks what is meant of a net's outputs."""
     if output is None:
         return lambda outputs: outputs

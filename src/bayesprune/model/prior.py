@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
@@ -75,7 +76,7 @@ class Prior(Protocol):
 
     def guide(self, layout: Layout, family: Family) -> None: ...
 
-    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> Node: ...
+    def node(self, node: Node, spec: ParamSpec, moment: Moment) -> Node: ...
 
 
 # What methods are called with; those after ``guide`` a prior may leave out.
@@ -85,18 +86,18 @@ CALLS = {
 }  # fmt: skip
 
 
-def check_prior(prior: Any) -> None:
+def check_prior(prior: object) -> None:
     """Refuse what is no prior, and one whose methods have other parameters than `Prior` says."""
     check_object(prior, "prior", ("model", "guide"), "bp.priors.Flat()")
     check_calls(prior, "prior", CALLS, {"model": ("num_rows",)})
 
 
-def rows_of(prior: Any, num_rows: Any) -> dict[str, Any]:
+def rows_of(prior: Any, num_rows: ArrayLike) -> dict[str, Any]:
     """The rows of the whole data set, by name, for the ``model`` of a prior that asks for them."""
     return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
-def meaning(prior: Any, node: Any, spec: ParamSpec, moment: Moment) -> Node:
+def meaning(prior: Any, node: Node, spec: ParamSpec, moment: Moment) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this

@@ -11,8 +11,9 @@ from numpyro.distributions import constraints
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core import trees
+from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Groups, Node
+from bayesprune.core.types import Array, ArrayTree, Groups, Node
 from bayesprune.model import select
 from bayesprune.posteriors.divergence import read_gaussian
 from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
@@ -37,9 +38,9 @@ class Trainable(Protocol):
 
     def read(self, params: dict[str, Any]) -> dict[str, Node]: ...
 
-    def meanings(self, data: Any) -> dict[str, Any]: ...
+    def meanings(self, data: GivenRows | None) -> dict[str, Any]: ...
 
-    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]: ...
+    def describe(self, params: dict[str, Any], data: GivenRows | None = None) -> dict[str, Any]: ...
 
     def keywords(self, num_rows: int) -> dict[str, Any]: ...
 
@@ -63,17 +64,17 @@ class Program:
         """The weights that may be pruned, site -> node; what they mean is in the entries that `describe` gives."""
         return {site: node for site, node in read(params).items() if self.prunable(site, jnp.shape(node.loc))}
 
-    def meanings(self, data: Any) -> dict[str, Any]:
+    def meanings(self, data: GivenRows | None) -> dict[str, Any]:
         """Entries of parameters that say which sites are weights, and their Gaussian priors: by two draws of the model."""
         return meanings(self.model, data)
 
-    def describe(self, params: dict[str, Any], data: Any = None) -> dict[str, Any]:
+    def describe(self, params: dict[str, Any], data: GivenRows | None = None) -> dict[str, Any]:
         """`meanings`. Raises `ValueError` without ``data`` to run the model on."""
         if data is None:
             raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
         return self.meanings(data)
 
-    def take(self, params: dict[str, Any], data: Any) -> dict[str, Any]:
+    def take(self, params: dict[str, Any], data: GivenRows) -> dict[str, Any]:
         """Parameters as a file gives them back, in the program's own forms: what NumPyro's `Predictive` takes after `bp.load`.
 
         A file holds arrays and dicts of them; of any other tree, such as the Equinox module that ``random_eqx_module`` keeps
@@ -116,7 +117,7 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     Compiled, because only the priors are wanted: all else that the model computes from the rows is left out.
     """
 
-    def priors(rng_key: jax.Array, x: Any, y: Any) -> dict[str, Any]:
+    def priors(rng_key: jax.Array, x: ArrayTree, y: Array | None) -> dict[str, Any]:
         sites = trace(seed(model, rng_key)).get_trace(x, y)
         weights = [name for name, site in sites.items() if _is_weight(site)]
         normals = [read_gaussian(sites[name]["fn"]) for name in weights]
@@ -127,7 +128,7 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 
 @by_one_thread
-def _params_of(program: Program, x: Any, y: Any) -> dict[str, Any]:
+def _params_of(program: Program, x: ArrayTree, y: Array | None) -> dict[str, Any]:
     """The trees that the program keeps as one parameter, their arrays abstract."""
 
     def found() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Sampling a network's posterior: the guide whose parameters a sampler moves, and how stored draws are read back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Array
 from bayesprune.model.families import MapFamily
+from bayesprune.model.layout import LaidOut
 from bayesprune.model.shapes import filled
 from bayesprune.posteriors import points
+from bayesprune.posteriors.family import Family
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.posteriors.samples import AXES, DRAWS
 
@@ -27,12 +30,12 @@ class CurrentSample(MapFamily):
 
     factorised = False
 
-    def log_volume(self, log_loc: Any) -> Any:
+    def log_volume(self, log_loc: Array) -> Any:
         """-log c: the guide's term, so that log c is added to the log density."""
         return -log_loc
 
 
-def current_sample(family: Any) -> CurrentSample:
+def current_sample(family: Family) -> CurrentSample:
     """The guide of a sampler that starts where fits of ``family`` do.
 
     >>> current_sample(MapFamily(init_loc="he")).init_loc
@@ -43,7 +46,7 @@ def current_sample(family: Any) -> CurrentSample:
 
 
 @by_one_thread
-def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
+def values_of(guide: Callable[..., Any], params: dict[str, Any]) -> dict[str, Any]:
     """One network, by the names of its sites: latent values as a guide of points has them, and all that is no site of it.
 
     >>> guide = lambda x=None, y=None: CurrentSample().positive("c")
@@ -57,7 +60,7 @@ def values_of(guide: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 @by_one_thread
-def params_at(bnn: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+def params_at(bnn: LaidOut, values: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `values_of`, for the guide of points of a network ``bnn``: parameters that stand at one network.
 
     Raises `ValueError` where a site is missing, or the guide does not stand where it should.
@@ -86,7 +89,7 @@ def params_at(bnn: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in latent} | params
 
 
-def stored_samples(bnn: Any, samples: Mapping[str, Any], chains: int | None = None) -> dict[str, Any]:
+def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None = None) -> dict[str, Any]:
     """Samples of ``bnn.model`` from elsewhere, such as NumPyro's `MCMC`, as parameters that `predict` and the others take.
 
     Args:
@@ -140,7 +143,7 @@ def _check_draws(params: dict[str, Any]) -> None:
 
 
 @by_one_thread
-def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
+def _sites(bnn: LaidOut, row: jax.Array) -> dict[str, Any]:
     """Every site of the network on a row but its outputs: latent, parameter or running statistics."""
     found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)
     with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(filled(bnn.output_shape, 1, 0.0), None)
@@ -148,7 +151,7 @@ def _sites(bnn: Any, row: jax.Array) -> dict[str, Any]:
     return {name: site["value"] for name, site in sites.items() if site["type"] in ("sample", "param", "mutable")}
 
 
-def _grouped(name: str, leaf: Any, shape: tuple[int, ...], chains: int | None) -> jax.Array:
+def _grouped(name: str, leaf: Array, shape: tuple[int, ...], chains: int | None) -> jax.Array:
     """Draws with chains first."""
     leaf = jnp.asarray(leaf)
     if leaf.shape[len(AXES) :] == shape and leaf.ndim == len(shape) + 2 and chains is None:

@@ -30,7 +30,7 @@ class seeded(Messenger):
         self.keys = chain(self.rng_key, 2)  # anew for every call, which may be another trace
         return super().__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.keys = iter(())  # those that were made and not handed out are of this call's trace
         super().__exit__(*error)
 

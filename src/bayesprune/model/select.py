@@ -64,7 +64,7 @@ def kernels(path: str, shape: tuple[int, ...]) -> bool:
     return len(shape) >= 2 and not path.endswith("bias") and not ParamPath(path).is_token
 
 
-def check_choice(wanted: Any, argument: str, example: str) -> None:
+def check_choice(wanted: object, argument: str, example: str) -> None:
     """Refuse what is neither a predicate nor names of parameters."""
     if not _are_names(wanted):
         check_function(wanted, argument, example)
@@ -89,5 +89,5 @@ def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamP
     return lambda path, shape: any(path == name or path.startswith(f"{name}.") for name in names)
 
 
-def _are_names(wanted: Any) -> bool:
+def _are_names(wanted: object) -> bool:
     return isinstance(wanted, str | tuple | list | set | frozenset) and all(isinstance(name, str) for name in wanted)

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.types import PyTree
 
 
-def row_shape(input_shape: Any) -> tuple[int, ...]:
+def row_shape(input_shape: object) -> tuple[int, ...]:
     """The shape of a row; a number is the length of a vector."""
     sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
     if isinstance(sizes, str) or not isinstance(sizes, Iterable):
@@ -20,7 +21,7 @@ def row_shape(input_shape: Any) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def output_shape(output: Any) -> Any:
+def output_shape(output: PyTree) -> Any:
     """The shape of one row's outputs, from what the network gives for one row; of several outputs the tree of their shapes."""
     if jax.tree_util.all_leaves([output]):
         return _of_one(output)
@@ -33,7 +34,7 @@ def output_shape(output: Any) -> Any:
     return jax.tree.map(lambda leaf: tuple(map(int, leaf.shape[1:])), output)
 
 
-def arrays(output: Any) -> Any:
+def arrays(output: PyTree) -> Any:
     """What a network gives, if it is an array or a tree of them."""
     leaves = jax.tree.leaves(output)
     if not leaves or not all(hasattr(leaf, "shape") for leaf in leaves):
@@ -51,7 +52,7 @@ def _of_one(output: Any) -> tuple[int, ...]:
     return tuple(map(int, shape[1:]))
 
 
-def is_shape(tree: Any) -> bool:
+def is_shape(tree: object) -> bool:
     """Whether it is the shape of one array, not a tree of such.
 
     >>> is_shape((3, 2)), is_shape(((3,), (2,))), is_shape({"mean": (3,)})
@@ -60,7 +61,7 @@ def is_shape(tree: Any) -> bool:
     return isinstance(tree, tuple) and all(isinstance(size, int) for size in tree)
 
 
-def check_heads(likelihood: Any, shape: Any) -> None:
+def check_heads(likelihood: object, shape: Any) -> None:
     """Refuse several outputs for a likelihood that does not say that it takes such."""
     if is_shape(shape) or getattr(likelihood, "heads", False):
         return

@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from bayesprune.model.layout import Layout
+from bayesprune.model.layout import LaidOut, Layout
 from bayesprune.report.flops import flops
 from bayesprune.report.tables import aligned, number
 
@@ -58,7 +57,7 @@ class Summary:
         return "\n".join(filter(None, (aligned([HEAD, *cells, total], indent=""), self.note)))
 
 
-def summarise(bnn: Any) -> Summary:
+def summarise(bnn: LaidOut) -> Summary:
     """The `Summary` of a `BNN`, as `BNN.summary` gives it.
 
     >>> import bayesprune as bp
@@ -82,7 +81,7 @@ def _kinds(row: Row) -> tuple[str, str]:
     return "frozen" if row.frozen else _yes(row.bayesian), _yes(row.prunable)
 
 
-def _uses(bnn: Any) -> tuple[dict[str, float], str]:
+def _uses(bnn: LaidOut) -> tuple[dict[str, float], str]:
     """Multiply-adds by weight and row, of the sites that are multiplied; and why there are none, where they are not known."""
     try:
         executed = {site: cost["executed"] for site, cost in flops(bnn)["per_site"].items()}

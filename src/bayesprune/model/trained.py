@@ -14,7 +14,7 @@ from bayesprune.core.types import PyTree
 _OF_VARIABLES = ("value", "raw_value")  # the end of a path to an nnx variable
 
 
-def take(template: tuple[dict[str, Any], PyTree], trained: Any) -> tuple[dict[str, Any], PyTree]:
+def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict[str, Any], PyTree]:
     """``trained`` as parameters by path and other state, in the form of ``template``, whose arrays may be abstract.
 
     ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, or any of these as
@@ -40,7 +40,7 @@ def take(template: tuple[dict[str, Any], PyTree], trained: Any) -> tuple[dict[st
     return {name: send(found[_short(name)]) for name in params}, filled
 
 
-def named(tree: Any) -> dict[str, Any]:
+def named(tree: PyTree) -> dict[str, Any]:
     """The arrays of numbers by dotted path, the counts and keys of random numbers left out."""
     if isinstance(tree, nnx.Module):
         tree = nnx.state(tree)
@@ -58,6 +58,6 @@ def _short(path: str) -> str:
     return ".".join(parts if parts and last in _OF_VARIABLES else (*parts, last))
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     dtype = getattr(leaf, "dtype", None)
     return hasattr(leaf, "shape") and dtype is not None and bool(jnp.issubdtype(dtype, jnp.number))

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
@@ -26,7 +27,7 @@ class TruncatedNormal(dist.Distribution):
     pytree_data_fields = ("loc", "scale")
     pytree_aux_fields = ("low", "high")
 
-    def __init__(self, loc: Any, scale: Any, low: float, high: float, *, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: ArrayLike, scale: ArrayLike, low: float, high: float, *, validate_args: bool | None = None) -> None:
         self.loc, self.scale = jnp.broadcast_arrays(jnp.asarray(loc), jnp.asarray(scale))
         self.low, self.high = low, high
         super().__init__(batch_shape=jnp.shape(self.loc), validate_args=validate_args)
@@ -41,7 +42,7 @@ class TruncatedNormal(dist.Distribution):
         lower, upper = (jnp.broadcast_to(bound, shape) for bound in self._bounds())
         return jnp.clip(self.loc + self.scale * quantile(share, lower, upper), self.low, self.high)
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
         z = (value - self.loc) / self.scale
         mass = formulas.log_mass(*self._bounds())
         return -0.5 * jnp.square(z) - formulas.LOG_ROOT_TWO_PI - jnp.log(self.scale) - mass

@@ -1,6 +1,7 @@
 """Correlated Gaussians: the weights of an array vary together, by a full or a Kronecker covariance."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,12 +11,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.scipy.linalg import solve_triangular
-from numpyro.distributions import constraints
+from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors.divergence import divergence
 from bayesprune.posteriors.family import Named
@@ -56,7 +58,7 @@ class Correlated(Joint, MeanField):
         """Whether it stays a matrix normal only where whole rows or columns are cut."""
         return self.matrix[1] > 1
 
-    def check_cut(self, alive: Any) -> None:
+    def check_cut(self, alive: Array) -> None:
         """Refuse a mask of single weights of a matrix normal."""
         check_whole(np.reshape(alive, self.matrix))
 
@@ -65,15 +67,15 @@ class Correlated(Joint, MeanField):
         z = jax.random.normal(rng_key, self.matrix, jnp.result_type(self.loc))
         return (self.loc + (self.rows @ z @ self.columns.T).reshape(jnp.shape(self.loc))) * self.unit  # type: ignore[no-any-return]
 
-    def divergence(self, prior: Any) -> jax.Array:
+    def divergence(self, prior: Distribution) -> jax.Array:
         """KL, weight by weight in the order of the array, nats: a share of each, whose sum is that of the array (20.5)."""
         return divergence(CorrelatedNormal(self.loc, self.rows, self.columns), prior)
 
-    def removal(self, alive: Any) -> RowRemoval:
+    def removal(self, alive: jax.Array) -> RowRemoval:
         """Its removal, row after row or column after column, from those that are ``alive`` on."""
         return RowRemoval.start(self, alive)
 
-    def given_zero(self, alive: Any) -> "Correlated":
+    def given_zero(self, alive: Array) -> "Correlated":
         """The posterior of the others given that the dead weights are zero, (20.3).
 
         Raises `ValueError` for dead weights that are no whole rows and columns: their posterior is no matrix normal.
@@ -113,7 +115,7 @@ class CorrelatedNormal(dist.Distribution):
     support = constraints.real
     arg_constraints: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, loc: Any, rows: Any, columns: Any) -> None:
+    def __init__(self, loc: jax.Array, rows: jax.Array, columns: jax.Array) -> None:
         self.loc, self.rows, self.columns = loc, rows, columns
         self.scale = marginal(rows, columns, jnp.shape(loc))
         # Of each weight given those before it; that of a dead one is 0, and stands for nothing.
@@ -125,7 +127,7 @@ class CorrelatedNormal(dist.Distribution):
         z = jax.random.normal(key, (*sample_shape, len(self.rows), len(self.columns)), jnp.result_type(self.loc))
         return self.loc + (self.rows @ z @ self.columns.T).reshape((*sample_shape, *self.batch_shape))
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: jax.Array, intermediates: object = None) -> jax.Array:
         matrix = (value - self.loc).reshape((-1, len(self.rows), len(self.columns)))
         z = jax.vmap(lambda m: _solved(self.columns, _solved(self.rows, m).T).T)(matrix).reshape(jnp.shape(value))
         return dist.Normal(0.0, 1.0, validate_args=False).log_prob(z) - jnp.log(self.conditional)
@@ -195,7 +197,7 @@ class CorrelatedFamily(MeanFieldFamily):
         ]
         return numpyro.sample(str(spec.path), CorrelatedNormal(loc, *factors, *[jnp.ones((1, 1))] * (2 - len(factors))))
 
-    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+    def coupled(self, spec: ParamSpec, standard: Array) -> Any:
         raise _not_by_themselves(self.covariance)
 
     def gated(self, spec: ParamSpec, gate: str, inclusion: float) -> Any:
@@ -204,7 +206,7 @@ class CorrelatedFamily(MeanFieldFamily):
     def read(self, params: dict[str, Any], spec: ParamSpec) -> Any:
         return self._kind(spec)[0].read(params, spec) if self.joint(spec) else super().read(params, spec)
 
-    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+    def write(self, node: Node, spec: ParamSpec) -> dict[str, Any]:
         found: dict[str, Any] = self._kind(spec)[0].write(node, spec) if self.joint(spec) else super().write(node, spec)
         return found
 
@@ -213,7 +215,7 @@ class CorrelatedFamily(MeanFieldFamily):
         return not self.sites or str(spec.path) in self.sites
 
     @by_one_thread
-    def check(self, prior: Any, layout: Layout, read: Any) -> None:
+    def check(self, prior: Any, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse sites that do not exist, large arrays, and priors that would make other nodes of correlated ones."""
         paths = [str(spec.path) for spec in layout if spec.bayesian]
         for site in self.sites:
@@ -254,7 +256,7 @@ class CorrelatedFamily(MeanFieldFamily):
                 "which leaves the others independent."
             )
 
-    def _param(self, kind: Any, spec: ParamSpec, field: str, value: Any, **constraint: Any) -> Any:
+    def _param(self, kind: Any, spec: ParamSpec, field: str, value: Any, **constraint: object) -> Any:
         return numpyro.param(kind.name(str(spec.path), field, not spec.prunable), value, **constraint)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from numpyro.distributions import Distribution
 from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.formulas import gaussian, log_normal
@@ -22,7 +23,7 @@ class Elementwise(NamedTuple):
     mask: jax.Array | None
 
 
-def read_elementwise(fn: Any) -> Elementwise | None:
+def read_elementwise(fn: Distribution) -> Elementwise | None:
     """Look through expansions and masks; None where a mask counts a joint density, which is no mask of elements."""
     mask = None
     while isinstance(fn, dist.ExpandedDistribution | dist.MaskedDistribution | dist.Independent):
@@ -42,7 +43,7 @@ class Gaussian(NamedTuple):
     mask: jax.Array | None
 
 
-def read_gaussian(fn: Any) -> Gaussian | None:
+def read_gaussian(fn: Distribution) -> Gaussian | None:
     """The elementwise Normal below expansions and masks; None if there is none."""
     found = read_elementwise(fn)
     if found is None or type(found.fn) is not dist.Normal:
@@ -56,7 +57,7 @@ def both(mask: jax.Array | None, other: jax.Array | None) -> jax.Array | None:
     return mask if other is None else other if mask is None else mask & other
 
 
-def closed_form(guide: Any, model: Any) -> Callable[[Any, Any], jax.Array] | None:
+def closed_form(guide: Distribution, model: Distribution) -> Callable[[Any, Any], jax.Array] | None:
     """The function (posterior, prior) -> nats for two distributions' kinds; None if the divergence has to be sampled.
 
     By exact kinds: what NumPyro has for a class and all that derive from it is none of, say, a law of draws that are shared.
@@ -67,7 +68,7 @@ def closed_form(guide: Any, model: Any) -> Callable[[Any, Any], jax.Array] | Non
     return None if guide.event_shape or model.event_shape else kl_divergence.funcs.get(kinds)  # type: ignore[no-any-return]
 
 
-def divergence(posterior: Any, prior: Any) -> jax.Array:
+def divergence(posterior: Distribution, prior: Any) -> jax.Array:
     """The divergence of a guide site's distribution from its prior, nats by element, 0 for what is dead in either.
 
     ``prior``: a distribution, or what `read_elementwise` gives of it. `ValueError` where there is no closed form.
@@ -109,6 +110,6 @@ def _half_cauchy(posterior: dist.LogNormal, prior: dist.HalfCauchy) -> jax.Array
 
 
 @kl_divergence.register(dist.LogNormal, dist.LogNormal)
-def _normals(posterior: Any, prior: Any) -> jax.Array:
+def _normals(posterior: Distribution, prior: Distribution) -> jax.Array:
     """Of Normals, and of their exponentials: a divergence does not change with the coordinates."""
     return gaussian.kl_divergence(posterior.loc, posterior.scale, prior.loc, prior.scale)

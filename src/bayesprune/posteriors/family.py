@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayesprune.core.layout import Layout, ParamSpec
-from bayesprune.core.types import Node
+from bayesprune.core.types import Array, Node
 from bayesprune.posteriors.start import SoundScales, start_of_scale
 
 
@@ -53,13 +53,13 @@ class Family(ABC):
     def read(self, params: dict[str, Any], spec: ParamSpec) -> Any: ...
 
     @abstractmethod
-    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]: ...
+    def write(self, node: Node, spec: ParamSpec) -> dict[str, Any]: ...
 
     def weight(self, spec: ParamSpec) -> Any:
         """What a prior asks for an array of weights."""
         return self.guide(spec)
 
-    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+    def coupled(self, spec: ParamSpec, standard: Array) -> Any:
         """A weight beside its unit's scale, of which `scale_of_units` gave ``standard``: here they are independent."""
         return self.weight(spec)
 
@@ -98,7 +98,7 @@ class Family(ABC):
         """Mean and standard deviation of log c."""
         return params[f"{name}_log_loc"], params[f"{name}_log_scale"]
 
-    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+    def around(self, loc: Array, scale: Array | None, spec: ParamSpec) -> dict[str, Any]:
         """The parameters that put an array of weights at ``loc``, with this ``scale`` where it has one of each weight."""
         return {}
 
@@ -106,7 +106,7 @@ class Family(ABC):
         """Whether the weights of an array vary together, so that a cut moves the others."""
         return False
 
-    def check(self, prior: Any, layout: Layout, read: Any) -> None:
+    def check(self, prior: object, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse a prior or a layout that this family is not for; ``read``: parameters -> nodes as the prior means them."""
         return
 
@@ -145,7 +145,7 @@ class Named:
         """The parameters of a site by field. Raises `KeyError` for one that is missing."""
         return {field: params[self.name(site, field, hidden)] for field in self.fields}
 
-    def values_of(self, node: Any) -> dict[str, Any]:
+    def values_of(self, node: Node) -> dict[str, Any]:
         """The parameters of a node by field: those that it holds."""
         return {field: getattr(node, field) for field in self.fields if hasattr(node, field)}
 
@@ -153,6 +153,6 @@ class Named:
         """The node of an array of a layout."""
         return self.make(self.values(params, str(spec.path), not spec.prunable))
 
-    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+    def write(self, node: Node, spec: ParamSpec) -> dict[str, Any]:
         """The parameters of a node, by name."""
         return {self.name(str(spec.path), f, not spec.prunable): value for f, value in self.values_of(node).items()}

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from bayesprune.core.types import Node
+from bayesprune.core.types import Array, Node
 
 
 class Joint(Node):
@@ -23,14 +24,14 @@ class Joint(Node):
     together: ClassVar[bool] = True
 
     @abstractmethod
-    def given_zero(self, alive: Any) -> Any:
+    def given_zero(self, alive: Array) -> Any:
         """The posterior of the others given that the dead weights are zero; those at loc = scale = 0. `jax.jit` takes it."""
 
-    def cut(self, alive: Any) -> Any:
+    def cut(self, alive: Array) -> Any:
         """The posterior given that the dead weights are zero."""
         return self.given_zero(alive)
 
-    def removal(self, alive: Any) -> Any:
+    def removal(self, alive: jax.Array) -> Any:
         """Its removal, weight after weight, from those that are ``alive`` on: see `Removal`."""
         return Removal.start(self, jnp.broadcast_to(alive, jnp.shape(self.loc)))
 
@@ -49,11 +50,11 @@ class Removal:
     gain: jax.Array
 
     @classmethod
-    def start(cls, node: Any, alive: jax.Array) -> "Removal":
+    def start(cls, node: Node, alive: jax.Array) -> "Removal":
         """Given that what is not alive is zero."""
         return cls(node, alive, jnp.where(alive, _gain(node.given_zero(alive)), 0.0))
 
-    def without_best(self, zeta: Any) -> tuple["Removal", jax.Array]:
+    def without_best(self, zeta: ArrayLike) -> tuple["Removal", jax.Array]:
         """Without the weight of the highest gain, if that is above zeta; and whether there was one."""
         open_ = jnp.where(self.alive, self.gain, -jnp.inf)
         moved = jnp.max(open_) > zeta
@@ -128,7 +129,7 @@ def check_training(program: Any, acts: bool = False, mask: Any = None, thin: boo
         )
 
 
-def _is_cut(family: Any, params: Any, spec: Any) -> bool:
+def _is_cut(family: Any, params: Mapping[str, Any], spec: Any) -> bool:
     """Whether parameters to start from are of this family, and have dead weights."""
     try:
         return bool(jnp.any(family.read(params, spec).scale == 0))

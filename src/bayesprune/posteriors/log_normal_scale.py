@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from bayesprune.formulas import log_normal
 
@@ -50,7 +51,7 @@ class LogNormalScale:
         """Minus the log mode of s, (16.4): the higher, the less is a unit there."""
         return -log_normal.log_mode(self.log_mean(), self.log_std())
 
-    def below(self, bound: Any) -> Any:
+    def below(self, bound: ArrayLike) -> Any:
         """P(s < bound), (3.5)."""
         return log_normal.probability_below(bound, self.log_mean(), self.log_std())
 

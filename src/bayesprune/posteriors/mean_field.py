@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from numpyro.distributions import constraints
+from numpyro.distributions import Distribution, constraints
 
 from bayesprune.core.checks import check_not_negative
 from bayesprune.core.layout import ParamSpec
-from bayesprune.core.types import Node
+from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.divergence import divergence
@@ -56,7 +56,7 @@ class MeanField(Node):
             raise ValueError("the prior of these weights is no Gaussian about zero, and the evidence (2.5) is one's.")
         return gaussian.log_evidence_gain_of_removal(self.loc, self.scale, self.prior_scale)
 
-    def divergence(self, prior: Any) -> jax.Array:
+    def divergence(self, prior: Distribution) -> jax.Array:
         """KL( N(loc, scale²) || prior ), weight by weight, nats; see `posteriors.divergence`."""
         return divergence(dist.Normal(self.loc, self.scale, validate_args=False), prior)
 
@@ -126,10 +126,10 @@ class MeanFieldFamily(Family):
         gated = spike_slab.FAMILY.name(str(spec.path), "logit", not spec.prunable) in params
         return (spike_slab.FAMILY if gated else FAMILY).read(params, spec)  # type: ignore[no-any-return]
 
-    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+    def write(self, node: Node, spec: ParamSpec) -> dict[str, Any]:
         return (spike_slab.FAMILY if node.gated else FAMILY).write(node, spec)
 
-    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+    def around(self, loc: Array, scale: Array | None, spec: ParamSpec) -> dict[str, Any]:
         return self.write(MeanField(loc, scale), spec)
 
     def _slab(self, spec: ParamSpec) -> tuple[Any, Any]:

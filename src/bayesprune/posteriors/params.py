@@ -78,7 +78,7 @@ def read(params: Mapping[str, Any]) -> dict[str, Node]:
     return {s: replace(n, prior_scale=priors[s].prior_scale) if s in priors else n for s, n in nodes.items()}
 
 
-def knows_its_prior(params: Any) -> bool:
+def knows_its_prior(params: object) -> bool:
     """Whether parameters are those of a fit that says its weights' priors.
 
     >>> knows_its_prior({"w_auto_loc": 0.0, "w$prior_scale": 1.0}), knows_its_prior({"w_auto_loc": 0.0})

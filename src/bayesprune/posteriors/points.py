@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.layout import ParamSpec
+from bayesprune.core.types import Array, Node
 from bayesprune.posteriors.family import Family, Named
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
@@ -58,7 +59,7 @@ class MapFamily(Family):
         log_loc = numpyro.param(f"{name}_log_loc", start_of_scale(self, name, shape))
         return numpyro.sample(name, dist.Delta(jnp.exp(log_loc), log_density=self.log_volume(log_loc)))
 
-    def log_volume(self, log_loc: Any) -> Any:
+    def log_volume(self, log_loc: Array) -> Any:
         """What the log density of a positive variable loses on the way to its logarithm: nothing, for a maximum is of c."""
         return 0.0
 
@@ -69,10 +70,10 @@ class MapFamily(Family):
     def read(self, params: dict[str, Any], spec: ParamSpec) -> MeanField:
         return FAMILY.read(params, spec)  # type: ignore[no-any-return]
 
-    def write(self, node: Any, spec: ParamSpec) -> dict[str, Any]:
+    def write(self, node: Node, spec: ParamSpec) -> dict[str, Any]:
         return FAMILY.write(node, spec)
 
-    def around(self, loc: Any, scale: Any, spec: ParamSpec) -> dict[str, Any]:
+    def around(self, loc: Array, scale: Array | None, spec: ParamSpec) -> dict[str, Any]:
         return FAMILY.write(MeanField(loc, scale), spec)
 
     def moment(self, params: dict[str, Any], name: str, power: float) -> Any:
@@ -115,7 +116,7 @@ class NoisyPoints(MapFamily):
             raise ValueError(f"init_spread must be 0 where weights are points, got {self.init_spread}: leave it out.")
 
 
-def check_noisy_points(family: Any, prior: str) -> None:
+def check_noisy_points(family: object, prior: str) -> None:
     """Refuse another family for a prior whose weights are points."""
     if not isinstance(family, NoisyPoints):
         raise ValueError(

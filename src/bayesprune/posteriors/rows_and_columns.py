@@ -10,6 +10,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
+from bayesprune.core.types import Array
 from bayesprune.formulas.removal import given_zero, row_given_zero, row_removal_gains
 
 
@@ -45,7 +46,7 @@ def conditioned(
     return turned.T.reshape(loc.shape), marginal(rows, columns, loc.shape), rows, columns
 
 
-def check_whole(kept: Any) -> tuple[Any, Any]:
+def check_whole(kept: Array) -> tuple[Any, Any]:
     """Which rows and which columns of a matrix of booleans are alive. Refuses what is no matrix of whole ones."""
     rows, columns = kept.any(axis=1), kept.any(axis=0)
     if kept.shape[1] == 1 or isinstance(kept, jax.core.Tracer):  # what is traced was checked where its values were known
@@ -113,7 +114,7 @@ class RowRemoval:
     def _alive(self) -> jax.Array:
         return _both(self.rows, self.columns)
 
-    def without_best(self, zeta: Any) -> tuple["RowRemoval", jax.Array]:
+    def without_best(self, zeta: ArrayLike) -> tuple["RowRemoval", jax.Array]:
         """Without the row or column of the highest gain a weight, if that is above zeta; and whether there was one."""
         row, column = jnp.max(self.by_row), jnp.max(self.by_column)
         best = jnp.maximum(row, column)

@@ -21,7 +21,7 @@ Sound = tuple[tuple[str, float, float], ...]
 SoundScales = tuple[tuple[str, float], ...]
 
 
-def sound_start(prior: Any, layout: Layout) -> Sound:
+def sound_start(prior: object, layout: Layout) -> Sound:
     """(path, deviation of the locs, scale) of every Bayesian weight array, in the posterior's coordinates.
 
       loc ~ N(0, (g sqrt(2/fan_in) / unit)²),   scale = SPREAD g sqrt(2/fan_in) / unit,   g = max(LEAST, WHOLE^(1/L))   (2.11)
@@ -45,7 +45,7 @@ def sound_start(prior: Any, layout: Layout) -> Sound:
     return tuple(starts)
 
 
-def sound_scales(prior: Any, layout: Layout) -> SoundScales:
+def sound_scales(prior: object, layout: Layout) -> SoundScales:
     """(site, start of its logarithm) of the positive scales that a prior wants to start elsewhere than at 1."""
     return tuple(prior.scale_starts(layout).items()) if hasattr(prior, "scale_starts") else ()
 

@@ -1,5 +1,6 @@
 """Gaussians that vary with their unit's scale: a mean field with a correlation beside every weight."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpyro.distributions import constraints
 
 from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import Array
 from bayesprune.posteriors.family import Named
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 
@@ -52,7 +54,7 @@ class StructuredFamily(MeanFieldFamily):
         "bp.compact(..., keep='posterior', rng_key=..., num_draws=...)."
     )
 
-    def coupled(self, spec: ParamSpec, standard: Any) -> Any:
+    def coupled(self, spec: ParamSpec, standard: Array) -> Any:
         """A weight that varies with its unit's scale; ``standard``: z, of a shape that broadcasts to the weight's."""
         loc, scale = self._slab(spec)
         site = FAMILY.name(str(spec.path), "correlation", not spec.prunable)
@@ -61,7 +63,7 @@ class StructuredFamily(MeanFieldFamily):
         return numpyro.sample(str(spec.path), conditional)
 
     @by_one_thread
-    def check(self, prior: Any, layout: Layout, read: Any) -> None:
+    def check(self, prior: Any, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse a prior where no weight has a unit's scale to vary with: it would be the mean field, unsaid."""
         coupled: list[str] = []
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from bayesprune.formulas import truncated_log_normal as formulas
 
@@ -45,7 +46,7 @@ class TruncatedLogNormalScale:
         """Log evidence gained where theta is all but 0, (18.4), nats."""
         return formulas.removal_gain(*self._arguments())
 
-    def uniform_gain(self, reduced_low: Any, reduced_high: Any) -> Any:
+    def uniform_gain(self, reduced_low: ArrayLike, reduced_high: ArrayLike) -> Any:
         """Log evidence gained where log theta is uniform between the two, (18.5), nats."""
         return formulas.uniform_gain(*self._arguments(), reduced_low, reduced_high)
 

@@ -9,6 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
 from bayesprune.model import half_cauchy
 from bayesprune.model.families import Family
@@ -153,7 +154,7 @@ class Horseshoe:
     def _precision(self, spec: ParamSpec) -> str:
         return f"{spec.path.layer}.precision" + (f"_{_count(spec)}" if self.slab_of == "unit" else "")
 
-    def _of(self, spec: ParamSpec, value: Any) -> Any:
+    def _of(self, spec: ParamSpec, value: Array) -> Any:
         """A number of the layer, or of each unit, against the array."""
         return jnp.reshape(value, of_outputs(spec)) if self.slab_of == "unit" else value
 

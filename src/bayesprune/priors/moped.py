@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import PyTree
 from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
@@ -64,7 +65,7 @@ class MOPED:
         return centre
 
 
-def moped(trained: Any, delta: float = 0.1, floor: float = 1e-3) -> MOPED:
+def moped(trained: PyTree, delta: float = 0.1, floor: float = 1e-3) -> MOPED:
     """The prior  w ~ N(w0, max(delta |w0|, floor)²)  about trained weights w0 (22.1).
 
     Start the fit there too, by ``init_params=bp.from_trained(bnn, trained)``: the guide's own start knows nothing of w0.

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 from numpyro.handlers import substitute
 
 from bayesprune.core.checks import check_number, got
+from bayesprune.core.types import Array
 from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
@@ -125,7 +126,7 @@ class Posterior:
 
 
 def _law(
-    site: str, mean: np.ndarray, scale: np.ndarray, first: np.ndarray | None, mask: Any, forgetting: float
+    site: str, mean: np.ndarray, scale: np.ndarray, first: np.ndarray | None, mask: Array | None, forgetting: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of today's prior, and which weights are alive; in float64."""
     alive = (scale > 0) | (mean != 0)

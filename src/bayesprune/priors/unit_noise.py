@@ -9,6 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from bayesprune.core.types import Array
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import FlatLine
@@ -102,7 +103,7 @@ class UnitNoise:
         law = TruncatedLogNormalScale(*self._within(moment.value(f"{name}_loc"), moment.value(f"{name}_scale")), self.low, HIGH)
         return Scaled(node.loc, node.scale, None, law.mean(), law)
 
-    def _within(self, loc: Any, scale: Any) -> tuple[Any, Any]:
+    def _within(self, loc: Array, scale: Array) -> tuple[Any, Any]:
         least, largest = map(math.exp, LOG_SCALES)
         return jnp.clip(loc, self.low, LARGEST_LOC), jnp.clip(scale, least, largest)
 

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import Node, PyTree
 from bayesprune.formulas import folded, folded_exponential
 from bayesprune.model.program import Trainable
 
@@ -133,7 +133,7 @@ def obd(posterior: PyTree) -> PyTree:
     return trees.map_nodes(_brain_damage, posterior)
 
 
-def _brain_damage(node: Any) -> Any:
+def _brain_damage(node: Node) -> Any:
     # By shares of the precision, so that nothing is squared that vanishes.
     ratio = jnp.minimum(node.scale / node.prior_scale, 1.0)
     return 0.5 * jnp.square(folded.signal_to_noise(node.loc, node.scale)) * (1.0 - ratio) * (1.0 + ratio)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import Node
 from bayesprune.formulas import rounding, scaled
 from bayesprune.report.inputs import ArrayLike, truth_values
 
@@ -62,7 +63,7 @@ def bits_per_weight(
     return {"per_site": per_site} | total
 
 
-def _moments(site: str, node: Any) -> tuple[np.ndarray, np.ndarray]:
+def _moments(site: str, node: Node) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the network's weights, a shared scale's spread included (16.2)."""
     if getattr(node, "gated", True):
         raise ValueError(f"site {site!r} is a {type(node).__name__}, which is partly a point: bits are of Gaussian posteriors.")

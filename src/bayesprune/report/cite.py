@@ -4,12 +4,11 @@ import functools
 import importlib.resources
 import sys
 from types import ModuleType
-from typing import Any
 
 from bayesprune.core.checks import unknown_name
 
 
-def cite(obj: Any) -> str:
+def cite(obj: object) -> str:
     """The BibTeX entry of the module that defines ``obj``: a method, a prior, its class, a function of it, or the module.
 
     A module of your own may hold the entry itself, as the text ``BIBTEX``. Raises ``ValueError`` for an object whose module

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 
 from bayesprune.core.checks import check_mask
+from bayesprune.core.given import GivenNetwork
 from bayesprune.report.inputs import ArrayLike
 from bayesprune.structure import Graph, Role, Terms, reachable
 
@@ -18,7 +19,7 @@ REMEDY = (
 )
 
 
-def connected(bnn: Any, mask: Mapping[str, ArrayLike]) -> dict[str, Alive]:
+def connected(bnn: GivenNetwork, mask: Mapping[str, ArrayLike]) -> dict[str, Alive]:
     """The mask without the weights that no living path needs: alive, and in use.
 
     A weight is not in use if its unit feeds nothing that reaches an output, or if nothing feeds what it multiplies. The network

@@ -64,7 +64,7 @@ def direction_of(metric: Any, given: Any = None) -> Direction:
     return given if isinstance(given, str) else float(given)
 
 
-def merit(values: Any, direction: Direction) -> np.ndarray:
+def merit(values: object, direction: Direction) -> np.ndarray:
     """Numbers that are the higher, the better ``values`` are; NaN stays NaN.
 
     >>> merit([0.5, 0.9], "max").tolist(), merit([0.5, 0.75, 1.0], 0.75).tolist()
@@ -76,7 +76,7 @@ def merit(values: Any, direction: Direction) -> np.ndarray:
     return -np.abs(found - direction)
 
 
-def _is_direction(given: Any) -> bool:
+def _is_direction(given: object) -> bool:
     if isinstance(given, str):
         return given in (HIGHEST, LOWEST)
     return isinstance(given, Real) and not isinstance(given, bool) and math.isfinite(given)

@@ -12,7 +12,7 @@ import numpy as np
 from bayesprune.core.files import reading
 from bayesprune.core.finite import check_finite
 from bayesprune.core.formats import jsonable, require
-from bayesprune.core.types import Node
+from bayesprune.core.types import Array, Node
 from bayesprune.posteriors.params import kinds
 from bayesprune.report import sound
 from bayesprune.report.inputs import ArrayLike, truth_values
@@ -122,7 +122,7 @@ def _arrays(node: Node) -> tuple[str, ...]:
     return next((names for kind, names in kinds().items() if type(node) is kind), ("loc", "scale"))
 
 
-def _tensors(site: str, node: Any) -> dict[str, np.ndarray]:
+def _tensors(site: str, node: Node | Array) -> dict[str, np.ndarray]:
     if not isinstance(node, Node):
         raise TypeError(f"posterior[{site!r}] must be a MeanField or a SpikeSlab, got {type(node).__name__}.")
     check_finite({f"{site}_{name}": getattr(node, name) for name in _arrays(node)}, "posterior's numbers")

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesprune.core.checks import check_integer, check_mask
+from bayesprune.core.given import GivenNetwork
 from bayesprune.report.inputs import ArrayLike
 from bayesprune.structure import Graph, check_settled, multiply_adds
 
 Report = dict[str, Any]
 
 
-def flops(bnn: Any, mask: Mapping[str, ArrayLike] | None = None) -> Report:
+def flops(bnn: GivenNetwork, mask: Mapping[str, ArrayLike] | None = None) -> Report:
     """FLOPs of one network draw on one row: ``"executed"`` by the dense network, and ``"theoretical"``, of alive weights alone.
 
     A multiply-add counts as two FLOPs. Counted are matrix products and convolutions, as the network itself asks for them; what

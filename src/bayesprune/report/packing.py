@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 Plan = Any
 # Below this share of zeros, or so few numbers, whole arrays are about as small.
@@ -68,7 +69,7 @@ def _thin(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
     return {name: array[alive], _ALIVE.format(name): np.packbits(alive.reshape(-1))}
 
 
-def _numbers(value: Any, name: str) -> np.ndarray:
+def _numbers(value: object, name: str) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise TypeError(
@@ -97,7 +98,7 @@ def _whole(numbers: np.ndarray, bits: np.ndarray, shape: list[int]) -> np.ndarra
     return whole.reshape(shape)
 
 
-def plain(array: Any) -> np.ndarray:
+def plain(array: ArrayLike) -> np.ndarray:
     """On the host; bfloat16, which NumPy alone cannot read, widened to float32 without loss."""
     host = np.asarray(array)
     return host.astype(np.float32) if host.dtype.name == "bfloat16" else host

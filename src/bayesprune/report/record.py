@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesprune.core.given import GivenNetwork
 from bayesprune.report import metrics
 from bayesprune.report.sparsity import sparsity_report
 
 LIBRARIES = ("jax", "jaxlib", "numpyro", "flax", "optax", "numpy")
 
 
-def of_fit(bnn: Any, fit: Any, mask: Mapping[str, Any], used: Mapping[str, Any], kl_weight: float) -> dict[str, Any]:
+def of_fit(bnn: GivenNetwork, fit: Any, mask: Mapping[str, Any], used: Mapping[str, Any], kl_weight: float) -> dict[str, Any]:
     """What ``metrics.json`` says of a fit, its prunable sites alive as ``mask`` says, in JSON's types.
 
     ``used``: those of them that are connected.
@@ -80,7 +81,7 @@ def chosen_step(history: Mapping[str, Any], metric: str, on: str, rows: int) -> 
     return made | ({"note": "optimistic: the test set chose the step that it judges"} if on == "test" else {})
 
 
-def for_figures(bnn: Any, used: Mapping[str, Any], watched: str) -> dict[str, Any]:
+def for_figures(bnn: GivenNetwork, used: Mapping[str, Any], watched: str) -> dict[str, Any]:
     """What the figures need to know beside a fit's arrays, in JSON's types.
 
     ``used``: the connected weights; ``watched``: the rows that were evaluated on the way, in words. ``features_in_use``: the
@@ -108,7 +109,7 @@ def kl_in_words(kl_weight: float) -> str:
     return f"{'cold' if kl_weight < 1.0 else 'warm'} posterior: the divergence from the prior counts {kl_weight:g} times"
 
 
-def flops(bnn: Any, mask: Mapping[str, Any]) -> dict[str, Any] | None:
+def flops(bnn: GivenNetwork, mask: Mapping[str, Any]) -> dict[str, Any] | None:
     """FLOPs of one draw on one row, by name; None for a network that cannot be counted."""
     try:
         counted = metrics.flops(bnn, mask)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.finite import check_finite
+from bayesprune.core.types import Array, PyTree
 from bayesprune.posteriors import params, rows_and_columns, samples
 
 _PAIR = ("_log_loc", "_log_scale")  # the law of a layer's, or a unit's, scale
@@ -64,7 +65,7 @@ def check_posterior(posterior: Mapping[str, Any], mask: Mapping[str, Any]) -> No
     check_mask(mask, {site: np.shape(node.loc) for site, node in posterior.items()})
 
 
-def check_record(losses: Any, history: Mapping[str, Any], state: Mapping[str, Any] | None) -> None:
+def check_record(losses: np.ndarray, history: Mapping[str, Any], state: Mapping[str, Any] | None) -> None:
     """Refuse what is no record of a fit: losses that are no row of numbers, a step or a state that no fit leaves."""
     if np.ndim(losses) not in (1, 2) or np.asarray(losses).dtype.kind != "f":
         raise ValueError("losses are no real numbers by step")
@@ -138,11 +139,11 @@ def _check_draws(given: Mapping[str, Any]) -> None:
         raise ValueError(f"the draws are not of one number of chains and draws, but of {', '.join(map(str, sorted(axes)))}")
 
 
-def _leaves(tree: Any) -> list[Any]:
+def _leaves(tree: PyTree) -> list[Any]:
     return [leaf for value in tree.values() for leaf in _leaves(value)] if isinstance(tree, Mapping) else [tree]
 
 
-def _check_meaning(name: str, value: Any, shape: tuple[int, ...] | None, is_prior: bool | None = None) -> None:
+def _check_meaning(name: str, value: Array, shape: tuple[int, ...] | None, is_prior: bool | None = None) -> None:
     """A unit, or a prior's standard deviation, which is above zero and may be infinite."""
     numbers = np.asarray(value)
     if numbers.dtype.kind in "iu":  # of dist.Normal(0, 1)
@@ -158,7 +159,7 @@ def _check_meaning(name: str, value: Any, shape: tuple[int, ...] | None, is_prio
         raise ValueError(f"{name} has the shape {numbers.shape}, and its weights {shape}")
 
 
-def _not_negative(name: str, value: Any) -> None:
+def _not_negative(name: str, value: Array) -> None:
     if not _is_real(np.asarray(value)) or np.any(np.asarray(value) < 0):
         raise ValueError(f"{name} has scales below zero, which no posterior has")
 

@@ -17,6 +17,7 @@ import numpy as np
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
+from bayesprune.core.types import Dataset
 from bayesprune.report.connected import connected
 from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, SHORT, Cell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
@@ -35,13 +36,14 @@ def build(cell: Cell, input_shape: tuple[int, ...], prior: Any = None, posterior
         "vit": lambda: bp.nets.ViT(num_outputs=10, dropout=dropout),
         "mixer": lambda: bp.nets.MLPMixer(num_outputs=10),
     }
+    bayesian: dict[str, Any] = {"bayesian": bp.select.everything} if cell.net in ("vit", "mixer") else {}
     return bp.BNN(
         nets[cell.net](),
         prior=prior or (bp.priors.Horseshoe() if cell.method == "tiered" else bp.priors.Flat()),
         likelihood=bp.likelihoods.Categorical(),
         input_shape=input_shape,
         posterior=posterior or ("map" if cell.method == "map" else "mean_field"),
-        **({"bayesian": bp.select.everything} if cell.net in ("vit", "mixer") else {}),
+        **bayesian,
     )
 
 
@@ -56,7 +58,7 @@ def run_cell(cell: Cell, folder: Path) -> cells.Record:
     return {**figures, **sparsity(bnn, fit.mask), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
 
 
-def _fit(cell: Cell, bnn: bp.BNN, train: Any, test: Any, folder: Path) -> Any:
+def _fit(cell: Cell, bnn: bp.BNN, train: Dataset, test: Dataset, folder: Path) -> Any:
     acts: dict[str, Any] = {"sparsifier": bp.methods.BMR(), "every": cell.steps_per_epoch} if cell.method == "bmr" else {}
     return bp.fit_svi(
         jax.random.key(cell.seed),

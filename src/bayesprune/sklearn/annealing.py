@@ -57,12 +57,12 @@ def _optimizer(rate: float, falls: bool, num_steps: int) -> optax.GradientTransf
     return optax.adabelief(optax.cosine_decay_schedule(2 * rate, num_steps) if falls else rate)
 
 
-def is_auto(setting: Any) -> bool:
+def is_auto(setting: object) -> bool:
     """Whether a setting, of any type, is the word "auto"."""
     return isinstance(setting, str) and setting == "auto"
 
 
-def read(annealing: Any) -> float:
+def read(annealing: object) -> float:
     """The share of the steps over which the weight rises; 0 for no annealing."""
     if is_auto(annealing):
         return SHARE

@@ -29,6 +29,7 @@ from bayesprune.sklearn import annealing, choosing, cutting, forms, network, rea
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import filling, placed
+from bayesprune.sklearn.thresholds import Thresholds
 
 LARGEST = 8_000  # rows of a prediction at once
 PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
@@ -90,7 +91,15 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         preset = forms.read_preset(self.presets)
         return forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x)
 
-    def _train(self, x: Any, y: Any, likelihood: Likelihood, num_outputs: int, choice: forms.Choice, cuts: Any) -> None:
+    def _train(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        likelihood: Likelihood,
+        num_outputs: int,
+        choice: forms.Choice,
+        cuts: Thresholds | None,
+    ) -> None:
         """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
         prior = network.read_prior(self.prior, *x.shape)
         cutting.check(self.method, self.density)
@@ -109,7 +118,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components) for name, form in zip(choice.forms, candidates, strict=True)}
 
-        def learn(name: str, rows: Any) -> None:
+        def learn(name: str, rows: slice | np.ndarray) -> None:
             self._columns = columns[name]
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
@@ -259,7 +268,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
         return self._columns.apply(self._rows(X))
 
-    def _streamed(self, draw: Any, x: Any) -> list[Any]:
+    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> list[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.

@@ -40,7 +40,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
-    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianSparseClassifier":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
         x, y = validate_data(self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, ensure_min_samples=2)

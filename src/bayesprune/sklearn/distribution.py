@@ -14,6 +14,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
 from bayesprune.sklearn import gaps
@@ -84,13 +85,31 @@ class PredictiveDistribution:
         return self._log_density(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled) - units
 
 
-def _exact(levels: Any, rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> np.ndarray:
+def _exact(
+    levels: np.ndarray,
+    rng_key: jax.Array,
+    bnn: BNN,
+    params: dict[str, Any],
+    x: np.ndarray,
+    *,
+    mask: dict[str, Any] | None,
+    num_samples: int,
+) -> np.ndarray:
     """(levels, rows, ...) of the mixture of the networks' Gaussians."""
     drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("loc", "scale"))
     return np.stack([predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels])
 
 
-def _of_samples(levels: Any, rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> np.ndarray:
+def _of_samples(
+    levels: np.ndarray,
+    rng_key: jax.Array,
+    bnn: BNN,
+    params: dict[str, Any],
+    x: np.ndarray,
+    *,
+    mask: dict[str, Any] | None,
+    num_samples: int,
+) -> np.ndarray:
     """(levels, rows, ...) of targets drawn of every network."""
     drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, each=EACH)
     return np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf")

@@ -1,7 +1,6 @@
 """The forms that a network for a table may have, how a fit chooses among them, and what a preset says of that."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -53,14 +52,16 @@ class Choice:
     held_out: float
 
 
-def read_preset(presets: Any) -> Preset:
+def read_preset(presets: object) -> Preset:
     """The preset of a name."""
     if not isinstance(presets, str) or presets not in PRESETS:
         raise unknown_name("presets", str(presets), PRESETS)
     return PRESETS[presets]
 
 
-def read_choice(form: Any, held_out: Any, preset: Preset, num_steps: Any, hidden: tuple[int, ...], x: np.ndarray) -> Choice:
+def read_choice(
+    form: object, held_out: object, preset: Preset, num_steps: int | str, hidden: tuple[int, ...], x: np.ndarray
+) -> Choice:
     """What settings and the training rows make of it; components are tried where columns are collinear.
 
     Whoever gives the number of steps gives the course of one fit: "auto" is the plain form then, and holds nothing out.
@@ -92,7 +93,7 @@ def of_table(choice: Choice, num_thresholds: int) -> Choice:
     return replace(choice, forms=forms or choice.forms)
 
 
-def _share(held_out: Any) -> float:
+def _share(held_out: object) -> float:
     if isinstance(held_out, bool) or not isinstance(held_out, int | float) or not 0 <= held_out <= 0.5:
         raise ValueError(f"held_out must be 'auto' or lie in [0, 0.5], got {held_out!r}: it is a share of the rows.")
     return float(held_out)

@@ -9,7 +9,7 @@ from bayesprune.model.likelihoods import Masked
 from bayesprune.model.likelihoods.masked import of_observed
 
 
-def gaps_in(y: Any, likelihood: Any = None) -> np.ndarray | None:
+def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     """Where a matrix of targets has NaN, or what a masked likelihood takes for missing; None where it has neither.
 
     Of a single column nothing is missing that could not be left out with its row: NaN there is an error, as it is of X.
@@ -24,7 +24,7 @@ def gaps_in(y: Any, likelihood: Any = None) -> np.ndarray | None:
     return gaps if values.ndim == 2 and values.shape[1] > 1 and gaps.any() else None
 
 
-def without(y: Any, gaps: np.ndarray | None) -> Any:
+def without(y: np.ndarray, gaps: np.ndarray | None) -> Any:
     """Targets that scikit-learn's checks take: zeros in the gaps."""
     return y if gaps is None else np.where(gaps, 0.0, np.asarray(y, np.float64))
 

@@ -43,11 +43,11 @@ class WithKnobs(BaseEstimator):
         return self
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: object) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _knobs_of(value: Any, prefix: str) -> dict[str, Any]:
+def _knobs_of(value: object, prefix: str) -> dict[str, Any]:
     """The fields of an object, and of the objects that they hold."""
     found: dict[str, Any] = {}
     for name in _names(value) if _is_object(value) else ():

@@ -103,7 +103,7 @@ def read_hidden(hidden: Any) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
-def read_activation(activation: Any) -> str | Callable[[Any], Any]:
+def read_activation(activation: object) -> str | Callable[[Any], Any]:
     """A known name, or a function."""
     if callable(activation):
         return activation
@@ -127,7 +127,7 @@ def log_inclusion(num_rows: int, num_inputs: int) -> float:
     return -halvings * math.log(2.0)
 
 
-def read_prior(prior: Any, num_rows: int, num_inputs: int) -> Any:
+def read_prior(prior: object, num_rows: int, num_inputs: int) -> Any:
     """The prior of a name, for so many rows and inputs; or a prior object."""
     if isinstance(prior, str):
         if prior not in PRIORS:
@@ -138,7 +138,7 @@ def read_prior(prior: Any, num_rows: int, num_inputs: int) -> Any:
     return prior
 
 
-def counts_rows(prior: Any) -> bool:
+def counts_rows(prior: object) -> bool:
     """Whether the prior may be another one for another number of rows; what is not known may."""
     if isinstance(prior, DiracSlab):
         return isinstance(prior.log_inclusion, str)
@@ -163,7 +163,7 @@ def read_likelihood(likelihood: Any) -> Any:
     return likelihood
 
 
-def started(likelihood: Any, targets: Any) -> Any:
+def started(likelihood: Any, targets: np.ndarray) -> Any:
     """A likelihood of counts whose outputs of zero mean about the mean of the targets, (rows, outputs), where it says nothing.
 
     To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.
@@ -173,7 +173,7 @@ def started(likelihood: Any, targets: Any) -> Any:
     return replace(likelihood, start=power_of_two(np.nanmean(targets, axis=0))) if sound else likelihood
 
 
-def read_likelihood_of_labels(likelihood: Any, num_classes: int) -> tuple[Any, int]:
+def read_likelihood_of_labels(likelihood: object, num_classes: int) -> tuple[Any, int]:
     """The likelihood of a name, or an object of labels, and the outputs that it asks of the network."""
     if isinstance(likelihood, str):
         if likelihood not in OF_LABELS:

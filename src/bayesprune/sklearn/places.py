@@ -1,6 +1,6 @@
 """Rows in a canonical number of places, so that fits and predictions of nearly as many share what is compiled."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -35,7 +35,7 @@ class Filled(NamedTuple):
         return Whole(Padded(*places, send(self.num_rows, np.int32))), batch
 
 
-def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: Any, like: int = 0) -> Dataset | Filled:
+def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: object, like: int = 0) -> Dataset | Filled:
     """The rows to train on, in a canonical number of places where nothing but minibatches depends on how many there are.
 
     Fits of 440, 441 and 442 rows, as folds are, then share what is compiled; and with those of ``like`` rows, where these are

@@ -67,7 +67,9 @@ class WithReasons:
             spread[row, players] = shares.std(axis=1)
         return Reasons(values, base.mean(axis=0), error, spread)
 
-    def _shares(self: Any, rng: Any, row: np.ndarray, players: np.ndarray, num_orders: int) -> tuple[np.ndarray, np.ndarray]:
+    def _shares(
+        self: Any, rng: np.random.Generator, row: np.ndarray, players: np.ndarray, num_orders: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(players, networks, ...) and the standard errors of their means over networks."""
         if not len(players):
             empty = self._played(row[None])[:, 0]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from bayesprune.data.scaling import Scaling
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict, predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
+from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import gaps, network
@@ -96,7 +98,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
     """
 
-    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianSparseRegressor":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
 
         NaN in a matrix y is a target that is missing: the row counts by its others.
@@ -168,7 +170,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         each = [r2_score(v[s], m[s], sample_weight=weights[s]) for v, m, s in zip(values.T, means.T, seen.T, strict=True)]
         return float(np.mean(each))
 
-    def _noise_variance(self, x: Any) -> Any:
+    def _noise_variance(self, x: np.ndarray) -> Any:
         """The mean variance of the noise, in the units that were trained on: one number, (outputs,) or (rows, outputs)."""
         if learns_noise(self.bnn_, self.params_):
             loc, scale = (np.asarray(self.params_[name], np.float64) for name in (LOC, SCALE))
@@ -193,23 +195,25 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         return tags
 
 
-def _cuts(seed: int, x: Any, columns: np.ndarray) -> Thresholds:
+def _cuts(seed: int, x: np.ndarray, columns: np.ndarray) -> Thresholds:
     """Thresholds by the rows of which every target is there."""
     whole = ~np.isnan(columns.astype(np.float64)).any(axis=1)
     y = columns[whole]
     return fit_thresholds(np.random.RandomState(seed), x[whole], y[:, 0] if y.shape[1] == 1 else y, labels=False)
 
 
-def _as_it_is(columns: Any) -> Scaling:
+def _as_it_is(columns: np.ndarray) -> Scaling:
     return Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
 
 
-def _variances(rng_key: Any, bnn: Any, params: Any, x: Any, *, mask: Any, num_samples: int) -> Any:
+def _variances(
+    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], x: np.ndarray, *, mask: dict[str, Any] | None, num_samples: int
+) -> Any:
     """Var[y | x, w] of each network, (num_samples, rows, ...)."""
     return draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("variance",))["variance"]
 
 
-def _moments(draws: Any) -> tuple[Any, Any]:
+def _moments(draws: np.ndarray) -> tuple[Any, Any]:
     """Mean and variance over draws, (rows, outputs) each."""
     values = np.asarray(draws, np.float64)
     return values.mean(axis=0), values.var(axis=0)

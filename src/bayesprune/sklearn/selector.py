@@ -89,7 +89,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.shrinkage = shrinkage
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: Any) -> "BayesianFeatureSelector":
+    def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
         """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
         refuse_others(others)
         if self.rule not in RULES:
@@ -113,7 +113,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
                 delattr(self, name)
         return self
 
-    def _candidates(self, y: Any) -> tuple[SparseNetwork, ...]:
+    def _candidates(self, y: np.ndarray) -> tuple[SparseNetwork, ...]:
         if self.estimator is None:
             labels = all(guess(column) == "classes" for column in np.atleast_2d(np.transpose(y)))
             kind = BayesianSparseClassifier if labels else BayesianSparseRegressor

@@ -112,7 +112,7 @@ def between(rng: np.random.Generator, x: np.ndarray, number: int) -> np.ndarray:
     return np.where(swapped, np.where(categories, other, moved), row)
 
 
-def _is_classifier(teacher: Any) -> bool:
+def _is_classifier(teacher: object) -> bool:
     if not callable(getattr(teacher, "predict", None)):
         raise TypeError(f"teacher must be a fitted estimator with predict, got a {type(teacher).__name__}.")
     try:

@@ -1,11 +1,10 @@
 """Fits within a selection: seeded, judged by rows that they have not seen, and chosen among by them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.report.classification import nll
@@ -16,7 +15,7 @@ UNSURE = 1e-7  # share of the classes that a fold's network gives to each of the
 THIRDS = (1, 2)  # of the rows, each held out once
 
 
-def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> SparseNetwork:
+def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: np.ndarray, y: np.ndarray) -> SparseNetwork:
     """A fitted clone, with the seed that a key stands for.
 
     Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
@@ -29,12 +28,12 @@ def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: Any, y: Any) -> 
     return clone(estimator).set_params(random_state=seed, **auto).fit(x, y)
 
 
-def judge_of(estimator: SparseNetwork, y: Any) -> tuple[np.ndarray, Callable[..., float]]:
+def judge_of(estimator: SparseNetwork, y: np.ndarray) -> tuple[np.ndarray, Callable[..., float]]:
     """Targets as a judge takes them, and the judge: (fitted, x, y) -> loss, lower is better."""
     return _labels(y) if is_classifier(estimator) else _values(y)
 
 
-def best_of(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: Any, y: Any) -> SparseNetwork:
+def best_of(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.ndarray, y: np.ndarray) -> SparseNetwork:
     """The candidate that predicts held-out rows best, in two fits to two thirds of them; the last one where rows are too few.
 
     It never learns which columns are copies: where x holds knockoffs beside the inputs, swapping an input with its copy changes
@@ -52,7 +51,7 @@ def best_of(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: Any, y: 
     return min(candidates, key=held_out)
 
 
-def _thirds(rng_key: jax.Array, y: Any, labels: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _thirds(rng_key: jax.Array, y: np.ndarray, labels: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs (kept, held out) of equal sizes, of every class its share; none where that leaves too few rows of one."""
     smallest = np.unique(y, return_counts=True)[1].min() if labels else len(y) // 3
     if smallest < 3:
@@ -65,18 +64,18 @@ def _thirds(rng_key: jax.Array, y: Any, labels: bool) -> Iterator[tuple[np.ndarr
         yield np.setdiff1d(order, held), held
 
 
-def _values(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
+def _values(y: np.ndarray) -> tuple[np.ndarray, Callable[..., float]]:
     """Targets as they are, and the mean squared error in units of their deviation, so that several outputs count alike."""
     values = np.asarray(y)
     scale = fit_scaling(values).scale
     return values, lambda fitted, x, y: float(np.mean(((fitted.predict(x) - y) / scale) ** 2))
 
 
-def _labels(y: Any) -> tuple[np.ndarray, Callable[..., float]]:
+def _labels(y: np.ndarray) -> tuple[np.ndarray, Callable[..., float]]:
     """Labels counted from 0, and the negative log probability, nats per row; a fold need not show every class."""
     classes, labels = np.unique(y, return_inverse=True)
 
-    def loss(fitted: Any, x: Any, y: Any) -> float:
+    def loss(fitted: BaseEstimator, x: np.ndarray, y: np.ndarray) -> float:
         probabilities = np.full((len(x), len(classes)), UNSURE)
         probabilities[:, fitted.classes_] += fitted.predict_proba(x)
         return nll(probabilities / probabilities.sum(axis=1, keepdims=True), y)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from jax.extend.core import Literal
 
+from bayesprune.structure.jaxprs import Atom, Equation
+
 # Of numbers that are the same however many rows there are, any function is.
 _OF_ALIKE: dict[str, Callable[..., Any]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
@@ -26,7 +28,7 @@ _STRAIGHT: dict[str, Callable[..., Any]] = {
 Pair = tuple[Any, Any]
 
 
-def folded(one: Any, other: Any, known: dict[Any, Pair]) -> Pair | None:
+def folded(one: Equation, other: Equation, known: dict[Any, Pair]) -> Pair | None:
     """What an equation of known single numbers gives in either trace, noted in ``known``; None where it cannot be said.
 
     ``one``, ``other``: the same equation for two numbers of rows. ``x[:, i]`` asks whether the place 0 of the rows is below
@@ -58,7 +60,7 @@ def _alike(pair: Pair) -> bool:
     return bool(pair[0] == pair[1])
 
 
-def _read(one: Any, other: Any, known: dict[Any, Pair]) -> Pair | None:
+def _read(one: Atom, other: Atom, known: dict[Any, Pair]) -> Pair | None:
     """A number in either trace; None of arrays, and of what is not known."""
-    pair = (one.val, other.val) if isinstance(one, Literal) else known.get(one)
+    pair = (one.val, other.val) if isinstance(one, Literal) and isinstance(other, Literal) else known.get(one)
     return None if pair is None or np.ndim(pair[0]) else pair

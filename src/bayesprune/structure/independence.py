@@ -1,13 +1,13 @@
 """Whether a network treats every row by itself: decided by its operations, through which the axis of the rows is followed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.counted import folded
-from bayesprune.structure.jaxprs import called, scan_parts
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.row_states import Mixed, Rows, State, axis_of, constant, numbered
@@ -42,7 +42,7 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     return ""
 
 
-def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
+def _closed(one: JaxprLike, other: JaxprLike, inputs: Sequence[State]) -> list[State]:
     inner, twin = (getattr(program, "jaxpr", program) for program in (one, other))
     if [e.primitive.name for e in inner.eqns] != [e.primitive.name for e in twin.eqns]:
         loops = {"scan", "while"} & {e.primitive.name for e in (*inner.eqns, *twin.eqns)}
@@ -65,7 +65,7 @@ def _closed(one: Any, other: Any, inputs: Sequence[State]) -> list[State]:
     return [read(*pair) for pair in zip(inner.outvars, twin.outvars, strict=True)]
 
 
-def _copies(one: Any, other: Any, states: dict[Any, State]) -> list[State]:
+def _copies(one: Equation, other: Equation, states: dict[Any, State]) -> list[State]:
     """What is given as often as there are rows: one constant for each of them, as `jnp.tile` joins it, or more than that."""
     name, first = one.primitive.name, one.invars[0]
     same = all(len({id(atom) for atom in equation.invars}) == 1 for equation in (one, other))
@@ -75,7 +75,7 @@ def _copies(one: Any, other: Any, states: dict[Any, State]) -> list[State]:
     return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)
 
 
-def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
+def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     name, outs = one.primitive.name, list(zip(one.outvars, other.outvars, strict=True))
     if name == "select_n" and isinstance(inputs[0], Never):
         return [inputs[1]]
@@ -88,7 +88,7 @@ def _step(one: Any, other: Any, inputs: list[State]) -> list[State]:
         return _closed(program, called(other), inputs)
     if any(isinstance(state, Own) for state in inputs):
         return [numbered(one, inputs)] * len(outs)
-    places = [axis_of(a.aval, b.aval) for a, b in outs]
+    places = [axis_of(a.aval.shape, b.aval.shape) for a, b in outs]
     if any(sum(n != m for n, m in zip(a.aval.shape, b.aval.shape, strict=True)) > 1 for a, b in outs):
         return [Mixed(name)] * len(outs)
     rows = [state for state in inputs if isinstance(state, Rows)]
@@ -111,7 +111,7 @@ def _whole(state: State, name: str) -> State:
     return state if isinstance(state, Mixed) else Mixed(name)
 
 
-def _inner(one: Any, other: Any, inputs: list[State]) -> list[State]:
+def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     """Branches, and loops that are not written out: what is carried is of all that it ever was made of."""
     name, params, twins = one.primitive.name, one.params, other.params
     if name == "cond":
@@ -134,7 +134,7 @@ def _inner(one: Any, other: Any, inputs: list[State]) -> list[State]:
     return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, Rows) else state for state in kept)]
 
 
-def _one_by_one(one: Any, other: Any, inputs: list[State]) -> list[State]:
+def _one_by_one(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     """A loop whose turns are the rows: apart only where nothing is carried and each turn is given its own row alone."""
     fixed, carry, slices = scan_parts(one.params, inputs)
     alone = not carry and all(state is None for state in fixed) and slices
@@ -145,7 +145,11 @@ def _one_by_one(one: Any, other: Any, inputs: list[State]) -> list[State]:
 
 
 def _settled(
-    body: Any, twin: Any, fixed: Sequence[State], carry: Sequence[State], slices: Sequence[State]
+    body: JaxprLike,
+    twin: JaxprLike,
+    fixed: Sequence[State],
+    carry: Sequence[State],
+    slices: Sequence[State],
 ) -> tuple[list[State], list[State]]:
     """What is carried once it stays so, and what a turn gives beside it."""
     now = list(carry)
@@ -158,7 +162,7 @@ def _settled(
 
 
 # ---- what an operation does to the axis of the rows: it keeps them apart, moves the axis, or mixes them
-def _spread(name: str, params: Any, place: int) -> State:
+def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
     """What is made for all rows of what has none."""
     if name in ("broadcast_in_dim", "full") or (name == "iota" and params["dimension"] != place):
         return Rows(place, uniform=True)
@@ -177,7 +181,7 @@ def _joined(states: Sequence[State], name: str) -> State:
     return own or next((state for state in states if isinstance(state, Rows)), None)
 
 
-def _states_after(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+def _states_after(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     """The states of an equation's results. ``places``: the axes of the results that differ with the rows."""
     name, record = one.primitive.name, record_of(one)
     for prefix, rule in _RULES.items():
@@ -193,7 +197,7 @@ def _states_after(one: Any, inputs: list[State], places: list[int | None]) -> li
     return [_joined_all(moved, name)] * len(places)
 
 
-def _unknown(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+def _unknown(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     """What cannot be followed keeps the rows where they were, as far as its shapes say."""
     state = _joined(inputs, one.primitive.name)
     if isinstance(state, Mixed):
@@ -201,7 +205,7 @@ def _unknown(one: Any, inputs: list[State], places: list[int | None]) -> list[St
     return [Rows(place) if place is not None else Mixed(one.primitive.name) for place in places]
 
 
-def _reshape(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+def _reshape(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     (state, *_), (place,) = inputs, places
     assert isinstance(state, Rows)
     if one.params.get("dimensions") is not None or place is None:
@@ -217,7 +221,7 @@ def _reshape(one: Any, inputs: list[State], places: list[int | None]) -> list[St
     return [Rows(place, before // outside, times // (before // outside))]
 
 
-def _updated(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+def _updated(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     state = _joined(inputs[:2], one.primitive.name)
     if any(isinstance(index, Rows) for index in inputs[2:]):
         return [Mixed(one.primitive.name)]
@@ -226,7 +230,7 @@ def _updated(one: Any, inputs: list[State], places: list[int | None]) -> list[St
     return [state if whole else Mixed(one.primitive.name)]
 
 
-def _scatter(one: Any, inputs: list[State], places: list[int | None]) -> list[State]:
+def _scatter(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     numbers, name = one.params["dimension_numbers"], one.primitive.name
     table, index, updates = inputs
     (place,) = places

@@ -1,19 +1,53 @@
 """What the readers of traced programs have in common: which equations stand for another program, and the parts of a loop."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jax import lax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 MOST_EQUATIONS = 4000  # of a loop that is written out; a longer one takes seconds to read
 
+JaxprLike = Jaxpr | ClosedJaxpr
+
 T = TypeVar("T")
 
 
-def called(equation: Any) -> Any:
+@runtime_checkable
+class Atom(Protocol):
+    """A variable or a literal of a traced program. JAX's own type of ``aval`` hides that it has a shape and a dtype."""
+
+    @property
+    def aval(self) -> Any: ...
+
+
+@runtime_checkable
+class Equation(Protocol):
+    """What is read of an equation of a traced program, a `JaxprEqn`."""
+
+    @property
+    def primitive(self) -> Primitive: ...
+
+    @property
+    def invars(self) -> Sequence[Any]: ...
+
+    @property
+    def outvars(self) -> Sequence[Any]: ...
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    @property
+    def effects(self) -> AbstractSet[Any]: ...
+
+    @property
+    def ctx(self) -> Any: ...
+
+
+def called(equation: Equation) -> Any:
     """The program that an equation stands for, closed or not: one that it calls, or the same in simpler operations; else None.
 
     A scan is written out turn by turn where it is short.
@@ -27,13 +61,13 @@ def called(equation: Any) -> Any:
     return jax.make_jaxpr(lambda *arrays: WRITTEN_OUT[name](arrays, **params))(*arrays)
 
 
-def length(jaxpr: Any) -> int:
+def length(jaxpr: JaxprLike) -> int:
     """The number of equations of a program, those of inner programs and of short loops counted."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     return sum(_length(equation) for equation in inner.eqns)
 
 
-def _length(equation: Any) -> int:
+def _length(equation: Equation) -> int:
     if equation.primitive.name == "scan":
         turns = _of_all_turns(equation.params)
         return turns if _is_short(turns) else 1

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
-from bayesprune.structure.jaxprs import called
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called
 from bayesprune.structure.ops import movement, record_of
 from bayesprune.structure.primitive import integers
 from bayesprune.structure.values import expand
@@ -90,7 +90,7 @@ class _Found:
         return None if np.isinf(high).all() else Bounds(low, high, tables)
 
 
-def _walk(program: Any, inputs: Sequence[Any], found: _Found) -> list[Any]:
+def _walk(program: JaxprLike, inputs: Sequence[Any], found: _Found) -> list[Any]:
     jaxpr = getattr(program, "jaxpr", program)
     consts = getattr(program, "consts", ())
     values: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
@@ -110,7 +110,7 @@ def _whole(value: Any) -> np.ndarray | None:
     return np.asarray(value) if kind in "iub" and np.size(value) <= MOST else None
 
 
-def _step(equation: Any, inputs: list[Any], found: _Found) -> list[Any]:
+def _step(equation: Equation, inputs: list[Any], found: _Found) -> list[Any]:
     name, params = equation.primitive.name, equation.params
     nothing: list[Any] = [None] * len(equation.outvars)
     if name == "cond":
@@ -173,15 +173,15 @@ def _limit(index: _Places, axes: Sequence[int], lengths: dict[int, int], table: 
             found.limit(_Places(*own), lengths[axis], table)
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return value.site if isinstance(value, _Weight) else "a table"
 
 
-def _is_known(value: Any) -> bool:
+def _is_known(value: object) -> bool:
     return isinstance(value, np.ndarray)
 
 
-def _computed(equation: Any, inputs: list[Any]) -> list[Any] | None:
+def _computed(equation: Equation, inputs: list[Any]) -> list[Any] | None:
     """The results of an operation on whole numbers that are known."""
     name, outs = equation.primitive.name, [variable.aval for variable in equation.outvars]
     if record_of(equation).same and inputs and isinstance(inputs[0], _Weight):
@@ -196,7 +196,7 @@ def _computed(equation: Any, inputs: list[Any]) -> list[Any] | None:
     return list(map(np.asarray, made if equation.primitive.multiple_results else [made]))
 
 
-def _chosen(equation: Any, places: _Places, indices: Sequence[np.ndarray]) -> _Places | None:
+def _chosen(equation: Equation, places: _Places, indices: Sequence[np.ndarray]) -> _Places | None:
     """Entries at places that are known: the operation itself, done to labels."""
     if places.labels.size > MOST:
         return None
@@ -207,13 +207,13 @@ def _chosen(equation: Any, places: _Places, indices: Sequence[np.ndarray]) -> _P
     return _Places(np.maximum(labels, NONE).astype(np.int64), plus.astype(np.int64))
 
 
-def _looks_up(program: Any) -> bool:
+def _looks_up(program: JaxprLike) -> bool:
     """Whether there is any operation that could look up, however deep."""
     equations = getattr(program, "jaxpr", program).eqns
     return any(e.primitive.name.startswith(_LOOKS) or any(map(_looks_up, jaxprs_in_params(e.params))) for e in equations)
 
 
-def _as_places(value: Any, shape: tuple[int, ...]) -> _Places:
+def _as_places(value: object, shape: tuple[int, ...]) -> _Places:
     if isinstance(value, _Places):
         return _Places(*(np.broadcast_to(array, shape) for array in value))
     return _Places(np.full(shape, NONE, np.int64), np.zeros(shape, np.int64))

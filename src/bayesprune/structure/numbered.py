@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend.core import Literal
+from jax.typing import DTypeLike
+
+from bayesprune.structure.jaxprs import Equation
 
 TOLD_APART = "iota, which tells rows apart"
 
@@ -25,18 +28,18 @@ class Never(NamedTuple):
     axis: int
 
 
-def wide(dtype: Any) -> bool:
+def wide(dtype: DTypeLike) -> bool:
     """Whether a type holds the number of any row."""
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize >= 4
 
 
-def counts(array: Any, axis: int) -> bool:
+def counts(array: np.ndarray, axis: int) -> bool:
     """Whether a constant has 0, 1, 2, ... along an axis, and nothing else."""
     numbers = np.arange(array.shape[axis]).reshape([-1 if place == axis else 1 for place in range(array.ndim)])
     return wide(array.dtype) and bool((array == numbers).all())
 
 
-def after(equation: Any, inputs: Sequence[Any]) -> Own | Never | None:
+def after(equation: Equation, inputs: Sequence[Any]) -> Own | Never | None:
     """What an equation makes of the rows' own numbers; None where it is neither they again nor what is made of them here.
 
     Arrays of indices may hold other things beside them, of which the caller knows whether they are the rows' own.
@@ -68,7 +71,7 @@ def _unit_axes(old: Sequence[int], new: Sequence[int], axis: int) -> Own | None:
     return Own(long[1][long[0].index(axis)])
 
 
-def own_row(equation: Any, table_axis: int, index: Own) -> int | None:
+def own_row(equation: Equation, table_axis: int, index: Own) -> int | None:
     """The axis of the rows in what a gather reads of each row's own entries; None where it may read another's.
 
     ``table_axis``: that of the rows in the table, one entry for each.

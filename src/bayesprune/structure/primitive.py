@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from bayesprune.structure.jaxprs import Equation, JaxprLike
 from bayesprune.structure.recorder import Recorder
 from bayesprune.structure.values import Labels, Shape, Signals, Value
 
@@ -23,7 +24,7 @@ class Walk(Protocol):
 
     recorder: Recorder
 
-    def closed(self, inner: Any, inputs: Sequence[Value]) -> list[Value]: ...
+    def closed(self, inner: JaxprLike, inputs: Sequence[Value]) -> list[Value]: ...
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Primitive:
     onnx: str | Callable[..., Any] = ""
     c: str = ""
 
-    def moved(self, equation: Any, operand: int, axis: int) -> int | None:
+    def moved(self, equation: Equation, operand: int, axis: int) -> int | None:
         """Which axis of the results an operand's axis becomes; None: none, or it is not known."""
         shapes = tuple(equation.invars[operand].aval.shape), tuple(equation.outvars[0].aval.shape)
         return None if self.axis is None else self.axis(equation.params, *shapes, operand, axis)
@@ -88,7 +89,7 @@ def integers(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
 
 
-def numbers_of(equation: Any, inputs: Sequence[Value]) -> list[np.ndarray | None]:
+def numbers_of(equation: Equation, inputs: Sequence[Value]) -> list[np.ndarray | None]:
     """The operands as far as they are known numbers."""
     pairs = zip(inputs, (atom.aval for atom in equation.invars), strict=True)
     return [value.numbers(aval.shape, aval.dtype) if isinstance(value, Signals) else None for value, aval in pairs]

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.structure.graph import Product, Terms
 from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Weights, Whole, compress
@@ -39,7 +39,7 @@ class Recorder:
         self.num_signals = 1
 
     # ---- signals
-    def new(self, shape: tuple[int, ...], blend: Any = False) -> Labels:
+    def new(self, shape: tuple[int, ...], blend: ArrayLike = False) -> Labels:
         """Signals that were not there before, one for each entry of ``shape``; ``blend``: whether they mix several units."""
         first, self.num_signals = self.num_signals, self.num_signals + math.prod(shape)
         if self.num_signals > len(self._blend):

@@ -1,11 +1,13 @@
 """Where the rows are in an array, or what has become of them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row
 
 
@@ -30,31 +32,31 @@ class Mixed(NamedTuple):
 State = Rows | Mixed | Own | Never | None  # None: it has no rows
 
 
-def constant(one: Any, other: Any) -> State:
+def constant(one: ArrayLike, other: ArrayLike) -> State:
     """A constant, the same for any number of rows, or with the same for each of them."""
     if jax.dtypes.issubdtype(getattr(one, "dtype", np.dtype(float)), jax.dtypes.prng_key):
         one, other = jax.random.key_data(one), jax.random.key_data(other)
-    one, other = np.asarray(one), np.asarray(other)
-    axis = axis_of(one, other)
+    a, b = np.asarray(one), np.asarray(other)
+    axis = axis_of(a.shape, b.shape)
     if axis is None:
-        same = one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+        same = a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
         return None if same else Mixed("the number of rows, which is counted with")
-    first = one.take([0], axis)
-    alike = all(bool((array == first).all()) for array in (one, other))
-    if all(counts(array, axis) for array in (one, other)):
+    first = a.take([0], axis)
+    alike = all(bool((array == first).all()) for array in (a, b))
+    if all(counts(array, axis) for array in (a, b)):
         return Own(axis)
-    if alike and one.dtype == bool and not one.any():
+    if alike and a.dtype == bool and not a.any():
         return Never(axis)
     return Rows(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
 
 
-def axis_of(one: Any, other: Any) -> int | None:
+def axis_of(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The one axis that differs in size."""
-    differ = [axis for axis, (n, m) in enumerate(zip(one.shape, other.shape, strict=True)) if n != m]
+    differ = [axis for axis, (n, m) in enumerate(zip(one, other, strict=True)) if n != m]
     return differ[0] if differ else None
 
 
-def numbered(one: Any, inputs: Sequence[State]) -> State:
+def numbered(one: Equation, inputs: Sequence[State]) -> State:
     """What is made of the rows' own numbers, beside arrays of the same rows."""
     others = [state for state in inputs if isinstance(state, Rows)]
     if one.primitive.name == "gather":

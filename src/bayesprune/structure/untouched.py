@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jax.extend.core import ClosedJaxpr, Literal
 
-from bayesprune.structure.jaxprs import called, scan_parts
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
 from bayesprune.structure.ops import record_of
 
 
@@ -38,7 +38,7 @@ def untouched(jaxpr: ClosedJaxpr, num_weights: int) -> tuple[bool, ...]:
     return tuple(number in met for number in range(count))
 
 
-def _walk(program: Any, inputs: Sequence[_Known], met: set[int]) -> list[_Known]:
+def _walk(program: JaxprLike, inputs: Sequence[_Known], met: set[int]) -> list[_Known]:
     jaxpr = getattr(program, "jaxpr", program)
     values: dict[Any, _Known] = dict(zip(jaxpr.invars, inputs, strict=True))
     known = lambda atom: _Known() if isinstance(atom, Literal) else values.get(atom, _Known())  # noqa: E731
@@ -47,7 +47,7 @@ def _walk(program: Any, inputs: Sequence[_Known], met: set[int]) -> list[_Known]
     return list(map(known, jaxpr.outvars))
 
 
-def _step(equation: Any, inputs: list[_Known], met: set[int]) -> list[_Known]:
+def _step(equation: Equation, inputs: list[_Known], met: set[int]) -> list[_Known]:
     name, params, record = equation.primitive.name, equation.params, record_of(equation)
     if name == "scan":  # its first turn, which is like the others
         fixed, carry, slices = scan_parts(params, inputs)

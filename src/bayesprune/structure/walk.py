@@ -9,10 +9,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
+from jax.typing import ArrayLike
 
 from bayesprune.structure.graph import Graph, Terms
-from bayesprune.structure.jaxprs import called
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
 from bayesprune.structure.ops import record_of, written_out
 from bayesprune.structure.ops.control import too_large
 from bayesprune.structure.primitive import numbers_of
@@ -56,7 +57,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
     return with_places(graph)
 
 
-def _constant(aval: Any) -> np.ndarray:
+def _constant(aval: jax.core.ShapedArray) -> np.ndarray:
     return np.full((1,) * len(aval.shape), CONSTANT)
 
 
@@ -66,15 +67,15 @@ class _Walk:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
 
-    def closed(self, inner: Any, inputs: Sequence[Value]) -> list[Value]:
-        closed = isinstance(inner, ClosedJaxpr)
-        consts = [_known(const) for const in inner.consts] if closed else []
-        return self.program(inner.jaxpr if closed else inner, consts, inputs)
+    def closed(self, inner: JaxprLike, inputs: Sequence[Value]) -> list[Value]:
+        if isinstance(inner, ClosedJaxpr):
+            return self.program(inner.jaxpr, [_known(const) for const in inner.consts], inputs)
+        return self.program(inner, [], inputs)
 
-    def program(self, jaxpr: Any, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
+    def program(self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
         values: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
-        def value(atom: Any) -> Value:
+        def value(atom: Atom) -> Value:
             return _known(atom.val) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
@@ -82,7 +83,7 @@ class _Walk:
             values.update(zip(equation.outvars, outputs, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def step(self, equation: Any, inputs: list[Value]) -> list[Value]:
+    def step(self, equation: Equation, inputs: list[Value]) -> list[Value]:
         name, params, record = equation.primitive.name, equation.params, record_of(equation)
         if not (name == "scan" and too_large(params, inputs)) and (program := called(equation)) is not None:
             return self.closed(program, inputs)
@@ -102,7 +103,7 @@ def _settled(name: str, inputs: Sequence[Value]) -> bool:
     return name == "cond" and isinstance(inputs[0], Signals) and inputs[0].literal is not None
 
 
-def _has_products(jaxpr: Any) -> bool:
+def _has_products(jaxpr: JaxprLike) -> bool:
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     return any(record_of(e).uses is not None or any(map(_has_products, jaxprs_in_params(e.params))) for e in inner.eqns)
 
@@ -131,10 +132,10 @@ def _opaque(recorder: Recorder, name: str, operands: Sequence[Value], ranks: Seq
 
 
 # ---- constants: what is known of them, and what is computed from them alone
-def _known(value: Any) -> Signals:
+def _known(value: ArrayLike) -> Signals:
     """A constant of the program: zero, or taken for nonzero everywhere."""
     if jax.dtypes.issubdtype(getattr(value, "dtype", np.asarray(0).dtype), jax.dtypes.extended):
-        return Signals(np.full((1,) * value.ndim, CONSTANT))
+        return Signals(np.full((1,) * np.ndim(value), CONSTANT))
     array = np.asarray(value)
     label = CONSTANT if array.any() else NOTHING
     plain = array.dtype.kind in "biuf" and array.size <= LARGEST
@@ -142,7 +143,7 @@ def _known(value: Any) -> Signals:
     return Signals(np.full((1,) * array.ndim, label), literal=literal, array=array if plain and array.ndim else None)
 
 
-def _computed(equation: Any, inputs: Sequence[Value]) -> list[Value] | None:
+def _computed(equation: Equation, inputs: Sequence[Value]) -> list[Value] | None:
     """The results where all operands are known arrays, as masks that a net is written with, or counters; None: they are not."""
     name, params = equation.primitive.name, equation.params
     avals = [atom.aval for atom in equation.invars]

@@ -10,6 +10,7 @@ from numpyro.infer import ELBO, TraceEnum_ELBO
 
 from bayesprune.core import same
 from bayesprune.core.checks import check_integer, got, unknown_name
+from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.local import LocalELBO
 
@@ -61,7 +62,7 @@ def check_state(elbo: ELBO, mutable: Mapping[str, Any]) -> None:
         )
 
 
-def loss_of(elbo: ELBO, rng_key: jax.Array, *args: Any, **kwargs: Any) -> tuple[jax.Array, dict[str, Any]]:
+def loss_of(elbo: ELBO, rng_key: jax.Array, *args: PyTree, **kwargs: PyTree) -> tuple[jax.Array, dict[str, Any]]:
     """The loss of any ELBO, and what it has of state; arguments as of `numpyro.infer.ELBO.loss`."""
     if not keeps_state(elbo):
         return elbo.loss(rng_key, *args, **kwargs), {}

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -147,7 +147,9 @@ class Held(NamedTuple):
 class Flow:
     """Blocks in their order. One is read in a thread of its own while the device works on the one before."""
 
-    def __init__(self, of: Stream, reading: Iterator[Read], step: int, last: int, ahead: int, state: Any) -> None:
+    def __init__(
+        self, of: Stream, reading: Iterator[Read], step: int, last: int, ahead: int, state: Mapping[str, Any] | None
+    ) -> None:
         self._of, self._reading, self._position, self._last, self._ahead, self._now = of, reading, step, last, ahead, state
         self._held: deque[Held] = deque()
         self._next: Future[Held] | None = None

@@ -97,7 +97,13 @@ def ivon(
         return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers)
 
     def update(
-        updates: PyTree, state: IVONState, params: PyTree = None, *, sample: PyTree = None, curvature: PyTree = None, **_: Any
+        updates: PyTree,
+        state: IVONState,
+        params: PyTree = None,
+        *,
+        sample: PyTree = None,
+        curvature: PyTree = None,
+        **_: object,
     ) -> tuple[Any, IVONState]:
         if params is None or (sample is None) == (curvature is None):
             raise ValueError(
@@ -126,7 +132,7 @@ def ivon(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def check_settings(learning_rate: Any, h0: Any, clip: Any, **shares: float) -> None:
+def check_settings(learning_rate: Any, h0: ArrayLike, clip: ArrayLike | None, **shares: float) -> None:
     """Refuse what is out of range, of `ivon` and of `kernels.IVON`. ``shares``: decay rates by name."""
     if not callable(learning_rate):
         check_number(learning_rate, "learning_rate")

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 
 from bayesprune.core.types import Params, PyTree
+from bayesprune.model.program import Trainable
 
 # kind -> name of a parameter -> array of the parameter's shape, for each kind of array that a state has: "[0].mu", say.
 Moments = Mapping[str, Mapping[str, jax.Array]]
@@ -50,7 +51,7 @@ def asks_value(kernel: Kernel) -> bool:
     return bool(getattr(kernel, "asks_value", False))
 
 
-def told(kernel: Any, program: Any, num_rows: int, num_steps: int) -> Any:
+def told(kernel: object, program: Trainable, num_rows: int, num_steps: int) -> Any:
     """The kernel, or what else is given for one, as it is for one fit."""
     tell = getattr(kernel, "told", None)
     return kernel if tell is None else tell(program, num_rows, num_steps)

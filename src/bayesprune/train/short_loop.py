@@ -75,13 +75,13 @@ class ShortLoop:
         return dict(short) | {name: whole[name].at[_grid(whole[name], kept)].set(short[name]) for name, kept in owned.items()}
 
 
-def _take(array: jax.Array, kept: Any) -> jax.Array:
+def _take(array: jax.Array, kept: tuple[tuple[int, ...] | None, ...]) -> jax.Array:
     for axis, index in enumerate(kept):
         array = array if index is None else jnp.take(array, np.array(index), axis, mode="clip")
     return array
 
 
-def _grid(array: jax.Array, kept: Any) -> tuple[np.ndarray, ...]:
+def _grid(array: jax.Array, kept: tuple[tuple[int, ...] | None, ...]) -> tuple[np.ndarray, ...]:
     return np.ix_(*(np.arange(size) if index is None else index for size, index in zip(array.shape, kept, strict=True)))
 
 

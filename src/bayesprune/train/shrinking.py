@@ -1,7 +1,7 @@
 """Training on what is connected: after an act that leaves half or less, the program goes on with the slices that are in use."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ def shrinking_of(storage: str, recipe: Recipe, example: Example, num_steps: int)
     return WHOLE if reason else Shrinking(recipe, example, num_steps, WORTH if storage == "auto" else 0.0)
 
 
-def as_slices(written: Any) -> Slices:
+def as_slices(written: Sequence[Any]) -> Slices:
     """Slices from what JSON made of them.
 
     >>> as_slices([["w", [3, 2], [[0, 2], None]]])

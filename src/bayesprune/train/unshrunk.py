@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.keys import abstract_key
-from bayesprune.core.types import Params
+from bayesprune.core.types import Dataset, Params, PyTree
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO, Slices
 from bayesprune.model.local import LocalELBO
@@ -81,7 +81,7 @@ def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
 
 
 def _loss(recipe: Recipe) -> Any:
-    def loss(params: Params, rng_key: jax.Array, data: Any) -> Any:
+    def loss(params: Params, rng_key: jax.Array, data: Dataset) -> Any:
         program, keywords = recipe.program, dict(recipe.keywords)
         return recipe.elbo.loss(rng_key, params, program.model, program.guide, data.x, data.y, **keywords)
 
@@ -98,7 +98,7 @@ def _cut(arrays: Params, slices: Slices) -> Params:
     }
 
 
-def _shapes(tree: Any) -> Any:
+def _shapes(tree: PyTree) -> Any:
     return jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)
 
 
@@ -120,7 +120,7 @@ def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
         return told
 
 
-def _name(kernel: Any) -> str:
+def _name(kernel: Kernel) -> str:
     return "this one" if isinstance(kernel, Optax) else type(kernel).__name__
 
 

@@ -4,6 +4,7 @@ import importlib
 import warnings
 from collections.abc import Collection
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     return frame
 
 
-def _of_text(pandas: Any, path: Path, separator: str, kinds: dict[str, type]) -> Any:
+def _of_text(pandas: ModuleType, path: Path, separator: str, kinds: dict[str, type]) -> Any:
     """A text file's table, without blanks after commas, and without the empty column that a last comma makes."""
     how = {"index_col": False, "skipinitialspace": True, "low_memory": False, "encoding": "utf-8"}
     with warnings.catch_warnings():

@@ -48,7 +48,7 @@ class Schema:
         check_whole(frame, [column.name for column in self.used], "run anew without these columns")
         return np.concatenate([column.encode(values_of(frame, column.name), where) for column in self.used], axis=1)
 
-    def array_inputs(self, x: Any, where: str) -> np.ndarray:
+    def array_inputs(self, x: np.ndarray, where: str) -> np.ndarray:
         """(rows, ...) float32 of an array of such rows."""
         x = np.asarray(x)
         if x.shape[1:] != self.shape:

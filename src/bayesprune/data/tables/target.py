@@ -1,9 +1,9 @@
 """The column that is predicted: classes, real numbers, counts or shares."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import as_texts, positions
@@ -45,7 +45,7 @@ class Target:
             numbers = np.column_stack([numbers, as_exposures(exposures, self.exposure, where)])
         return numbers.astype(np.float32)
 
-    def undo(self, values: Any) -> np.ndarray:
+    def undo(self, values: ArrayLike) -> np.ndarray:
         """Predicted numbers in the file's own units."""
         return np.asarray(values) * self.scale + self.loc
 

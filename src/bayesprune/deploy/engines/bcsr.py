@@ -1,7 +1,6 @@
 """A compact network on JAX's device, its sparse matrices in JAX's own sparse format."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +42,7 @@ class ByBCSR:
         self.known = {n: jnp.asarray(a) for n, a in known.items() if n in used | {self.program.output}}
         self._compiled = jax.jit(self._outputs)
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         x = checked_rows(x, self.input_shape)
         parts = (x[i : i + ROWS] for i in range(0, len(x), ROWS))
         return np.concatenate([np.asarray(self._compiled(self.known, self.matrices, part)) for part in parts])

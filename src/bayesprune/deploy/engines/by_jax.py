@@ -10,6 +10,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.types import Array, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Weighted
@@ -27,15 +28,15 @@ class ByJax:
     def __init__(self, network: Weighted) -> None:
         self.network = network
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: Array) -> np.ndarray:
         """Of the network at the posterior mean."""
         return self._rows(x, self._at_mean, self._mean_weights)
 
-    def mean(self, rng_key: jax.Array, x: Any, num_samples: int | None) -> np.ndarray:
+    def mean(self, rng_key: jax.Array, x: Array, num_samples: int | None) -> np.ndarray:
         """Averaged over so many networks; of stored draws, all for None."""
         return self._rows(x, self._mean, self._tensors, rng_key, self.network.law.chosen(num_samples))
 
-    def predict_draws(self, rng_key: jax.Array, x: Any, num_samples: int) -> np.ndarray:
+    def predict_draws(self, rng_key: jax.Array, x: Array, num_samples: int) -> np.ndarray:
         """Of each of so many networks: (num_samples, rows, outputs)."""
         x, chosen = checked_rows(x, self.network.inputs.row_shape), self.network.law.chosen(num_samples)
         made = list[np.ndarray]()
@@ -56,7 +57,7 @@ class ByJax:
         return jax.export.export(mean, platforms=platforms)(x)
 
     # ---- inside
-    def _rows(self, x: Any, function: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
+    def _rows(self, x: Array, function: Callable[..., jax.Array], *arguments: PyTree) -> np.ndarray:
         x = checked_rows(x, self.network.inputs.row_shape)
         with jax.transfer_guard("allow"):  # from arrays of the host, to arrays of the host
             return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
@@ -84,7 +85,9 @@ class ByJax:
 
     @functools.cached_property
     def _draws(self) -> Callable[..., jax.Array]:
-        def outputs(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
+        def outputs(
+            block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
+        ) -> jax.Array:
             one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
             return jax.lax.map(one, chosen, batch_size=self._at_once)
 
@@ -101,7 +104,9 @@ class ByJax:
 
     @functools.cached_property
     def _mean(self) -> Callable[..., jax.Array]:
-        def mean(block: Any, constants: Any, tensors: Any, key: Any, chosen: Any) -> jax.Array:
+        def mean(
+            block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
+        ) -> jax.Array:
             one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
             shape, number = jax.eval_shape(one, 0), len(chosen)
             total = jnp.zeros(shape.shape, shape.dtype)

@@ -1,7 +1,7 @@
 """By which engine a network predicts: the one that is asked for, that was quickest when measured, or that suits its layers."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -77,7 +77,7 @@ class Engines:
         """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
         return not self.network.head.opaque and chained(self.network.program)
 
-    def _engine(self, kernels: Any) -> Engine:
+    def _engine(self, kernels: Mapping[int, str] | str) -> Engine:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
@@ -87,7 +87,7 @@ class Engines:
         suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, steps, sparse))
         return suits
 
-    def _made(self, key: Any, make: Any) -> Any:
+    def _made(self, key: Hashable, make: Callable[[], Any]) -> Any:
         if key not in self.made:
             self.made[key] = make()
         return self.made[key]

@@ -1,13 +1,15 @@
 """Many networks drawn from a posterior, side by side: one pass over the weights that are alive for all of them."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
+import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Networks, Table, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
@@ -76,7 +78,7 @@ class DrawsEngine:
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
-    def draw(self, rng_key: Any, num_samples: int = 100) -> Networks:
+    def draw(self, rng_key: jax.Array | np.random.Generator | int | None, num_samples: int = 100) -> Networks:
         """So many networks; of stored draws those that `Compact.predict_draws` takes, no more than there are, without a key.
 
         ``rng_key``: a JAX random key, or a NumPy generator, which is moved on. The same key gives the same networks.
@@ -84,19 +86,25 @@ class DrawsEngine:
         check_integer(num_samples, "num_samples")
         return self.table.drawn(rng_key, num_samples)
 
-    def outputs(self, networks: Networks, x: Any) -> np.ndarray:
+    def outputs(self, networks: Networks, x: ArrayTree) -> np.ndarray:
         """E[y | x, w] of each network: (networks, rows, outputs). ``x``: (rows, *input_shape)."""
         rows = checked(self.compact.inputs, x)
         steps = self.of_many if len(rows) >= MANY_ROWS else self.steps
         made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(rows, networks.size, steps)], 1)
         return made[..., None] if self._one_output else made
 
-    def predict_draws(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
+    def predict_draws(
+        self, rng_key: jax.Array | np.random.Generator | int | None, x: ArrayTree, num_samples: int = 100
+    ) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` new networks: (num_samples, rows, outputs), as `Compact.predict_draws`."""
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
-        self, rng_key: Any, x: Any, num_samples: int = 100, noise: Literal["weights", "local", "auto"] | str = "weights"
+        self,
+        rng_key: jax.Array | np.random.Generator | int | None,
+        x: ArrayTree,
+        num_samples: int = 100,
+        noise: Literal["weights", "local", "auto"] | str = "weights",
     ) -> np.ndarray:
         """E[y | x], averaged over ``num_samples`` networks: (rows, outputs), or (rows,).
 
@@ -118,7 +126,9 @@ class DrawsEngine:
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(rows, num_samples, steps)])
 
-    def mean(self, x: Any, *, rng_key: Any = None, num_samples: int | None = None) -> np.ndarray:
+    def mean(
+        self, x: ArrayTree, *, rng_key: jax.Array | np.random.Generator | int | None = None, num_samples: int | None = None
+    ) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
         groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
         sizes, sums = zip(*groups, strict=True)
@@ -173,7 +183,7 @@ class DrawsEngine:
                 found.update(op.outputs)
         return found
 
-    def _plain(self, known: Any, kernel: str) -> list[Step]:
+    def _plain(self, known: Mapping[int, np.ndarray], kernel: str) -> list[Step]:
         """Segments that depend on what is drawn, and the rest. ``kernel``: `BLAS`, where a matrix is dense."""
         chosen = {s.index: s for s in self.segments if s.pattern is not None and s.output in self.drawn}
         taken = {index for segment in chosen.values() for index in segment.taken}

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -86,12 +86,17 @@ class Table:
         self.size += new.shape[1]
         return self.size - new.shape[1] + index.reshape(-1)
 
-    def drawn(self, rng: Any, num_samples: int | None) -> Networks:
+    def drawn(self, rng: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int | None) -> Networks:
         """So many networks. ``rng``: a NumPy generator or a JAX key; of stored draws, evenly over all, without it."""
         (networks,) = self.groups(rng, num_samples, at_once=None)
         return networks
 
-    def groups(self, rng: Any, num_samples: int | None, at_once: int | None = LARGEST) -> Iterator[Networks]:
+    def groups(
+        self,
+        rng: jax.Array | np.random.Generator | np.ndarray | int | None,
+        num_samples: int | None,
+        at_once: int | None = LARGEST,
+    ) -> Iterator[Networks]:
         """The networks of `drawn`, in order, as many at a time as make at most so many numbers; None: all."""
         law, chosen = self.law, self.law.chosen(num_samples)
         lanes = 1 if len(chosen) <= FEW else LANES
@@ -145,7 +150,7 @@ class Table:
         return values.reshape(networks.size, *self.shapes[site])
 
 
-def generator(rng: Any) -> np.random.Generator:
+def generator(rng: jax.Array | np.random.Generator | np.ndarray | int | None) -> np.random.Generator:
     """A NumPy generator, as it is or from a JAX key."""
     if isinstance(rng, np.random.Generator):
         return rng

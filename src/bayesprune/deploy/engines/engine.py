@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -69,7 +68,7 @@ class Engine:
         used = {i for s in self.steps for i in s.inputs} | {self.program.output}
         self._constants = {number: value for number, value in self.known.items() if number in used}
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """The head's outputs for rows ``x`` of shape (rows, *input_shape). Raises ``ValueError`` for others, as NaN."""
         x = checked_rows(x, self.input_shape)
         if len(x) <= ROWS:

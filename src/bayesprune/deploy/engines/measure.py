@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.engine import Engine, one, source_of
@@ -73,7 +74,7 @@ def measure(
     compact: Weighted,
     batch_sizes: Sequence[int] = (1, 128),
     *,
-    x: Any = None,
+    x: ArrayTree | None = None,
     kernels: Sequence[str] | None = None,
     num_repeats: int = 30,
 ) -> Choice:
@@ -167,7 +168,7 @@ class _Contestants:
         return {**line, "engine": min(set(ENGINES) & set(totals), key=totals.__getitem__), "seconds": {**operations, **totals}}
 
 
-def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+def _call(function: Callable[..., Any], *arguments: PyTree) -> Callable[[], Any]:
     return lambda: function(*arguments)
 
 

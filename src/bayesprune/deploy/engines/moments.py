@@ -70,7 +70,7 @@ class MomentEngine:
         ]
         self._check()
 
-    def outputs(self, x: Any) -> Moments:
+    def outputs(self, x: np.ndarray) -> Moments:
         """Of the network's outputs, before the likelihood's mean: (rows, *outputs) both."""
         x = checked(self.compact.inputs, x)
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]

@@ -219,7 +219,7 @@ def _read_cost(stated: Mapping[str, Any]) -> Cost:
     return found
 
 
-def _read_noise(stated: Any, law: Law) -> Any:
+def _read_noise(stated: object, law: Law) -> Any:
     """Standard deviations of the noise: one, one for each output, or those of each stored network."""
     if stated is None:
         return None
@@ -229,7 +229,7 @@ def _read_noise(stated: Any, law: Law) -> Any:
     return noise
 
 
-def _read_choice(stated: Any, program: Program, head: Program, law: Law) -> Choice | None:
+def _read_choice(stated: object, program: Program, head: Program, law: Law) -> Choice | None:
     """What was measured; the operations that it names are looked for where it will be used."""
     choice = Choice.read(stated) if stated else None
     if choice is not None and choice.holds_here():
@@ -242,7 +242,7 @@ def _read_choice(stated: Any, program: Program, head: Program, law: Law) -> Choi
     return choice
 
 
-def _word(stated: Any, known: Sequence[str]) -> str:
+def _word(stated: object, known: Sequence[str]) -> str:
     if stated not in known:
         raise ValueError(f"{str(stated)[:60]!r} is none of {', '.join(known)}")
     return str(stated)

@@ -61,12 +61,14 @@ class Coder:
         flat = np.asarray(array).reshape(-1)
         return flat[self.marked[places]] if places else flat
 
-    def _add(self, name: str, array: np.ndarray, stream: np.ndarray, coding: Any, places: str, step: str = "") -> None:
+    def _add(
+        self, name: str, array: np.ndarray, stream: np.ndarray, coding: str | dict[str, Any], places: str, step: str = ""
+    ) -> None:
         self.arrays[name] = {"shape": list(np.shape(array)), "places": places, "values": coding, "step": step}
         self.streams[f"{name}.values"] = stream
 
 
-def _steps(of: str, kind: Any) -> dict[str, str]:
+def _steps(of: str, kind: type) -> dict[str, str]:
     return {"of": of, "type": np.dtype(kind).str}
 
 

@@ -21,7 +21,7 @@ def as_data(bounds: Sequence[Bounds | None]) -> list[Any]:
     return [None if limits is None else _of_one(limits) for limits in bounds]
 
 
-def of_data(stated: Any, leaves: Sequence[Leaf]) -> tuple[Bounds | None, ...]:
+def of_data(stated: Sequence[Any], leaves: Sequence[Leaf]) -> tuple[Bounds | None, ...]:
     """From JSON. Raises ``ValueError`` for what are no limits of rows of these arrays."""
     if len(stated) != len(leaves):
         raise ValueError(f"limits of {len(stated)} arrays, and a row has {len(leaves)}")
@@ -50,6 +50,6 @@ def _read(stated: Any, leaf: Leaf) -> Bounds:
     return Bounds(low, high, tables)
 
 
-def _is_limit(least: Any, most: Any, table: Any) -> bool:
+def _is_limit(least: object, most: object, table: object) -> bool:
     whole = type(least) is int and type(most) is int and -LARGEST <= least <= most <= LARGEST
     return whole and isinstance(table, str) and len(table) <= LONGEST

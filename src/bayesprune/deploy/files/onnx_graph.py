@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from bayesprune.deploy.program.packing import Packing
 
@@ -18,7 +20,7 @@ Array = str | np.ndarray  # by its name in the graph, or known now
 class Graph:
     """Nodes in order, and the arrays that they read, each once."""
 
-    def __init__(self, onnx: Any, inputs: Packing) -> None:
+    def __init__(self, onnx: ModuleType, inputs: Packing) -> None:
         self.onnx, self.nodes, self.arrays = onnx, list[Any](), dict[Any, Any]()
         self.inputs, self.types = inputs, {leaf.name: np.dtype(leaf.dtype) for leaf in inputs.leaves}
 
@@ -30,7 +32,9 @@ class Graph:
         pairs = zip(names, self.inputs.leaves, strict=True)
         return self.add("Concat", *(self.add("Reshape", name, integers([-1, leaf.size])) for name, leaf in pairs), axis=1)
 
-    def add(self, kind: str, *inputs: Array | float | int, dtype: Any = None, output: str = "", **attributes: Any) -> str:
+    def add(
+        self, kind: str, *inputs: Array | float | int, dtype: DTypeLike | None = None, output: str = "", **attributes: object
+    ) -> str:
         """A node; its result is of ``dtype``, or of the type of its inputs, which plain numbers among them take too."""
         own, *_ = [self.type(a) for a in inputs[kind == "Where" :] if isinstance(a, Array)]
         names = [self.name(a if isinstance(a, Array) else np.asarray(a, own)) for a in inputs]
@@ -50,7 +54,7 @@ class Graph:
     def type(self, array: Array) -> Any:
         return self.types[array] if isinstance(array, str) else array.dtype
 
-    def cast(self, array: Array, dtype: Any) -> Array:
+    def cast(self, array: Array, dtype: DTypeLike) -> Array:
         if isinstance(array, np.ndarray):
             return np.asarray(array, dtype)
         code = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

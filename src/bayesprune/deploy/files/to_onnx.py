@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.files import write_atomically
+from bayesprune.core.given import RandomKey
 from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, Graph, integers, model
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.rules import COMPARE
@@ -21,7 +22,9 @@ REDUCE = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "
 POOL = {"window_sum": ("AveragePool", 0.0), "window_max": ("MaxPool", -np.inf), "window_min": ("MaxPool", np.inf)}
 
 
-def export_onnx(compact: Any, path: str | os.PathLike[str], *, rng_key: Any = None, num_draws: int | None = None) -> None:
+def export_onnx(
+    compact: Any, path: str | os.PathLike[str], *, rng_key: RandomKey | None = None, num_draws: int | None = None
+) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
     Its input "x" is float32, or what ``compact.takes`` says, of shape (rows, *input_shape) for any number of rows; several
@@ -81,7 +84,7 @@ def _outputs(graph: Graph, program: Program, networks: Iterable[Mapping[str, Any
         yield _run(graph, program, rest, {**shared, **own})[program.output]
 
 
-def _networks(law: Any, rng_key: Any, num_draws: int | None) -> Iterator[Mapping[str, Any]]:
+def _networks(law: Any, rng_key: jax.Array | None, num_draws: int | None) -> Iterator[Mapping[str, Any]]:
     """The weights of each network that is averaged."""
     if (rng_key is None) != (num_draws is None):
         raise ValueError("give both rng_key= and num_draws=, to average over so many drawn networks, or neither.")
@@ -153,7 +156,7 @@ def _entry_by_entry(graph: Graph, name: str, onnx: Any, arrays: Sequence[Any], a
     return graph.add(onnx, *alike) if isinstance(onnx, str) else onnx(graph.add, *alike, **at)
 
 
-def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Any, b: Any) -> Array:
+def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:
     contract, batch = op.attributes["contract"], op.attributes["batch"]
     left, right = (len(sizes[number]) for number in op.inputs)
     if not batch[0] and right == 2 and [*contract[0], *contract[1]] == [left - 1, 0]:
@@ -174,7 +177,7 @@ def _convolve(graph: Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> A
     return graph.transpose(made, np.argsort(at["result"]).tolist())
 
 
-def _pool(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Any) -> Array:
+def _pool(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array) -> Array:
     """ONNX wants the axes that a window moves along behind two others."""
     (kind, empty), window, strides, sides = POOL[op.name], *(op.attributes[key] for key in ("window", "strides", "sides"))
     moving = [axis for axis, pair in enumerate(zip(window, strides, strict=True)) if pair != (1, 1)]
@@ -200,7 +203,7 @@ def _broadcast(graph: Graph, a: Array, before: Sequence[int], sizes: Sequence[in
     return a if all(known.get(i, 1) == n for i, n in enumerate(sizes)) else graph.add("Expand", a, graph.shape(sizes))
 
 
-def _look_up(graph: Graph, table: Array, index: Any, rows: int, rest: int, fill: bool) -> Array:
+def _look_up(graph: Graph, table: Array, index: Array, rows: int, rest: int, fill: bool) -> Array:
     """ONNX refuses numbers beyond the table's ends: they are moved to its ends, and what is found there is replaced."""
     index = graph.add("Squeeze", graph.cast(index, np.int64), integers([-1]))
     inside = graph.add("Min", graph.add("Max", index, 0), rows - 1)

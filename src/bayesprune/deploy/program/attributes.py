@@ -1,10 +1,12 @@
 """What JAX says of an operation, as the attributes that a plan has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
+
+from bayesprune.structure.jaxprs import Equation
 
 DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
 
@@ -52,7 +54,7 @@ def lookup(params: Mapping[str, Any], shapes: Sequence[Sequence[int]], floats: b
     return {"fill": fill}
 
 
-def chosen_places(equation: Any, index: np.ndarray | None) -> dict[str, Any] | None:
+def chosen_places(equation: Equation, index: np.ndarray | None) -> dict[str, Any] | None:
     """Of a look-up of known places along one axis, (places, 1), all else whole, that axis and the places; else None."""
     dims, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
     shape, result = (atom.aval.shape for atom in (equation.invars[0], equation.outvars[0]))
@@ -65,6 +67,6 @@ def chosen_places(equation: Any, index: np.ndarray | None) -> dict[str, Any] | N
     return {"axis": int(axis), "index": index[:, 0].tolist()} if as_taken and whole and inside else None
 
 
-def integers(values: Any) -> list[int]:
+def integers(values: Iterable[Any]) -> list[int]:
     """As JSON has them."""
     return [int(value) for value in values]

@@ -6,8 +6,10 @@ from typing import Any
 import jax
 from jax import lax
 
+from bayesprune.structure.jaxprs import Equation
 
-def plain_edges(equation: Any) -> Any:
+
+def plain_edges(equation: Equation) -> Any:
     """The program of such a padding by reshapes, slices and plain edges; None: it is another operation, or plain."""
     if equation.primitive.name != "pad":
         return None
@@ -23,14 +25,14 @@ def plain_edges(equation: Any) -> Any:
     return jax.make_jaxpr(lambda array, filler: _padded(array, filler, config))(*arrays)
 
 
-def _padded(array: Any, filler: Any, config: Sequence[tuple[int, ...]]) -> Any:
+def _padded(array: jax.Array, filler: jax.Array, config: Sequence[tuple[int, ...]]) -> Any:
     for axis, (low, high, inner) in enumerate(config):
         array = _apart(array, filler, axis, inner) if inner else array
         array = lax.slice_in_dim(array, max(-low, 0), array.shape[axis] - max(-high, 0), axis=axis)
     return lax.pad(array, filler, [(max(low, 0), max(high, 0), 0) for low, high, _ in config])
 
 
-def _apart(array: Any, filler: Any, axis: int, inner: int) -> Any:
+def _apart(array: jax.Array, filler: jax.Array, axis: int, inner: int) -> Any:
     """With ``inner`` fillers between neighbours along an axis."""
     size, sides = array.shape[axis], [(0, 0, 0)] * (array.ndim + 1)
     sides[axis + 1] = (0, inner, 0)

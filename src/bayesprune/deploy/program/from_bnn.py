@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import ArrayTree
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.alone import check_alone
 from bayesprune.deploy.program.ops import Program
@@ -20,7 +21,7 @@ from bayesprune.deploy.program.trace import trace
 from bayesprune.infer.predict import part_of
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.alone import sites_of_mean
-from bayesprune.structure.jaxprs import called
+from bayesprune.structure.jaxprs import JaxprLike, called
 
 
 def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
@@ -40,13 +41,13 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
     leaves, tree = jax.tree.flatten(dict(state))
 
-    def net(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+    def net(weights: list[Any], state: list[Any], x: ArrayTree) -> jax.Array:
         return outputs.together(bnn.forward(dict(zip(sites, weights, strict=True)), jax.tree.unflatten(tree, state), x))
 
-    def asked(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+    def asked(weights: list[Any], state: list[Any], x: ArrayTree) -> jax.Array:
         return net(weights, state, bnn.inputs.as_rows(x))
 
-    def of_numbers(weights: list[Any], state: list[Any], x: Any) -> jax.Array:
+    def of_numbers(weights: list[Any], state: list[Any], x: jax.Array) -> jax.Array:
         # Operations get rows in float32, whatever is asked for: `taken` sees that it holds whole numbers exactly.
         if bnn.inputs.scaling is not None:
             return net(weights, state, bnn.inputs.scaling.by_arithmetic(x))
@@ -67,7 +68,7 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     return program
 
 
-def _dtypes(jaxpr: Any) -> set[str]:
+def _dtypes(jaxpr: JaxprLike) -> set[str]:
     """The types of all arrays of a program, those of inner programs too."""
     found = set[str]()
     for equation in jaxpr.eqns:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.tracing import by_one_thread
@@ -39,7 +40,9 @@ def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
     return {str(s.path): np.asarray(found[str(s.path)], np.float32) for s in bnn.layout if s.bayesian}
 
 
-def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key: Any, num_draws: int | None) -> Law:
+def posterior(
+    bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key: jax.Array | None, num_draws: int | None
+) -> Law:
     """The law of all Bayesian weights: independent Gaussians, or ``num_draws`` networks drawn with ``rng_key``.
 
     Stored samples are kept as they are. Raises ``ValueError`` for a posterior that is neither, where no draws are asked for.
@@ -63,7 +66,7 @@ def posterior(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], rng_key
     rows = rows_of(bnn.prior, 1)
 
     @by_one_thread
-    def weights(index: Any) -> dict[str, Any]:
+    def weights(index: ArrayLike) -> dict[str, Any]:
         (model,) = draw(bnn, rng_key, index, source, masks, lambda: bnn.prior.model(bnn.layout, **rows))
         return model() | ({site: source.values[site][index] for site in others} if stored else {})
 

@@ -1,7 +1,7 @@
 """Operations that are linear in a row, as sparse matrices: from a row's numbers in one line to those of the result."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +122,9 @@ def _windows(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, al
     return rows, columns.reshape(-1), np.zeros(rows.size, int)
 
 
-def windows(a: np.ndarray, empty: int, window: Any, strides: Any, sides: Any) -> np.ndarray:
+def windows(
+    a: np.ndarray, empty: int, window: Sequence[int], strides: Sequence[int], sides: Sequence[Sequence[int]]
+) -> np.ndarray:
     """The numbers of each window in one line, along a last axis of their own.
 
     >>> windows(np.arange(4).reshape(1, 4), -1, [1, 2], [1, 2], [[0, 0], [1, 1]]).tolist()

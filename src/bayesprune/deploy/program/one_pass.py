@@ -17,7 +17,7 @@ Sizes = Mapping[int, tuple[int, ...]]
 
 
 def check_program(
-    ops: Any,
+    ops: object,
     sizes: Sizes,
     kinds: Mapping[int, str],
     rows: int,

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import PyTreeDef
 
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import is_shape
 
@@ -58,13 +60,13 @@ class Packing:
         return cls._of([shape for shape, _ in inputs.leaves], types, inputs.structure)
 
     @classmethod
-    def of_shapes(cls, shapes: Any) -> "Packing":
+    def of_shapes(cls, shapes: PyTree) -> "Packing":
         """Of arrays of real numbers; ``shapes``: of a row, one or a tree of them."""
         leaves, structure = jax.tree.flatten(shapes, is_leaf=is_shape)
         return cls._of(leaves, ["float32"] * len(leaves), structure)
 
     @classmethod
-    def _of(cls, shapes: Sequence[tuple[int, ...]], types: Sequence[str], structure: Any) -> "Packing":
+    def _of(cls, shapes: Sequence[tuple[int, ...]], types: Sequence[str], structure: PyTreeDef) -> "Packing":
         places, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(len(shapes)))))
         paths = [tuple(map(_key, path)) for path, _ in places]
         return cls(tuple(map(Leaf, paths, shapes, types)), structure)
@@ -88,7 +90,7 @@ class Packing:
         """Something for each of the arrays, in the place of it."""
         return jax.tree.unflatten(self.structure, list(values))
 
-    def together(self, tree: Any) -> Any:
+    def together(self, tree: ArrayTree) -> Any:
         """The one array, by JAX; of several, whole numbers and booleans as real ones."""
         if self.is_one:
             return tree
@@ -128,7 +130,7 @@ class Packing:
         return again
 
 
-def _key(entry: Any) -> str | int:
+def _key(entry: object) -> str | int:
     """A dictionary's key, or a tuple's position: what a file can name, and a reader of it can find."""
     if isinstance(entry, jax.tree_util.SequenceKey):
         return entry.idx

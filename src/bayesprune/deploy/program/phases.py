@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from bayesprune.structure.jaxprs import Equation
+
 PASSED_ON = ("window_strides", "rhs_dilation", "dimension_numbers", "feature_group_count", "batch_group_count")
 
 
-def plain(equation: Any) -> Any:
+def plain(equation: Equation) -> Any:
     """The program of a transposed convolution, or of one with negative padding; None: it is another operation, or is kept.
 
     Kept are those that cut off all of their data, and with a spread those that cut off some, or have strides or dilations too.
@@ -35,7 +37,7 @@ def plain(equation: Any) -> Any:
     return jax.make_jaxpr(lambda data, kernel: phases(params, data, kernel))(*arrays)
 
 
-def phases(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple[int, int], ...] = ()) -> Any:
+def phases(params: Mapping[str, Any], data: jax.Array, kernel: jax.Array, sides: tuple[tuple[int, int], ...] = ()) -> Any:
     """The convolution of these parameters. ``sides``: the padding along the axes that are settled, the first ones.
 
     Along axes with a spread padding is not negative, and strides and dilations of the kernel are 1; along the others negative
@@ -66,7 +68,7 @@ def phases(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple
     return lax.slice_in_dim(mixed.reshape(shape), 0, size, axis=of_result)
 
 
-def _padded(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tuple[int, int], ...]) -> Any:
+def _padded(params: Mapping[str, Any], data: jax.Array, kernel: jax.Array, sides: tuple[tuple[int, int], ...]) -> Any:
     """A convolution of data of which negative padding takes some away."""
     for axis, (low, high) in zip(params["dimension_numbers"].lhs_spec[2:], sides, strict=True):
         data = lax.slice_in_dim(data, max(-low, 0), data.shape[axis] - max(-high, 0), axis=axis)
@@ -74,7 +76,7 @@ def _padded(params: Mapping[str, Any], data: Any, kernel: Any, sides: tuple[tupl
     return lax.conv_general_dilated(data, kernel, padding=added, **{name: params[name] for name in PASSED_ON})
 
 
-def _up_to(array: Any, size: int, axis: int) -> Any:
+def _up_to(array: jax.Array, size: int, axis: int) -> Any:
     """Lengthened by zeros along an axis."""
     sides = [(0, size - array.shape[axis] if i == axis else 0, 0) for i in range(array.ndim)]
     return lax.pad(array, jnp.zeros((), array.dtype), sides) if any(map(any, sides)) else array

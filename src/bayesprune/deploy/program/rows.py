@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers, without_mask
+from bayesprune.core.types import Array, ArrayTree
 from bayesprune.deploy.program.packing import Leaf, Packing
 from bayesprune.deploy.reader import WHOLE
 from bayesprune.infer.predict import check_rows
@@ -26,7 +27,7 @@ def taken(inputs: Packing, x: Any) -> Any:
     return _side_by_side(inputs, x)
 
 
-def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: Any) -> None:
+def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: ArrayTree) -> None:
     """Refuse whole numbers that the network's tables do not have; other faults of rows are found by what runs."""
     if not any(bounds) or jax.tree.structure(x) != inputs.structure:
         return
@@ -36,12 +37,12 @@ def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: Any) -> No
             check_places(rows, leaf.name, limits)
 
 
-def checked(inputs: Packing, x: Any) -> np.ndarray:
+def checked(inputs: Packing, x: ArrayTree) -> np.ndarray:
     """`taken`, in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
     return checked_rows(taken(inputs, x), inputs.row_shape)
 
 
-def checked_rows(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+def checked_rows(x: Array, shape: tuple[int, ...]) -> np.ndarray:
     """Rows of one array in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
     if not (type(x) is np.ndarray and x.dtype == np.float32 and np.isfinite(x).all()):  # for one row, the rest takes longer
         x = np.asarray(real_numbers(x, "x"), np.float32)
@@ -67,7 +68,7 @@ def random_rows(rng: np.random.Generator, inputs: Packing, vocabulary: int | Non
     return inputs.tree([rows(leaf) for leaf in inputs.leaves])
 
 
-def _side_by_side(inputs: Packing, x: Any) -> np.ndarray:
+def _side_by_side(inputs: Packing, x: ArrayTree) -> np.ndarray:
     wanted = ", ".join(f"{leaf.name} of shape {('rows', *leaf.shape)}" for leaf in inputs.leaves).replace("'", "")
     if jax.tree.structure(x) != inputs.structure:
         tree = inputs.tree([leaf.name for leaf in inputs.leaves])
@@ -81,7 +82,7 @@ def _side_by_side(inputs: Packing, x: Any) -> np.ndarray:
     return np.concatenate([part.reshape(len(part), leaf.size) for part, leaf in zip(parts, inputs.leaves, strict=True)], 1)
 
 
-def _check_type(leaf: Leaf, x: Any) -> None:
+def _check_type(leaf: Leaf, x: Array) -> None:
     kind, name = leaf.dtype, leaf.name
     if kind == "float32":
         return

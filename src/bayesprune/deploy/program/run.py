@@ -1,12 +1,13 @@
 """Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from bayesprune.core.types import Array
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program
 from bayesprune.structure.ops import PRIMITIVES
@@ -19,7 +20,7 @@ REDUCE: dict[str, Any] = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_
 WINDOW: dict[str, Any] = {"window_sum": (lax.add, 0.0), "window_max": (lax.max, -jnp.inf), "window_min": (lax.min, jnp.inf)}
 
 
-def run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any] | None = None) -> jax.Array:
+def run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any] | None = None) -> jax.Array:
     """The network's outputs for rows ``x``, with ``weights`` {site: array}; ``constants``: in place of the program's own."""
     constants = program.constants if constants is None else constants
     if program.one_by_one:
@@ -27,11 +28,11 @@ def run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping
     return _run(program, weights, x, constants)
 
 
-def _run(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> jax.Array:
+def _run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> jax.Array:
     return _values(program, weights, x, constants)[program.output]
 
 
-def _values(program: Program, weights: Mapping[str, Any], x: Any, constants: Mapping[int, Any]) -> dict[int, Any]:
+def _values(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> dict[int, Any]:
     values: dict[int, Any] = {**constants, program.rows: x}
     values |= {number: weights[site] for site, number in program.weights.items()}
     for op in program.ops:
@@ -50,7 +51,7 @@ def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
     return [_step(op.name, op.attributes, rows, *map(jnp.asarray, arrays))]
 
 
-def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> Any:
+def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Array) -> Any:
     a, size = arrays[0], lambda number: -number * rows if number < 0 else number
     if name in FUNCTIONS:
         return FUNCTIONS[name](*arrays)
@@ -95,7 +96,7 @@ def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Any) -> 
     raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
 
 
-def _look_up(table: Any, index: Any, fill: bool) -> Any:
+def _look_up(table: Array, index: Array, fill: bool) -> jax.Array:
     index = index[..., 0].astype(jnp.int32)
     inside = jnp.clip(index, 0, len(table) - 1)
     made = jnp.take(table, inside, axis=0)
@@ -103,8 +104,25 @@ def _look_up(table: Any, index: Any, fill: bool) -> Any:
     return jnp.where(outside, jnp.asarray(jnp.nan, made.dtype), made) if fill else made
 
 
-def _convolve(a: Any, kernel: Any, data: Any, weights: Any, result: Any, strides: Any, sides: Any, dilation: Any, groups: int):  # type: ignore[no-untyped-def]
+def _convolve(
+    a: Array,
+    kernel: Array,
+    data: Sequence[int],
+    weights: Sequence[int],
+    result: Sequence[int],
+    strides: Sequence[int],
+    sides: Sequence[Sequence[int]],
+    dilation: Sequence[int],
+    groups: int,
+) -> jax.Array:
     dims = lax.ConvDimensionNumbers(tuple(data), tuple(weights), tuple(result))
+    pads = [(low, high) for low, high in sides]
     return lax.conv_general_dilated(
-        a, kernel, strides, [tuple(s) for s in sides], rhs_dilation=dilation, dimension_numbers=dims, feature_group_count=groups
+        jnp.asarray(a),
+        jnp.asarray(kernel),
+        strides,
+        pads,
+        rhs_dilation=dilation,
+        dimension_numbers=dims,
+        feature_group_count=groups,
     )

@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import RoundingMethod
+from jax.typing import ArrayLike
 
 from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup, windows
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.program.phases import plain
-from bayesprune.structure.jaxprs import called
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
 from bayesprune.structure.ops import record_of, written_out
 
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
@@ -90,12 +91,12 @@ class _Writer:
             one_by_one=self.rows == 1,
         )
 
-    def new(self, one: Any, other: Any) -> int:
+    def new(self, one: Atom, other: Atom) -> int:
         self.count += 1
         self.known_sizes[self.count] = tuple(self.sizes(one.aval.shape, other.aval.shape))
         return self.count
 
-    def constant(self, value: Any) -> int:
+    def constant(self, value: ArrayLike) -> int:
         self.count += 1
         self.constants[self.count] = np.asarray(value)
         self.known_sizes[self.count] = self.constants[self.count].shape
@@ -117,9 +118,9 @@ class _Writer:
             )
         return one - other
 
-    def closed(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
-        pairs = zip(one.consts, other.consts, strict=True) if isinstance(one, ClosedJaxpr) else []
-        consts = [self.same(*pair) for pair in pairs]
+    def closed(self, one: JaxprLike, other: JaxprLike, inputs: list[int]) -> list[int]:
+        closed = [program.consts for program in (one, other) if isinstance(program, ClosedJaxpr)]
+        consts = [self.same(*pair) for pair in zip(*closed, strict=True)]
         inner, twin = (getattr(p, "jaxpr", p) for p in (one, other))
         names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
         if len(inner.eqns) != len(twin.eqns):
@@ -137,12 +138,12 @@ class _Writer:
             names.update(zip(equation.outvars, made, strict=True))
         return [self.read(*pair, names) for pair in zip(inner.outvars, twin.outvars, strict=True)]
 
-    def read(self, atom: Any, twin: Any, names: Mapping[Any, int]) -> int:
-        if isinstance(atom, Literal):
+    def read(self, atom: Atom, twin: Atom, names: Mapping[Any, int]) -> int:
+        if isinstance(atom, Literal) and isinstance(twin, Literal):
             return self.same(*(np.asarray(each.val, getattr(each.aval, "dtype", None)) for each in (atom, twin)))
         return names[atom]
 
-    def same(self, one: Any, other: Any) -> int:
+    def same(self, one: ArrayLike, other: ArrayLike) -> int:
         """A constant, which must not be another one for other rows; of whole numbers what reads it must not."""
         if jnp.issubdtype(getattr(one, "dtype", float), jax.dtypes.prng_key):
             number = self.same(*(jax.random.key_data(key) for key in (one, other)))
@@ -158,7 +159,7 @@ class _Writer:
         self.twins[number] = np.asarray(other)
         return number
 
-    def equation(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
+    def equation(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         name = one.primitive.name
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
         for read in (called, plain, plain_edges, lambda equation: written_out(equation, known)):
@@ -202,7 +203,7 @@ class _Writer:
         """Whether all are whole numbers, booleans or random keys that are known now; real ones are folded in float64 later."""
         return all(n in self.constants and self.constants[n].dtype.kind in "iub" for n in inputs)
 
-    def computed(self, equation: Any, inputs: list[int]) -> list[int]:
+    def computed(self, equation: Equation, inputs: list[int]) -> list[int]:
         """The results of an operation on constants."""
         first = [self.keys.get(n, self.constants[n]) for n in inputs]
         second = [self.twins.get(n, value) for n, value in zip(inputs, first, strict=True)]
@@ -210,7 +211,7 @@ class _Writer:
         pairs = zip(*made, strict=True) if equation.primitive.multiple_results else [made]
         return [self.same(*pair) for pair in pairs]
 
-    def split(self, one: Any, other: Any, inputs: list[int]) -> list[int]:
+    def split(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         axis, start, made = one.params["axis"], 0, []
         for pair in zip(one.outvars, other.outvars, strict=True):
             made.append(self.new(*pair))
@@ -221,7 +222,7 @@ class _Writer:
             self.ops.append(Op("slice", tuple(inputs), (made[-1],), {"ranges": ranges}))
         return made
 
-    def as_data(self, name: str, one: Any, other: Any) -> tuple[str, dict[str, Any]]:
+    def as_data(self, name: str, one: Equation, other: Equation) -> tuple[str, dict[str, Any]]:
         """The name and the attributes of an operation. Raises `NotAsData`."""
         params, record = one.params, record_of(one)
         shapes = [tuple(atom.aval.shape) for atom in one.invars]
@@ -287,7 +288,7 @@ class _Writer:
         return limits
 
 
-def _as_often(one: Any, other: Any) -> bool:
+def _as_often(one: Equation, other: Equation) -> bool:
     """Whether it is no loop over the rows."""
     return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
 

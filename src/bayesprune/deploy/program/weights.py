@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.deploy.program.ops import Program
@@ -30,7 +31,7 @@ class Points:
     def mean(self) -> dict[str, np.ndarray]:
         return {}
 
-    def draw(self, rng_key: jax.Array, index: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    def draw(self, rng_key: jax.Array, index: ArrayLike, tensors: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -64,7 +65,7 @@ class Gaussian:
         of = {site: expected.get(self.shared.get(site, ""), 1.0) for site in self.loc}
         return {site: np.asarray(loc * of[site], loc.dtype) for site, loc in self.loc.items()}
 
-    def draw(self, rng_key: jax.Array, index: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    def draw(self, rng_key: jax.Array, index: ArrayLike, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Network number ``index``; numbers are drawn only for weights that have a spread. ``tensors``: those of this law."""
         rng_key = jax.random.fold_in(rng_key, index)
         names = [*self.log, *self.loc]
@@ -108,7 +109,7 @@ class Draws:
     def mean(self) -> dict[str, np.ndarray]:
         return {site: draws.mean(0) for site, draws in self.values.items()}
 
-    def draw(self, rng_key: jax.Array, index: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    def draw(self, rng_key: jax.Array, index: ArrayLike, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Network number ``index``, as it is."""
         return {site: jnp.asarray(tensors[f"draws/{site}"])[index] for site in self.values}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from bayesprune.deploy.program.evaluate import evaluate, floating
 from bayesprune.deploy.program.ops import OPAQUE, Program
@@ -108,7 +109,7 @@ def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[in
             values[number] = np.where(zeros[number], 0, array) if number in zeros else array
 
 
-def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -> float:
+def _numerical(plan: Plan, small: Small, dtype: DTypeLike, rng: np.random.Generator) -> float:
     """The largest difference on random rows and weights, relative to the largest output; infinite where nothing is finite."""
     worst = largest = 0.0
     compared = 0
@@ -129,7 +130,9 @@ def _numerical(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator) -
     return worst / largest if largest else worst
 
 
-def _outputs(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _outputs(
+    plan: Plan, small: Small, dtype: DTypeLike, rng: np.random.Generator, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Of both programs for one row, with random weights."""
     program, known = plan.program, plan.known
     values = {number: floating(array, dtype) for number, array in program.constants.items()}
@@ -148,7 +151,7 @@ def _outputs(plan: Plan, small: Small, dtype: Any, rng: np.random.Generator, row
     return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)
 
 
-def _run(program: Program, values: dict[int, np.ndarray], dtype: Any) -> None:
+def _run(program: Program, values: dict[int, np.ndarray], dtype: DTypeLike) -> None:
     with np.errstate(all="ignore"):
         for op in program.ops:
             values.update(zip(op.outputs, evaluate(op, [values[i] for i in op.inputs], dtype), strict=True))

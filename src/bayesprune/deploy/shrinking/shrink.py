@@ -1,7 +1,7 @@
 """The smaller program: slices that nothing needs are gone, constants are folded."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class _Builder:
         return Small(program, places, entries, frozenset(self.folds))
 
     # ---- arrays
-    def new(self, sizes: Any) -> int:
+    def new(self, sizes: Sequence[int]) -> int:
         self.count += 1
         self.sizes[self.count] = tuple(sizes)
         return self.count

@@ -1,7 +1,6 @@
 """Slices of arrays that must leave together."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -140,7 +139,7 @@ def both_of_rows(op: Op, known: Known) -> bool:
     return all(number in known.of_rows for number in op.inputs)
 
 
-def free_axes(op: Op, shapes: Any) -> list[list[int]]:
+def free_axes(op: Op, shapes: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
     """The axes of each factor of a product that are neither summed over nor in both."""
     pairs = zip(op.inputs, op.attributes["contract"], op.attributes["batch"], strict=True)
     return [[axis for axis in range(len(shapes[n])) if axis not in c and axis not in b] for n, c, b in pairs]

@@ -62,7 +62,9 @@ def _channels_last(attributes: Mapping[str, Any]) -> bool:
     return attributes["groups"] == 1 and attributes["data"] == attributes["result"] == last and attributes["weights"] == kernel
 
 
-def convolve(a: np.ndarray, w: np.ndarray, strides: Any, sides: Any, dilation: Any, **_: Any) -> np.ndarray:
+def convolve(
+    a: np.ndarray, w: np.ndarray, strides: Sequence[int], sides: Sequence[Sequence[int]], dilation: Sequence[int], **_: object
+) -> np.ndarray:
     """A convolution as one product of patches, channels last everywhere."""
     space = tuple(range(1, a.ndim - 1))
     a = np.pad(a, [(0, 0), *sides, (0, 0)]) if np.any(sides) else a

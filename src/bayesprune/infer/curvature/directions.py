@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.tracing import by_one_thread
@@ -37,7 +38,7 @@ def latent_sites(bnn: BNN) -> list[str]:
 def log_density(bnn: BNN, latents: dict[str, Any]) -> LogDensity:
     """log p(y | f) of one row, as a function of its outputs, flat, and its targets; nats."""
 
-    def density(outputs: jax.Array, y: Any) -> jax.Array:
+    def density(outputs: jax.Array, y: ArrayLike) -> jax.Array:
         row = outputs.reshape((1, *bnn.output_shape))
         observe = substitute(bnn.likelihood.observe, data=latents)
         site = trace(seed(observe, jax.random.key(0))).get_trace(row, jax.tree.map(lambda a: a[None], y))["obs"]
@@ -46,7 +47,7 @@ def log_density(bnn: BNN, latents: dict[str, Any]) -> LogDensity:
     return density
 
 
-def root_of_negative_hessian(density: LogDensity, outputs: jax.Array, y: Any) -> jax.Array:
+def root_of_negative_hessian(density: LogDensity, outputs: jax.Array, y: ArrayLike) -> jax.Array:
     """The rows d of a square root of L, (25.3): sum_d d d' = L, negative eigenvalues of L taken for 0."""
     values, vectors = jnp.linalg.eigh(-jax.hessian(density)(outputs, y))
     return jnp.sqrt(jnp.maximum(values, 0.0))[:, None] * vectors.T
@@ -59,7 +60,7 @@ def directions(density: LogDensity, structure: str, num_draws: int | None) -> Ca
     and the sum over many rows comes near it at a share of the price.
     """
 
-    def found(rng_key: jax.Array, outputs: jax.Array, y: Any) -> jax.Array:
+    def found(rng_key: jax.Array, outputs: jax.Array, y: ArrayLike) -> jax.Array:
         if structure == "empirical":
             return jax.grad(density)(outputs, y)[None]
         root = root_of_negative_hessian(density, outputs, y)

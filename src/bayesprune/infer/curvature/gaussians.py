@@ -4,7 +4,7 @@ On the host and in double precision: a factor of a covariance is taken once, and
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -109,7 +109,7 @@ def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:
     numbers = {site: np.broadcast_to(asked.groups.members[site], np.shape(h)).ravel() for site, h in values.items()}
     count = len(asked.groups.names)
 
-    def sum_of(arrays: Any) -> np.ndarray:
+    def sum_of(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.sum([np.bincount(numbers[site], np.ravel(arrays[site]), count) for site in values], axis=0)
 
     def determined(delta: np.ndarray) -> np.ndarray:

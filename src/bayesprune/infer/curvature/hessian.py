@@ -1,14 +1,12 @@
 """The negative second derivatives of the log likelihood themselves, by products with one unit vector after the other."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import ArrayTree, Dataset
 from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.infer.curvature.over_rows import Arrays, Sums, Trained, outputs_of
 from bayesprune.model.bnn import BNN
@@ -23,13 +21,13 @@ def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diag
     """
     flat, shaped = ravel_pytree(trained.weights)
 
-    def nats(weights: jax.Array, x: Any, y: Any) -> jax.Array:
+    def nats(weights: jax.Array, x: ArrayTree, y: ArrayTree) -> jax.Array:
         arrays: Arrays = shaped(weights)
         return jnp.sum(jax.vmap(lambda x, y: density(outputs_of(bnn, trained, arrays, x), y))(x, y))
 
     @jax.jit
     @by_one_thread
-    def chunk(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    def chunk(x: ArrayTree, y: ArrayTree) -> tuple[jax.Array, jax.Array]:
         def column(index: jax.Array) -> jax.Array:
             unit = jnp.zeros_like(flat).at[index].set(1.0)
             product = -jax.jvp(jax.grad(lambda w: nats(w, x, y)), (flat,), (unit,))[1]

@@ -11,7 +11,7 @@ from bayesprune.core.checks import check_mask
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, Node
+from bayesprune.core.types import ArrayTree, Dataset, Node
 from bayesprune.infer.curvature.directions import latent_sites
 from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.from_trained import neutral
@@ -85,7 +85,7 @@ def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: jnp.exp(send(params[f"{name}_log_loc"])) for name in latent_sites(bnn)}
 
 
-def _are_params(given: Any, sites: list[str]) -> bool:
+def _are_params(given: object, sites: list[str]) -> bool:
     """Whether these are NumPyro parameters of a fit, not a module's own."""
     if not isinstance(given, Mapping):
         return False
@@ -138,7 +138,7 @@ def _noise(bnn: BNN, trained: Trained, params: dict[str, Any], data: Dataset) ->
 
     @jax.jit
     @by_one_thread
-    def outputs(x: Any) -> jax.Array:
+    def outputs(x: ArrayTree) -> jax.Array:
         mean: jax.Array = bnn.likelihood.mean(bnn.outputs(trained.points | trained.weights, trained.state, x))
         return mean
 

@@ -10,7 +10,7 @@ import numpy as np
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
 from bayesprune.infer.curvature.directions import LogDensity, directions
 from bayesprune.model.bnn import BNN
 
@@ -37,7 +37,7 @@ class Sums(NamedTuple):
     log_likelihood: jax.Array
 
 
-def outputs_of(bnn: BNN, trained: Trained, weights: Arrays, row: Any) -> jax.Array:
+def outputs_of(bnn: BNN, trained: Trained, weights: Arrays, row: ArrayTree) -> jax.Array:
     """The network's outputs for one row, flat."""
     rows = jax.tree.map(lambda leaf: leaf[None], row)
     weights = {site: jnp.where(trained.alive[site], value, 0) for site, value in weights.items()}
@@ -52,7 +52,7 @@ def sum_over_rows(
     density: LogDensity,
     structure: str,
     num_draws: int | None,
-    start: Any,
+    start: PyTree,
     add: Add,
 ) -> Sums:
     """The form's sum over all rows, and the log likelihood.
@@ -61,21 +61,21 @@ def sum_over_rows(
     """
     find = directions(density, structure, num_draws)
 
-    def one(key: jax.Array, x: Any, y: Any, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def one(key: jax.Array, x: ArrayTree, y: ArrayTree, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
         outputs = outputs_of(bnn, trained, trained.weights, x)
         # A row that only fills a chunk counts for nothing, and so do its directions.
         return counts * density(outputs, y), counts * find(key, outputs, y)
 
-    def gradients(x: Any, direction: jax.Array) -> Arrays:
+    def gradients(x: ArrayTree, direction: jax.Array) -> Arrays:
         _, pull = jax.vjp(lambda weights: outputs_of(bnn, trained, weights, x), trained.weights)
         return pull(direction)[0]  # type: ignore[no-any-return]
 
     @jax.jit
     @by_one_thread
-    def chunk(total: Sums, key: jax.Array, x: Any, y: Any, counts: jax.Array) -> Sums:
+    def chunk(total: Sums, key: jax.Array, x: ArrayTree, y: ArrayTree, counts: jax.Array) -> Sums:
         nats, found = jax.vmap(one)(jax.random.split(key, len(counts)), x, y, counts)
 
-        def of_direction(form: Any, direction: jax.Array) -> tuple[Any, None]:
+        def of_direction(form: PyTree, direction: jax.Array) -> tuple[Any, None]:
             return add(form, jax.vmap(gradients)(x, direction)), None
 
         form, _ = jax.lax.scan(of_direction, total.form, jnp.moveaxis(found, 1, 0))
@@ -96,6 +96,6 @@ def rows_of_a_chunk(weights: Arrays, num_rows: int) -> int:
     return int(np.clip(BYTES // max(row, 1), 1, min(128, num_rows)))
 
 
-def _filled(leaf: Any, size: int) -> Any:
+def _filled(leaf: Array, size: int) -> Any:
     missing = size - len(leaf)
     return np.concatenate([np.asarray(leaf), np.repeat(np.asarray(leaf[-1:]), missing, axis=0)]) if missing else leaf

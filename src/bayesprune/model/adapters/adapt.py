@@ -14,7 +14,7 @@ from bayesprune.model.adapters.of_nnx import of_nnx
 from bayesprune.model.inputs import Inputs
 
 
-def adapt(module: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({})) -> Net:
+def adapt(module: object, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({})) -> Net:
     """Wrap a module that is called on ``inputs``, and by the names in ``apply_kwargs``; or say which kinds are known.
 
     Raises:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import ArrayTree
 from bayesprune.model.inputs import Inputs
 
 # The keyword by which a net is told that it trains, whatever the net calls it.
@@ -41,7 +42,7 @@ class Call:
         return {name: value for name, value in mode.items() if name not in self.fixed} | self.fixed
 
 
-def arguments(x: Any) -> tuple[Any, ...]:
+def arguments(x: ArrayTree) -> tuple[Any, ...]:
     """What a net is called on: the parts of a tuple each by itself, anything else as it is."""
     return x if type(x) is tuple else (x,)
 

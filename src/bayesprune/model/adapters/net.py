@@ -8,6 +8,7 @@ import jax
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.types import PyTree
 
 Params = dict[str, Any]
 State = dict[str, Any]
@@ -31,7 +32,7 @@ class Net:
     random_start: bool = False
 
 
-def check_predicts(net: Net, params: Any, state: Any, rows: Any) -> None:
+def check_predicts(net: Net, params: Params, state: State, rows: PyTree) -> None:
     """Refuse a net whose outputs in prediction depend on noise: of one and the same draw at every call."""
     if not net.may_draw:
         return

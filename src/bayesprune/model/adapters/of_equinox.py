@@ -1,18 +1,19 @@
 """Equinox modules: called on one row, and mapped over the rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.adapters.call import Call, arguments, call_of
 from bayesprune.model.adapters.named_axes import missing_axis
 from bayesprune.model.adapters.net import Net, Params, State
 from bayesprune.model.inputs import Inputs
 
 
-def is_equinox(module: Any) -> bool:
+def is_equinox(module: object) -> bool:
     """Whether it is an Equinox module, or one with its state, without importing Equinox for those who have none."""
     if isinstance(module, tuple) and len(module) == 2:
         return is_equinox(module[0]) and type(module[1]).__module__.startswith("equinox")
@@ -34,7 +35,7 @@ def of_equinox(given: Any, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any
         state = {str(number): jnp.asarray(leaf, jnp.asarray(leaf).dtype) for number, leaf in enumerate(leaves)}
         return dict(zip(order, (leaf for _, leaf in flat), strict=True)), state
 
-    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
+    def apply(params: Params, state: State, x: ArrayTree, train: bool, rng_key: jax.Array | None) -> tuple[Any, State]:
         net = eqx.nn.inference_mode(own_module(params), value=not train)
         keywords, rows = call.keywords(train), arguments(x)
         keys = _keys(call, rng_key, jax.tree.leaves(x)[0].shape[0])
@@ -68,21 +69,21 @@ def _with_first_state(module: Any) -> tuple[Any, Any]:
         ) from None
 
 
-def _keys(call: Call, rng_key: Any, num_rows: int) -> dict[str, Any]:
+def _keys(call: Call, rng_key: jax.Array | None, num_rows: int) -> dict[str, Any]:
     """The keyword ``key``, one for each row: in training where the net has it, in prediction where it cannot do without."""
     if rng_key is None:
         rng_key = jax.random.key(0) if call.needs("key") else None
     return {"key": jax.random.split(rng_key, num_rows)} if rng_key is not None and call.asks_for("key") else {}
 
 
-def _with_state(call: Call, net: Any, row: tuple[Any, ...], state: Any, keywords: dict[str, Any]) -> Any:
+def _with_state(call: Call, net: Callable[..., Any], row: tuple[Any, ...], state: PyTree, keywords: dict[str, Any]) -> Any:
     """(outputs, state) of a net that is called with its state, by name if it has that name."""
     # A state is used up by the call, which may have to be tried again.
     state = jax.tree.map(lambda leaf: leaf, state)
     return net(*row, state=state, **keywords) if call.asks_for("state") else net(*row, state, **keywords)
 
 
-def _over_rows(run: Any, rows: tuple[Any, ...], name: str | None = None) -> Any:
+def _over_rows(run: Callable[..., Any], rows: tuple[Any, ...], name: str | None = None) -> Any:
     """(outputs, what is the same for all rows), mapped over the first axes, under the name that the net has for the rows."""
     try:
         return jax.vmap(run, out_axes=(0, None), axis_name=name)(*rows)

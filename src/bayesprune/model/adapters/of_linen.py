@@ -6,6 +6,7 @@ from typing import Any
 import jax
 from flax import errors, linen, traverse_util
 
+from bayesprune.core.types import ArrayTree
 from bayesprune.model.adapters.call import arguments, call_of
 from bayesprune.model.adapters.named_axes import with_axes
 from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, draws_in_prediction
@@ -23,7 +24,7 @@ def of_linen(module: linen.Module, inputs: Inputs, apply_kwargs: Mapping[str, An
         state = {name: value for name, value in variables.items() if name != "params"}
         return traverse_util.flatten_dict(variables.get("params", {}), sep="."), state
 
-    def apply(params: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
+    def apply(params: Params, state: State, x: ArrayTree, train: bool, rng_key: jax.Array | None) -> tuple[Any, State]:
         variables = own(params, state)
         rngs = {} if rng_key is None else {"dropout": rng_key, "params": jax.random.fold_in(rng_key, _OTHERS)}
         mutable = list(state) if train else False

@@ -1,12 +1,13 @@
 """Flax nnx modules."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from flax import nnx
 
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.adapters.call import arguments, call_of
 from bayesprune.model.adapters.named_axes import with_axes
 from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction
@@ -25,14 +26,14 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
     def init(rng_key: jax.Array) -> tuple[Params, State]:
         return {name: variable[...] for name, variable in flat.items()}, plain(rest)
 
-    def plain(rest: Any) -> State:
+    def plain(rest: PyTree) -> State:
         """Arrays by name, which any file holds."""
         return {"rest": dict(zip(names, jax.tree.leaves(rest), strict=True))} if names else {}
 
     def as_rest(state: State) -> Any:
         return jax.tree.unflatten(of_rest, [state["rest"][name] for name in names]) if state else rest
 
-    def apply(values: Params, state: State, x: Any, train: bool, rng_key: Any) -> tuple[Any, State]:
+    def apply(values: Params, state: State, x: ArrayTree, train: bool, rng_key: jax.Array | None) -> tuple[Any, State]:
         def run() -> Any:
             filled = jax.tree.unflatten(structure, [values[name] for name in order])
             # A copy: the noise is reseeded and statistics are updated in place, at the trace level of this call.
@@ -55,7 +56,7 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
     return Net(init, apply, own, may_draw=bool(jax.tree.leaves(rng_state)) or call.needs("rngs"))
 
 
-def _check_still(before: Any, after: Any) -> None:
+def _check_still(before: PyTree, after: PyTree) -> None:
     """Refuse a net that has set statistics of batches anew: its outputs for a row depend on the rows beside it."""
     values = dict(nnx.to_flat_state(before))
     for path, variable in nnx.to_flat_state(after):
@@ -63,7 +64,9 @@ def _check_still(before: Any, after: Any) -> None:
             raise changes_in_prediction(f"{'.'.join(map(str, path))} is set anew")
 
 
-def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[str, Any]:
+def _reseeded(
+    net: nnx.Module, rng_key: jax.Array | None, asks_for: Callable[..., bool], needs: Callable[..., bool]
+) -> dict[str, Any]:
     """Give all of a net's noise this key, and its call ``rngs`` if it asks for such: the keyword, or none."""
     if rng_key is None:
         return {"rngs": nnx.Rngs(0)} if needs("rngs") else {}
@@ -79,6 +82,6 @@ def _reseeded(net: nnx.Module, rng_key: Any, asks_for: Any, needs: Any) -> dict[
     return {"rngs": nnx.Rngs(rng_key)} if asks_for("rngs") else {}
 
 
-def _of_shape(path: Any, rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def _of_shape(path: tuple[Any, ...], rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """The key, or as many as there are layers in one."""
     return jax.random.split(rng_key, shape) if shape else rng_key

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -23,21 +24,21 @@ class Bernoulli:
 
     task: ClassVar[str] = "binary"
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         return observe_rows(dist.Bernoulli(logits=squeeze(outputs)), y)
 
     def guide(self, family: Family) -> None:
         return None
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return jax.nn.sigmoid(squeeze(outputs))
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "Bernoulli")
         if not np.isin(np.unique(y), (0, 1)).all():
             raise ValueError("data.y must hold only 0 and 1 for Bernoulli: use Categorical for more classes, Normal for reals.")
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all labels by the share of ones of each, sum_j N H(p_j), nats (21.11); None where none varies.
 
         >>> print(round(Bernoulli().baseline(np.array([[0, 1], [0, 1], [0, 0], [1, 0]])), 4))

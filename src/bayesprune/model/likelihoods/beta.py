@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned
 from bayesprune.model.likelihoods.links import share
@@ -44,7 +46,7 @@ class Beta:
         check_positive(self.concentration_rate, "concentration_rate")
         learned.check_noise(self.noise)
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: jax.Array, y: jax.Array | None) -> Any:
         spread = self._concentration(outputs.shape[-1])
         outputs = squeeze(outputs)
         return observe_rows(dist.Beta(spread * share(outputs), spread * share(-outputs)), y)
@@ -52,10 +54,10 @@ class Beta:
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return share(squeeze(outputs))
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "Beta")
         values = np.asarray(y, np.float32)  # as it is trained on: a share that is next to 1 rounds to 1
         wrong = ~((values > 0) & (values < 1))

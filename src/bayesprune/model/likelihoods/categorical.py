@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_not_negative
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -60,14 +61,14 @@ class Categorical:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing!r}: 0.1 is usual.")
 
     @classmethod
-    def balanced(cls, y: Any, label_smoothing: float = 0.0) -> "Categorical":
+    def balanced(cls, y: Array, label_smoothing: float = 0.0) -> "Categorical":
         """Every class counts the same in sum: w_c = rows / (classes rows_c), and all rows together as many as there are."""
         rows = np.bincount(np.ravel(np.asarray(y)))
         if (rows == 0).any():
             raise ValueError(f"y holds no label of class {int(np.argmin(rows))}, which has no weight: renumber the classes.")
         return cls(rows.sum() / (len(rows) * rows), label_smoothing)
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         if self.class_weights is None and not self.label_smoothing:
             return observe_rows(dist.Categorical(logits=outputs), y)
         classes = outputs.shape[-1]
@@ -77,10 +78,10 @@ class Categorical:
     def guide(self, family: Family) -> None:
         return None
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return jax.nn.softmax(outputs, axis=-1)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, [output_shape[:-1]], "Categorical")
         classes = output_shape[-1]
         check_labels(y, classes, "Categorical", f"the network has {classes} outputs", "give the network {} outputs")
@@ -89,7 +90,7 @@ class Categorical:
                 f"class_weights must be as many as the network's outputs, {output_shape[-1]}, got {len(self.class_weights)}."
             )
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all labels by the frequencies of the classes, nats (21.11); None where all are of one class.
 
           N H(n_1 / N, ..., n_K / N)
@@ -114,11 +115,11 @@ class WeighedLabels(dist.CategoricalLogits):
     pytree_data_fields = ("weights",)
     pytree_aux_fields = ("smoothing",)
 
-    def __init__(self, logits: Any, weights: Any, smoothing: float, *, validate_args: bool | None = None) -> None:
+    def __init__(self, logits: Array, weights: Array | None, smoothing: float, *, validate_args: bool | None = None) -> None:
         self.weights, self.smoothing = weights, smoothing
         super().__init__(logits, validate_args=validate_args)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Any:
         """(21.2)"""
         classes = self.logits.shape[-1]
         target = (1.0 - self.smoothing) * jax.nn.one_hot(value, classes) + self.smoothing / classes

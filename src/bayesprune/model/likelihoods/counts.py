@@ -1,11 +1,15 @@
 """What likelihoods of counts have in common: the mean that outputs of zero stand for, and exposures."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.given import GivenArray
+from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.links import rate
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_counts, check_shape, one_for_each, squeeze
@@ -13,7 +17,7 @@ from bayesprune.model.likelihoods.targets import check_counts, check_shape, one_
 KNOWN = "known"
 
 
-def read_start(start: Any) -> Any:
+def read_start(start: GivenArray | None) -> Any:
     """The mean at outputs of zero, as a number, a tuple of one for each output, or None for 1; others are refused."""
     if start is None:
         return None
@@ -22,7 +26,7 @@ def read_start(start: Any) -> Any:
     return means[0] if len(means) == 1 else means
 
 
-def check_exposure(exposure: Any) -> None:
+def check_exposure(exposure: object) -> None:
     """Refuse what is neither None nor the word for exposures that every row brings."""
     if exposure is not None and not (isinstance(exposure, str) and exposure == KNOWN):
         raise ValueError(
@@ -31,19 +35,21 @@ def check_exposure(exposure: Any) -> None:
         )
 
 
-def mean_of(start: Any, outputs: Any) -> Any:
+def mean_of(start: float | int | tuple[float, ...] | None, outputs: Array) -> Any:
     """start exp f, with exp as (21.1) has it."""
     means = rate(squeeze(outputs))
     return means if start is None else jnp.asarray(start, means.dtype) * means
 
 
-def apart(y: Any) -> tuple[Any, Any]:
+def apart(y: Array) -> tuple[Any, Any]:
     """Counts and exposures, from y of both."""
     outputs = y.shape[-1] // 2
     return squeeze(y[..., :outputs]), squeeze(y[..., outputs:])
 
 
-def check(y: Any, output_shape: OutputShape, name: str, start: Any, exposure: Any) -> None:
+def check(
+    y: Array, output_shape: OutputShape, name: str, start: float | int | tuple[float, ...] | None, exposure: str | None
+) -> None:
     """Refuse targets that are no counts, exposures that are not positive, and a ``start`` of another number of outputs."""
     if isinstance(start, tuple) and len(start) != output_shape[-1]:
         raise ValueError(f"start must be one number, or one for each of {output_shape[-1]} outputs, got {len(start)}.")
@@ -60,7 +66,7 @@ def check(y: Any, output_shape: OutputShape, name: str, start: Any, exposure: An
     return check_counts(counts, name)
 
 
-def power_of_two(means: Any) -> Any:
+def power_of_two(means: ArrayLike | Sequence[float | int]) -> Any:
     """Means of counts, each as the power of two next to it: nearly the same data then have the same network; 1 of zeros.
 
     >>> power_of_two([1000.0]), power_of_two([0.0, 3.0])

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
 
+from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each
@@ -64,7 +66,7 @@ class Custom:
         if self.mean_of is not None:
             _check_call(self.mean_of, "mean_of", list(self.learned))
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: ArrayTree, y: ArrayLike | None) -> Any:
         fn = self.fn(outputs, **self._sampled())
         discrete = y is not None and fn.support.is_discrete
         return observe_rows(fn, jnp.asarray(y, int) if discrete else y)
@@ -73,10 +75,10 @@ class Custom:
         for name in self.learned:
             family.positive(name)
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: ArrayTree) -> Any:
         return self._mean(outputs, self._sampled())
 
-    def check(self, y: Any, output_shape: OutputShape | Any) -> None:
+    def check(self, y: Array, output_shape: OutputShape | Any) -> None:
         zeros, ones = (self._of_two_rows(output_shape, at) for at in (0.0, 1.0))
         shape = tuple(zeros.shape()[1:])
         check_shape(y, output_shape, [shape, *(one_for_each(shape)[:1] if shape else [(1,)])], "Custom")
@@ -97,7 +99,7 @@ class Custom:
     def _sampled(self) -> dict[str, Any]:
         return {name: numpyro.sample(name, prior) for name, prior in self.learned.items()}
 
-    def _mean(self, outputs: Any, values: dict[str, Any]) -> Any:
+    def _mean(self, outputs: ArrayTree, values: dict[str, Any]) -> Any:
         if self.mean_of is not None:
             return self.mean_of(outputs, **values)
         fn = self.fn(outputs, **values)

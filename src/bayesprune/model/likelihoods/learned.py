@@ -5,14 +5,16 @@ from typing import Any
 
 import numpyro
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model.families import Family
+from bayesprune.model.likelihoods.protocol import Likelihood
 
 PER_OUTPUT, SHARED = "per_output", "shared"  # whether every output has a number of its own, or all have one
 
 
-def positive(name: str, given: float | None, shape: float, rate: float, sizes: tuple[int, ...] = ()) -> Any:
+def positive(name: str, given: float | None, shape: float, rate: ArrayLike, sizes: tuple[int, ...] = ()) -> Any:
     """``given``; or, where that is None, a site of the model, Gamma(shape, rate), as many as ``sizes`` says."""
     return numpyro.sample(name, dist.Gamma(shape, rate).expand(sizes)) if given is None else given
 
@@ -32,13 +34,13 @@ def sizes_of(noise: str, num_outputs: int) -> tuple[int, ...]:
     return (num_outputs,) if noise != SHARED and num_outputs > 1 else ()
 
 
-def check_noise(noise: Any, known: tuple[str, ...] = (PER_OUTPUT, SHARED)) -> None:
+def check_noise(noise: object, known: tuple[str, ...] = (PER_OUTPUT, SHARED)) -> None:
     """Refuse what is not among the words for whose the noise is."""
     if noise not in known:
         raise unknown_name("noise", str(noise), known)
 
 
-def guide_of(likelihood: Any, family: Family, output_shape: Any) -> None:
+def guide_of(likelihood: Likelihood, family: Family, output_shape: tuple[Any, ...] | dict[str, Any]) -> None:
     """A likelihood's guide; ``output_shape`` goes to those that ask for it by name, as numbers of each output do."""
     asks = "output_shape" in inspect.signature(likelihood.guide).parameters
     likelihood.guide(family, **({"output_shape": output_shape} if asks else {}))

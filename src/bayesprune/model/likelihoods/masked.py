@@ -10,9 +10,10 @@ import numpyro
 from numpyro.primitives import Messenger
 
 from bayesprune.core.checks import check_number, check_object
+from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.learned import guide_of
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import Likelihood, OutputShape
 
 NAN = "nan"  # as a name: a number that is not equal to itself would make no two such likelihoods equal
 
@@ -67,7 +68,7 @@ class Masked:
         """Whether NaN in y has a meaning."""
         return self.missing == NAN
 
-    def present(self, y: Any) -> Any:
+    def present(self, y: Array) -> Any:
         """Which entries of y, known noise and exposures left out, are observed: booleans of their shape."""
         y = y if hasattr(y, "dtype") else np.asarray(y)
         targets = self.likelihood.apart(y)[0] if self._apart else y
@@ -75,13 +76,13 @@ class Masked:
             return targets != self.missing
         return targets == targets  # NaN alone is not equal to itself; whole numbers all are
 
-    def observed(self, y: Any) -> np.ndarray:
+    def observed(self, y: Array) -> np.ndarray:
         """The targets that are observed, one after another."""
         y = np.asarray(y)
         targets = self.likelihood.apart(y)[0] if self._apart else y
         return targets[self.present(y)]  # type: ignore[no-any-return]
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: ArrayTree, y: Array | None) -> Any:
         if y is None:
             return self.likelihood.observe(outputs, None)
         with _Only(self.present(y)):
@@ -90,22 +91,22 @@ class Masked:
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         guide_of(self.likelihood, family, output_shape)
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: ArrayTree) -> Any:
         return self.likelihood.mean(outputs)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         y = np.asarray(y)
         if not self.observed(y).size:
             raise ValueError(f"data.y holds no target at all: every entry is missing, {self.missing}. Look at the selection.")
         self.likelihood.check(self.filled(y), output_shape)
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """That of what is observed, of labels and of single columns; None of several outputs, observed in other rows each."""
         of_observed = getattr(self.likelihood, "baseline", None)
         pooled = self._labels or np.ndim(y) == 1 or np.shape(y)[-1] == 1
         return of_observed(self._typed(self.observed(y))) if callable(of_observed) and pooled and not self._apart else None
 
-    def filled(self, y: Any) -> Any:
+    def filled(self, y: Array) -> Any:
         """y with a target that the likelihood takes in the place of every missing one; all that is computed is finite."""
         entries = y == y if self.missing == NAN else y != self.missing
         xp = np if isinstance(y, np.ndarray) else jnp
@@ -125,7 +126,7 @@ class Masked:
     def _labels(self) -> bool:
         return getattr(self.likelihood, "task", "other") == "classes"
 
-    def _typed(self, y: Any) -> Any:
+    def _typed(self, y: Array) -> Any:
         """Labels are whole numbers, also where NaN among them made them real; fractions stay, and are refused as such."""
         if not self._labels or not jnp.issubdtype(y.dtype, jnp.floating):
             return y
@@ -134,7 +135,7 @@ class Masked:
         return y.astype(np.int32)
 
 
-def of_observed(likelihood: Any) -> Any:
+def of_observed(likelihood: Likelihood) -> Any:
     """The likelihood of what is observed.
 
     >>> from bayesprune.model.likelihoods import Poisson
@@ -147,7 +148,7 @@ def of_observed(likelihood: Any) -> Any:
 class _Only(Messenger):  # type: ignore[misc]
     """Takes the log density of "obs" where ``present`` says so, entry by entry, before those of a row are added up."""
 
-    def __init__(self, present: Any) -> None:
+    def __init__(self, present: Array) -> None:
         self.present = present
         super().__init__()
 

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, learned, without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -54,7 +55,7 @@ class NegativeBinomial:
         object.__setattr__(self, "start", counts.read_start(self.start))
         counts.check_exposure(self.exposure)
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         spread = self._concentration(outputs.shape[-1])
         mean = self.mean(outputs)
         if self.exposure is not None and y is not None:
@@ -65,17 +66,17 @@ class NegativeBinomial:
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return counts.mean_of(self.start, outputs)
 
-    def apart(self, y: Any) -> tuple[Any, Any]:
+    def apart(self, y: Array) -> tuple[Any, Any]:
         """Counts and known exposures, from y of both."""
         return counts.apart(y)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         counts.check(y, output_shape, "NegativeBinomial", self.start, self.exposure)
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all counts by the mean of each output, nats: (21.5) at m_j, which is the best m under any r.
 
         None where no output varies; and where r is learned, or exposures are known: the best r, or m, is no closed form.

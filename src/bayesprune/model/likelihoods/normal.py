@@ -8,6 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned, without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -85,7 +86,7 @@ class Normal:
     def task(self) -> str:
         return "other" if self.heteroscedastic or self.known else "numbers"
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         if self.known:
             return None if y is None else self._observe_known(outputs, y)
         if not self.heteroscedastic:
@@ -101,7 +102,7 @@ class Normal:
         sizes = learned.sizes_of(self.noise, num_outputs)
         return learned.positive("noise_precision", None, self.noise_shape, self.noise_rate, sizes) ** -0.5
 
-    def apart(self, y: Any) -> tuple[Any, Any]:
+    def apart(self, y: Array) -> tuple[Any, Any]:
         """Targets and the known scales of their noise, from y of both."""
         targets = y.shape[-1] // 2
         return squeeze(y[..., :targets]), squeeze(y[..., targets:])
@@ -127,10 +128,10 @@ class Normal:
         scale = np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"]))
         return scale if scale.ndim else float(scale)
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return squeeze(outputs[..., : outputs.shape[-1] // 2] if self.heteroscedastic else outputs)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         if self.known:
             return self._check_known(y, output_shape)
         if not self.heteroscedastic:
@@ -143,7 +144,7 @@ class Normal:
         wanted = one_for_each((*output_shape[:-1], output_shape[-1] // 2))
         return check_shape(y, output_shape, wanted, "Normal(scale='predicted')")
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all targets by the mean of each output, nats (21.12).
 
           n/2 sum_j log(2 pi s_j²) + v_j / s_j²,    n targets of each output j, their variance v_j
@@ -168,11 +169,11 @@ class Normal:
         """The standard deviation of targets below which the prior of the noise rules (21.14); 0 of noise that has none."""
         return learned.least_spread(self.noise_shape, self.noise_rate, num_targets) if self.learns_noise else 0.0
 
-    def _observe_known(self, outputs: Any, y: Any) -> Any:
+    def _observe_known(self, outputs: Array, y: Array) -> Any:
         targets, scale = self.apart(y)
         return observe_rows(dist.Normal(squeeze(outputs), scale), targets)
 
-    def _check_known(self, y: Any, output_shape: OutputShape) -> None:
+    def _check_known(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, [(*output_shape[:-1], 2 * output_shape[-1])], "Normal(noise='known')")
         _, scale = self.apart(np.asarray(y))
         if not (scale > 0).all():

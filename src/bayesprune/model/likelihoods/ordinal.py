@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_integer, check_positive
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -51,17 +52,17 @@ class Ordinal:
         check_positive(self.gap_shape, "gap_shape")
         check_positive(self.gap_rate, "gap_rate")
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         return observe_rows(dist.Categorical(logits=log_probabilities(outputs, self._gaps())), y)
 
     def guide(self, family: Family) -> None:
         family.positive(GAPS, (self.num_classes - 2,))
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         """The probabilities of the classes, (rows, ..., num_classes)."""
         return jnp.exp(log_probabilities(outputs, self._gaps()))
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         if output_shape[-1] != 1:
             raise ValueError(f"Ordinal needs a network of one output, got {output_shape[-1]}: its cut points make the classes.")
         check_shape(y, output_shape, [output_shape[:-1]], "Ordinal")
@@ -75,7 +76,7 @@ class Ordinal:
             gaps = np.exp(np.asarray(params[f"{GAPS}_log_loc"]))
         return np.asarray(cut_points(jnp.asarray(gaps)))
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all labels by the frequencies of the classes, nats (21.11): cut points can be any that are wanted.
 
         None where all labels are of one class.
@@ -89,7 +90,7 @@ class Ordinal:
         return numpyro.sample(GAPS, dist.Gamma(self.gap_shape, self.gap_rate).expand((self.num_classes - 2,)))
 
 
-def cut_points(gaps: Any) -> Any:
+def cut_points(gaps: Array) -> Any:
     """Cut points that sum to zero, (classes - 1,).
 
     >>> print(cut_points(jnp.array([1.0, 4.0])))
@@ -99,7 +100,7 @@ def cut_points(gaps: Any) -> Any:
     return points - jnp.mean(points)
 
 
-def log_probabilities(outputs: Any, gaps: Any) -> Any:
+def log_probabilities(outputs: Array, gaps: Array) -> Any:
     """log P(y = k) of every class, from (rows, ..., 1) to (rows, ..., classes).
 
     As sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - e^(a - b)): a difference of numbers next to 1 has no digits.

@@ -7,6 +7,7 @@ import numpy as np
 import numpyro.distributions as dist
 from scipy.special import gammaln, xlogy
 
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, without_inputs
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -45,7 +46,7 @@ class Poisson:
         object.__setattr__(self, "start", counts.read_start(self.start))
         counts.check_exposure(self.exposure)
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         mean = self.mean(outputs)
         if self.exposure is not None and y is not None:
             y, exposure = counts.apart(y)
@@ -55,17 +56,17 @@ class Poisson:
     def guide(self, family: Family) -> None:
         return None
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return counts.mean_of(self.start, outputs)
 
-    def apart(self, y: Any) -> tuple[Any, Any]:
+    def apart(self, y: Array) -> tuple[Any, Any]:
         """Counts and known exposures, from y of both."""
         return counts.apart(y)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         counts.check(y, output_shape, "Poisson", self.start, self.exposure)
 
-    def baseline(self, y: Any) -> float | None:
+    def baseline(self, y: Array) -> float | None:
         """-log likelihood of all counts by the mean of each output, nats (21.13); None where none varies.
 
           sum_j sum_i m_j - y_ij log m_j + log y_ij!,    m_j the mean of the j-th output's counts

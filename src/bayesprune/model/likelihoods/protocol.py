@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.checks import check_calls, check_object
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 
 OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, classes) say
@@ -28,13 +29,13 @@ class Likelihood(Protocol):
     real numbers, in units that may be chosen, and how small their standard deviation may be; 0.0 if nothing is known of it.
     """
 
-    def observe(self, outputs: Any, y: Any) -> Any: ...
+    def observe(self, outputs: Any, y: Array | None) -> Any: ...
 
     def guide(self, family: Family) -> None: ...
 
     def mean(self, outputs: Any) -> Any: ...
 
-    def check(self, y: Any, output_shape: OutputShape) -> None: ...
+    def check(self, y: Array | None, output_shape: OutputShape) -> None: ...
 
 
 # What methods are called with; those after ``mean`` a likelihood may leave out.
@@ -44,7 +45,7 @@ CALLS = {
 }  # fmt: skip
 
 
-def check_likelihood(likelihood: Any) -> None:
+def check_likelihood(likelihood: object) -> None:
     """Refuse what is no likelihood, and one whose methods have other parameters than `Likelihood` says."""
     check_object(likelihood, "likelihood", ("observe", "guide", "mean"), "bp.likelihoods.Categorical()")
     check_calls(likelihood, "likelihood", CALLS, {"guide": ("output_shape",)})

@@ -6,6 +6,7 @@ from typing import Any
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
+from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -47,7 +48,7 @@ class StudentT:
             check_positive(getattr(self, name), name)
         learned.check_noise(self.noise)
 
-    def observe(self, outputs: Any, y: Any) -> Any:
+    def observe(self, outputs: Array, y: Array | None) -> Any:
         sizes = learned.sizes_of(self.noise, outputs.shape[-1])
         df = learned.positive("df", self.df, self.df_shape, self.df_rate, sizes)
         scale = self.scale
@@ -60,10 +61,10 @@ class StudentT:
         learned.guide(family, "df", self.df, sizes)
         learned.guide(family, "noise_precision", self.scale, sizes)
 
-    def mean(self, outputs: Any) -> Any:
+    def mean(self, outputs: Array) -> Any:
         return squeeze(outputs)
 
-    def check(self, y: Any, output_shape: OutputShape) -> None:
+    def check(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, one_for_each(output_shape), "StudentT")
 
     def least_spread(self, num_targets: int) -> float:

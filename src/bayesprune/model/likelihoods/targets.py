@@ -5,17 +5,20 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from jax.typing import ArrayLike
+from numpyro.distributions import Distribution
 
+from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.shapes import is_shape
 
 
-def squeeze(outputs: Any) -> Any:
+def squeeze(outputs: Array) -> Any:
     """One output per row, or per token, needs no axis."""
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
 
 
-def observe_rows(fn: Any, y: Any) -> Any:
+def observe_rows(fn: Distribution, y: ArrayLike | None) -> Any:
     """Sample "obs" row by row: several outputs, or tokens, of one row are one event of it, and their log densities a sum."""
     shape = fn.batch_shape
     with numpyro.plate("rows", shape[0]):
@@ -24,7 +27,7 @@ def observe_rows(fn: Any, y: Any) -> Any:
         return numpyro.sample("obs", fn.to_event(len(shape) - 1), obs=y)
 
 
-def check_shape(y: Any, output_shape: OutputShape | Any, wanted: list[OutputShape], name: str) -> None:
+def check_shape(y: Array, output_shape: OutputShape | Any, wanted: list[OutputShape], name: str) -> None:
     """Refuse targets whose rows are of none of the shapes ``wanted``."""
     if tuple(y.shape[1:]) not in wanted:
         shapes = " or ".join(_of_rows(shape) for shape in wanted)
@@ -39,7 +42,7 @@ def one_for_each(output_shape: OutputShape) -> list[OutputShape]:
     return [output_shape[:-1], output_shape] if output_shape[-1] == 1 else [output_shape]
 
 
-def check_labels(y: Any, num_classes: int, name: str, whose: str, remedy: str) -> None:
+def check_labels(y: Array, num_classes: int, name: str, whose: str, remedy: str) -> None:
     """Refuse what is no integer label in [0, num_classes). ``whose`` are the classes; ``remedy``: {} is how many are needed."""
     if not np.issubdtype(y.dtype, np.integer):
         raise TypeError(
@@ -53,7 +56,7 @@ def check_labels(y: Any, num_classes: int, name: str, whose: str, remedy: str) -
         )
 
 
-def check_counts(y: Any, name: str) -> None:
+def check_counts(y: Array, name: str) -> None:
     """Refuse what is no whole number from 0."""
     values = np.asarray(y)
     wrong = (values < 0) | (values != np.round(values))

@@ -19,6 +19,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Inexact
 
 LARGEST_KERNEL = 64  # positions in a kernel; above it the patches cost more memory than they save time
@@ -153,7 +154,7 @@ def _by_tiles(
     return out.reshape(n, down * tile[0], across * tile[1], filters)[:, : outs[0], : outs[1]]
 
 
-def _offsets(tile: int, span: int, dtype: Any) -> Float[np.ndarray, "a q i"]:
+def _offsets(tile: int, span: int, dtype: DTypeLike) -> Float[np.ndarray, "a q i"]:
     """One where input ``a`` of a tile meets output ``q`` at kernel position ``i``: where ``a = q + i``."""
     a, q, i = np.ogrid[: tile + span - 1, :tile, :span]
     return (a == q + i).astype(dtype)

@@ -9,18 +9,19 @@ import numpy as np
 
 from bayesprune.core.send import send
 from bayesprune.model.transforms.parts import Index, Part, moved
+from bayesprune.structure.jaxprs import Equation
 
 _EITHER = frozenset(("mul", "and"))  # zero where one factor is
 _OVER = frozenset(("div", "rem"))  # zero where the first is
 
 
-def bind(equation: Any, values: list[Any], **changed: Any) -> Any:
+def bind(equation: Equation, values: list[Any], **changed: Any) -> Any:
     """The operation on other values, some of its parameters changed."""
     with equation.ctx.manager:
         return equation.primitive.bind(*values, **(equation.params | changed))
 
 
-def entry_by_entry(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def entry_by_entry(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     """On the slices where the result is not one number; None where it is no such number elsewhere."""
     sizes = tuple(equation.outvars[0].aval.shape)
     if len(equation.outvars) > 1 or any(part.sizes and len(part.sizes) != len(sizes) for part in parts):
@@ -44,7 +45,7 @@ def entry_by_entry(equation: Any, parts: list[Part], strict: bool) -> Part | Non
     return Part(bind(equation, values), sizes, kept, number=number, rest=next(iter(rests), 0.0))
 
 
-def _left(equation: Any, parts: list[Part], axis: int) -> tuple[Index | None, float]:
+def _left(equation: Equation, parts: list[Part], axis: int) -> tuple[Index | None, float]:
     """The slices along an axis outside of which the result is one number, and that; None: all."""
     name = equation.primitive.name
     index = [part.kept[axis] if part.sizes else None for part in parts]
@@ -67,14 +68,14 @@ def _left(equation: Any, parts: list[Part], axis: int) -> tuple[Index | None, fl
     return (functools.reduce(np.union1d, there), rest) if np.isfinite(rest) else (None, 0.0)
 
 
-def _value(equation: Any, numbers: list[Any]) -> float:
+def _value(equation: Equation, numbers: list[Any]) -> float:
     """What an operation makes of numbers."""
     with jax.core.eval_context():  # whatever traces it
         values = [send(n, v.aval.dtype) for n, v in zip(numbers, equation.invars, strict=True)]
         return float(jax.device_get(equation.primitive.bind(*values, **equation.params)))
 
 
-def _number(equation: Any, parts: list[Part]) -> float | None:
+def _number(equation: Equation, parts: list[Part]) -> float | None:
     single = equation.primitive.name in ("convert_element_type", "neg", "copy")
     return _value(equation, [parts[0].number]) if single and parts[0].number is not None else None
 

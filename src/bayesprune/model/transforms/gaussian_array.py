@@ -10,6 +10,7 @@ from bayesprune.core.checks import check_key
 from bayesprune.model.transforms.convolution import conv_general_dilated
 from bayesprune.model.transforms.noise import Noise, exact
 from bayesprune.model.transforms.noise_of_slices import after, of_outputs
+from bayesprune.structure.jaxprs import Equation
 
 
 @jax.tree_util.register_pytree_node_class
@@ -24,7 +25,7 @@ class Gaussian:
     ((3, 2), (3, 2))
     """
 
-    def __init__(self, loc: ArrayLike, scale: ArrayLike, rng_key: Any, noise: Noise = exact) -> None:
+    def __init__(self, loc: ArrayLike, scale: ArrayLike, rng_key: Array | int, noise: Noise = exact) -> None:
         self.loc = jnp.asarray(loc)
         self.scale = jnp.broadcast_to(jnp.asarray(scale, self.loc.dtype), self.loc.shape)
         self.rng_key: PRNGKeyArray = check_key(rng_key)
@@ -46,7 +47,7 @@ class Gaussian:
         return (self.loc, self.scale, self.rng_key), self.noise
 
     @classmethod
-    def tree_unflatten(cls, noise: Noise, children: Any) -> "Gaussian":
+    def tree_unflatten(cls, noise: Noise, children: tuple[Any, ...]) -> "Gaussian":
         new = object.__new__(cls)  # JAX puts more than arrays into trees: nothing is checked
         new.loc, new.scale, new.rng_key = children
         new.noise = noise
@@ -67,7 +68,7 @@ def add_noise(
     return mean + std * noise(rng_key, mean.shape).astype(mean.dtype)
 
 
-def bind(equation: Any, values: list[Any]) -> Any:
+def bind(equation: Equation, values: list[Any]) -> Any:
     """The operation on other values: one result, or a list of them."""
     if equation.primitive.name == "conv_general_dilated":
         return conv_general_dilated(*map(jnp.asarray, values), **equation.params)
@@ -75,7 +76,7 @@ def bind(equation: Any, values: list[Any]) -> Any:
         return equation.primitive.bind(*values, **equation.params)
 
 
-def image(equation: Any, values: list[Any], place: int) -> Gaussian:
+def image(equation: Equation, values: list[Any], place: int) -> Gaussian:
     """An operation that leaves the weight in ``values[place]`` Gaussian, the other values being constants."""
     weight = values[place]
     loc, noise = bind(equation, _put(values, place, weight.loc)), after(weight.noise, equation, place)
@@ -86,7 +87,7 @@ def image(equation: Any, values: list[Any], place: int) -> Gaussian:
     return weight.replace(loc, bind(equation, _put(values, place, weight.scale)), noise)
 
 
-def outputs(equation: Any, values: list[Any], place: int, number: int) -> Array:
+def outputs(equation: Equation, values: list[Any], place: int, number: int) -> Array:
     """Sample an operation of data with the weight in ``values[place]``, one noise per output, from mean and variance (4.2).
 
     sum w x:  sum loc x + sqrt(sum scale² x²) eps,    x + w:  x + loc + scale eps,    eps ~ N(0, 1) for each output
@@ -102,5 +103,5 @@ def outputs(equation: Any, values: list[Any], place: int, number: int) -> Array:
     return add_noise(mean, variance, jax.random.fold_in(weight.rng_key, number), noise)
 
 
-def _put(values: list[Any], place: int, value: Any) -> list[Any]:
+def _put(values: list[Any], place: int, value: ArrayLike) -> list[Any]:
     return [*values[:place], value, *values[place + 1 :]]

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from bayesprune.structure.jaxprs import called
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called
 
 KEPT = ("convert_element_type", "copy", "transpose")
 EXACT = lax.Precision.HIGHEST
@@ -40,7 +41,7 @@ def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
     in groups of channels, and what happens in loops too long to be written out.
     """
 
-    def moments(weights: Sequence[Any], *others: Any) -> dict[str, Met]:
+    def moments(weights: Sequence[Any], *others: ArrayLike) -> dict[str, Met]:
         traced = jax.make_jaxpr(fn)(weights, *others)
         values = jax.tree.leaves((weights, *others))
         known = [Weight(site, tuple(range(np.ndim(w)))) for site, w in zip(sites, weights, strict=True)]
@@ -51,7 +52,7 @@ def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
     return moments
 
 
-def _run(program: Any, values: list[Any], kinds: list[Weight | None], found: dict[str, Met]) -> list[Any]:
+def _run(program: JaxprLike, values: list[Any], kinds: list[Weight | None], found: dict[str, Met]) -> list[Any]:
     """Evaluate a program; ``kinds``: which of its inputs are arrays of weights."""
     inner, constants = getattr(program, "jaxpr", program), getattr(program, "consts", [])
     place: dict[Any, tuple[Any, Weight | None]] = dict(zip(inner.constvars, ((c, None) for c in constants), strict=True))
@@ -72,7 +73,7 @@ def _run(program: Any, values: list[Any], kinds: list[Weight | None], found: dic
     return [look(atom)[0] for atom in inner.outvars]
 
 
-def _kept(equation: Any, of: list[Weight | None]) -> Weight | None:
+def _kept(equation: Equation, of: list[Weight | None]) -> Weight | None:
     """The array that an operation hands on, in another type or order of axes."""
     if equation.primitive.name not in KEPT or of[0] is None:
         return None
@@ -80,7 +81,7 @@ def _kept(equation: Any, of: list[Weight | None]) -> Weight | None:
     return Weight(of[0].site, tuple(of[0].axes[axis] for axis in order))
 
 
-def _note(equation: Any, given: list[Any], of: list[Weight | None], found: dict[str, Met]) -> None:
+def _note(equation: Equation, given: list[Any], of: list[Weight | None], found: dict[str, Met]) -> None:
     """Add what meets an array in this operation."""
     name = equation.primitive.name
     met = None
@@ -96,7 +97,7 @@ def _note(equation: Any, given: list[Any], of: list[Weight | None], found: dict[
     found[site] = met
 
 
-def _of_product(numbers: Any, given: list[Any], place: int, of: list[Weight | None]) -> Met | None:
+def _of_product(numbers: tuple[Any, ...], given: list[Any], place: int, of: list[Weight | None]) -> Met | None:
     contracted, batched = numbers
     weight = of[place]
     if weight is None or batched[place]:

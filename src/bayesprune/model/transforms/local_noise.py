@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Literal
+from jax.extend.core import Jaxpr, Literal
 from jax.extend.core import primitives as prims
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
 from bayesprune.model.transforms.gaussian_array import Gaussian, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
 from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
+from bayesprune.structure.jaxprs import Equation
 
 SHARED = ("convolutions", "draw")
 
@@ -47,12 +50,12 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
     if shared not in SHARED:
         raise unknown_name("shared", shared, SHARED)
 
-    def run(weights: Any, *data: Any, **named: Any) -> Any:
+    def run(weights: PyTree, *data: PyTree, **named: PyTree) -> Any:
         values, tree = jax.tree.flatten((weights, data, named), is_leaf=_is_gaussian)
         dynamic = [i for i, value in enumerate(values) if _is_gaussian(value) or hasattr(value, "dtype")]
         result_tree: list[Any] = []
 
-        def of_arrays(*arrays: Any) -> list[Any]:
+        def of_arrays(*arrays: ArrayLike) -> list[Any]:
             given = dict(zip(dynamic, arrays, strict=True))
             weights, data, named = jax.tree.unflatten(tree, [given.get(i, value) for i, value in enumerate(values)])
             results, tree_of_results = jax.tree.flatten(fn(weights, *data, **named))
@@ -73,7 +76,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
     return run
 
 
-def _is_gaussian(value: Any) -> bool:
+def _is_gaussian(value: object) -> bool:
     return isinstance(value, Gaussian)
 
 
@@ -89,7 +92,7 @@ def _first_kinds(values: Sequence[Any], num_weights: int) -> list[Kind]:
 
 
 def _run(
-    ledger: Ledger, jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], kinds: Sequence[Kind]
+    ledger: Ledger, jaxpr: Jaxpr, consts: Sequence[Any], values: Sequence[Any], kinds: Sequence[Kind]
 ) -> tuple[list[Any], list[Kind]]:
     """A program's results, and their kinds."""
     known: dict[Any, Kind] = dict(zip(jaxpr.invars, kinds, strict=True))
@@ -103,7 +106,7 @@ def _run(
 
 
 def _run_equation(
-    ledger: Ledger, jaxpr: Any, equation: Any, values: list[Any], kinds: list[Kind]
+    ledger: Ledger, jaxpr: Jaxpr, equation: Equation, values: list[Any], kinds: list[Kind]
 ) -> tuple[list[Any], list[Kind]]:
     """An equation's results, and their kinds."""
     images = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Image)]
@@ -119,7 +122,7 @@ def _run_equation(
     return [outputs(equation, values, place, number)], found
 
 
-def _again(jaxpr: Any, equation: Any, values: list[Any]) -> list[Any]:
+def _again(jaxpr: Jaxpr, equation: Equation, values: list[Any]) -> list[Any]:
     """The results of an equation without weights, one of a program's."""
     if equation.primitive.name == "conv_general_dilated":
         return [bind(equation, values)]
@@ -129,12 +132,12 @@ def _again(jaxpr: Any, equation: Any, values: list[Any]) -> list[Any]:
     return jax.core.eval_jaxpr(program, (), *operands.values())
 
 
-def _run_call(ledger: Ledger, equation: Any, values: list[Any], kinds: list[Kind]) -> tuple[list[Any], list[Kind]]:
+def _run_call(ledger: Ledger, equation: Equation, values: list[Any], kinds: list[Kind]) -> tuple[list[Any], list[Kind]]:
     """A jitted part is unrolled, its cached trace knows nothing of noise; a checkpoint stays one."""
     jaxpr, consts = program_of(equation)
     found: list[Kind] = []
 
-    def inside(*values: Any) -> list[Any]:
+    def inside(*values: PyTree) -> list[Any]:
         results, found[:] = _run(ledger, jaxpr, consts, values, kinds)
         return results
 
@@ -144,7 +147,7 @@ def _run_call(ledger: Ledger, equation: Any, values: list[Any], kinds: list[Kind
     return inside(*values), found
 
 
-def _has_convolution(jaxpr: Any) -> bool:
+def _has_convolution(jaxpr: Jaxpr) -> bool:
     """Whether there is a convolution to be done the quick way."""
     inner = (program_of(equation) for equation in jaxpr.eqns if equation.primitive in CALLS)
     here = any(equation.primitive.name == "conv_general_dilated" for equation in jaxpr.eqns)

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import quax
 from jax import lax
+from jax.extend.core import Primitive
 from jaxtyping import Array, ArrayLike, Inexact
 
+from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.convolution import conv_general_dilated
 from bayesprune.model.transforms.quaxify import quaxified
 
@@ -55,7 +57,7 @@ def _(lhs: Lowered, rhs: Lowered, **params: Any) -> Array:
     return conv_general_dilated(lhs.value, rhs.value, **params)
 
 
-def _keep(primitive: Any) -> None:
+def _keep(primitive: Primitive) -> None:
     """Let one operation on one array hand its result on as ``Lowered``."""
 
     @quax.register(primitive)
@@ -77,7 +79,7 @@ def plain_convolutions() -> Iterator[None]:
         _plain.reset(token)
 
 
-def _wrap(leaf: Any) -> Any:
+def _wrap(leaf: object) -> Any:
     # A value under somebody's own `quax.quaxify` has rules of its own, or may have.
     # Quax does not export the type under which it hands such values to a function: its module tells it.
     if type(leaf).__module__.partition(".")[0] == "quax":
@@ -85,7 +87,7 @@ def _wrap(leaf: Any) -> Any:
     return Lowered(leaf) if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
 
-def _unwrap(leaf: Any) -> Any:
+def _unwrap(leaf: object) -> Any:
     return leaf.value if isinstance(leaf, Lowered) else leaf
 
 
@@ -111,7 +113,7 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(apply)
-    def lowered(params: Any, *args: Any, **kwargs: Any) -> Any:
+    def lowered(params: PyTree, *args: PyTree, **kwargs: PyTree) -> Any:
         if _plain.get():
             return apply(params, *args, **kwargs)
         try:

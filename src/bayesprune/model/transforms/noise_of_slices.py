@@ -1,7 +1,6 @@
 """Noise of an array of which only slices are there: the numbers that they have in the whole array, and no others drawn."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from jaxtyping import Array, UInt32
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.noise import Noise
 from bayesprune.model.transforms.parts import Kept
+from bayesprune.structure.jaxprs import Equation
 
 _LARGEST = 2**32  # numbers of an array that one 32-bit counter tells apart
 
@@ -80,7 +80,7 @@ def _words(rng_key: jax.Array, numbers: UInt32[Array, "..."]) -> UInt32[Array, "
     return high ^ low  # type: ignore[no-any-return]
 
 
-def after(noise: Noise, equation: Any, place: int) -> Noise:
+def after(noise: Noise, equation: Equation, place: int) -> Noise:
     """The noise of a weight after an operation that leaves it a weight: its slices along the axes where they then are."""
     if not isinstance(noise, NoiseOfSlices):
         return noise
@@ -94,7 +94,7 @@ def after(noise: Noise, equation: Any, place: int) -> Noise:
     return noise.noise  # of the same law
 
 
-def of_outputs(noise: Noise, equation: Any, place: int) -> Noise:
+def of_outputs(noise: Noise, equation: Equation, place: int) -> Noise:
     """The noise of an operation's outputs, whose axes of the weight in operand ``place`` have its slices."""
     if not isinstance(noise, NoiseOfSlices):
         return noise

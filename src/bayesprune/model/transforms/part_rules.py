@@ -4,24 +4,26 @@ What has no rule here is done on whole arrays, zeros put back: right for every n
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Jaxpr, Literal
 from jax.extend.core import primitives as prims
+from jax.typing import ArrayLike
 
 from bayesprune.model.transforms.entry_by_entry import bind, entry_by_entry, one_at_least
 from bayesprune.model.transforms.parts import Index, Part, moved, spread_out, whole
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.ops.movement import regrouped
 
 Rule = Callable[[Any, list[Part], bool], Part | None]
 
 
-def run(jaxpr: Any, consts: Any, parts: list[Part], strict: bool) -> list[Part]:
+def run(jaxpr: Jaxpr, consts: Sequence[Any], parts: list[Part], strict: bool) -> list[Part]:
     """A program's results of parts. ``strict``: weight arrays are not moved, see `parts.moved`."""
     at: dict[Any, Part] = dict(zip(jaxpr.constvars, (Part.whole(c) for c in consts), strict=True))
     at |= zip(jaxpr.invars, parts, strict=True)
@@ -31,12 +33,12 @@ def run(jaxpr: Any, consts: Any, parts: list[Part], strict: bool) -> list[Part]:
     return read(jaxpr.outvars)
 
 
-def _literal(literal: Any) -> Part:
+def _literal(literal: Literal) -> Part:
     number = float(literal.val) if np.ndim(literal.val) == 0 and np.isrealobj(literal.val) else None
     return Part.whole(literal.val, of_weights=True, number=number)
 
 
-def _results(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) -> list[Part]:
+def _results(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict: bool) -> list[Part]:
     name = equation.primitive.name
     if equation.primitive is prims.jit_p:
         inner = equation.params["jaxpr"]
@@ -53,7 +55,7 @@ def _results(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) -> list
     return [Part.whole(value, of_weights) for value in _again(jaxpr, equation, [array.value for array in arrays])]
 
 
-def _again(jaxpr: Any, equation: Any, values: list[Any]) -> list[Any]:
+def _again(jaxpr: Jaxpr, equation: Equation, values: list[Any]) -> list[Any]:
     """The equation on whole arrays. As a program of one: a function with its own derivative has no primitive's parameters."""
     operands = {v: value for v, value in zip(equation.invars, values, strict=True) if not isinstance(v, Literal)}
     program = jaxpr.replace(constvars=(), invars=list(operands), outvars=equation.outvars, eqns=[equation])
@@ -76,7 +78,7 @@ def _meet(left: Part, right: Part, axes: tuple[int, int], strict: bool) -> tuple
     return moved(left, axes[0], index, strict), moved(right, axes[1], index, strict), index
 
 
-def _dot(equation: Any, parts: list[Part], strict: bool) -> Part:
+def _dot(equation: Equation, parts: list[Part], strict: bool) -> Part:
     contract, batch = equation.params["dimension_numbers"]
     left, right = (_zero_elsewhere(part, strict) for part in parts)
     for pair in zip(*contract, strict=True):
@@ -93,7 +95,7 @@ def _dot(equation: Any, parts: list[Part], strict: bool) -> Part:
     return Part(value, tuple(equation.outvars[0].aval.shape), (*shared, *free[0], *free[1]))
 
 
-def _convolve(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def _convolve(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     params = equation.params
     if params["feature_group_count"] != 1 or params["batch_group_count"] != 1:
         return None
@@ -109,7 +111,7 @@ def _convolve(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     return Part(value, tuple(equation.outvars[0].aval.shape), tuple(kept))
 
 
-def _broadcast(equation: Any, parts: list[Part], strict: bool) -> Part:
+def _broadcast(equation: Equation, parts: list[Part], strict: bool) -> Part:
     """New axes along which data are constant stay of size 1; weights are laid out, for whoever looks at what they meet."""
     part, shape = parts[0], tuple(equation.params["shape"])
     place = {out: axis for axis, out in enumerate(equation.params["broadcast_dimensions"])}
@@ -123,13 +125,13 @@ def _broadcast(equation: Any, parts: list[Part], strict: bool) -> Part:
     return Part(bind(equation, [part.value], shape=given), shape, kept, number=part.number, rest=part.rest)
 
 
-def _transpose(equation: Any, parts: list[Part], strict: bool) -> Part:
+def _transpose(equation: Equation, parts: list[Part], strict: bool) -> Part:
     (part,), order = parts, equation.params["permutation"]
     value = bind(equation, [part.value])
     return Part(value, tuple(part.sizes[a] for a in order), tuple(part.kept[a] for a in order), False, part.number, part.rest)
 
 
-def _reshape(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def _reshape(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     """Where the slices are slices of the result too: of many axes that become one, or of one that becomes many."""
     part, new = spread_out(parts[0]), tuple(equation.outvars[0].aval.shape)
     if equation.params["dimensions"] is not None or 0 in new:
@@ -158,7 +160,7 @@ def _flags(part: Part, axis: int) -> np.ndarray:
     return flags
 
 
-def _squeeze(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def _squeeze(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     (part,), gone = parts, [axis % len(parts[0].sizes) for axis in equation.params["dimensions"]]
     if any(part.kept[axis] is not None for axis in gone):
         return None
@@ -167,7 +169,7 @@ def _squeeze(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     return Part(value, tuple(part.sizes[a] for a in left), tuple(part.kept[a] for a in left), False, part.number, part.rest)
 
 
-def _reduce(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def _reduce(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     """Sums leave out zeros; of the others a cut axis has to stay."""
     part, axes = _zero_elsewhere(parts[0], strict), equation.params["axes"]
     if equation.primitive.name != "reduce_sum" and any(part.kept[axis] is not None for axis in axes):
@@ -176,7 +178,7 @@ def _reduce(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     return Part(bind(equation, [part.value]), tuple(part.sizes[a] for a in left), tuple(part.kept[a] for a in left))
 
 
-def _windows(equation: Any, parts: list[Part], strict: bool) -> Part | None:
+def _windows(equation: Equation, parts: list[Part], strict: bool) -> Part | None:
     """Pools: of a cut axis each window is one entry."""
     part, params = _zero_elsewhere(parts[0], strict), equation.params
     for axis, index in enumerate(part.kept):
@@ -186,14 +188,14 @@ def _windows(equation: Any, parts: list[Part], strict: bool) -> Part | None:
     return Part(bind(equation, [part.value]), tuple(equation.outvars[0].aval.shape), part.kept)
 
 
-def _own_derivative(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) -> list[Part] | None:
+def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict: bool) -> list[Part] | None:
     """A function that brings its derivative, `jax.custom_jvp`: both are done on parts."""
     if not all(jnp.issubdtype(v.aval.dtype, jnp.floating) for v in (*equation.invars, *equation.outvars)):
         return None
     inner, parts = equation.params["call_jaxpr"], [spread_out(part) for part in parts]
     found: list[Part] = []
 
-    def look(*values: Any) -> list[Any]:
+    def look(*values: ArrayLike) -> list[Any]:
         found[:] = run(inner.jaxpr, inner.consts, _valued(parts, values), strict)
         found[:] = [spread_out(part) for part in found]
         return [part.value for part in found]
@@ -202,10 +204,10 @@ def _own_derivative(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) 
     jax.eval_shape(look, *(jax.ShapeDtypeStruct(jnp.shape(value), value.dtype) for value in values))
     shown = [part._replace(value=None) for part in found]
 
-    def function(*values: Any) -> list[Any]:
+    def function(*values: ArrayLike) -> list[Any]:
         return look(*values)
 
-    def derivative(values: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+    def derivative(values: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
         one = lambda *given: _again(jaxpr, equation, list(given))  # noqa: E731
         both = jax.make_jaxpr(lambda given, moves: jax.jvp(one, given, moves))(tuple(avals), tuple(avals))
@@ -224,7 +226,7 @@ def _own_derivative(jaxpr: Any, equation: Any, parts: list[Part], strict: bool) 
     return [part._replace(value=value, of_weights=of_weights) for part, value in zip(shown, wrapped(*values), strict=True)]
 
 
-def _valued(parts: list[Part], values: Any) -> list[Part]:
+def _valued(parts: list[Part], values: Sequence[Any]) -> list[Part]:
     return [part._replace(value=value) for part, value in zip(parts, values, strict=True)]
 
 

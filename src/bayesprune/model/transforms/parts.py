@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Int
 
 Index = Int[np.ndarray, " kept"]
@@ -34,7 +35,7 @@ class Part(NamedTuple):
     rest: float = 0.0
 
     @classmethod
-    def whole(cls, value: Any, of_weights: bool = False, number: float | None = None) -> "Part":
+    def whole(cls, value: ArrayLike, of_weights: bool = False, number: float | None = None) -> "Part":
         shape = tuple(jnp.shape(value))
         return cls(value, shape, (None,) * len(shape), of_weights, number)
 

@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import quax
 
+from bayesprune.core.types import PyTree
+
 
 def quaxified(fn: Callable[..., Any]) -> Callable[..., Any]:
     """``quax.quaxify(fn)``, which is handed leaves instead of trees: every node is built inside of ``fn`` or after it.
@@ -18,7 +20,7 @@ def quaxified(fn: Callable[..., Any]) -> Callable[..., Any]:
     {'sum': Array([2., 2.], dtype=float32)}
     """
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: PyTree, **kwargs: PyTree) -> Any:
         leaves, inside = jax.tree.flatten((fn, args, kwargs), is_leaf=lambda node: isinstance(node, quax.Value))
         outside: list[Any] = []
 

@@ -8,6 +8,7 @@ from jax.extend.core import primitives as prims
 
 from bayesprune.model.transforms import weight_rules
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger, Use, strict
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike
 from bayesprune.structure.ops import record_of
 
 CALLS = (prims.jit_p, prims.remat_p)  # equations that are short for a program
@@ -15,7 +16,7 @@ _REDUCTIONS = ("argmax", "argmin", *(f"reduce_{kind}" for kind in ("and", "max",
 _DERIVATIVES = (prims.custom_jvp_call_p, prims.custom_vjp_call_p)  # of a function that brings its own
 
 
-def settle(jaxpr: Any, kinds: list[Kind], shared: str) -> set[int]:
+def settle(jaxpr: JaxprLike, kinds: list[Kind], shared: str) -> set[int]:
     """The weights to be drawn once: passes over the trace until one finds no more of them."""
     drawn: set[int] = set()
     while True:
@@ -26,7 +27,7 @@ def settle(jaxpr: Any, kinds: list[Kind], shared: str) -> set[int]:
         drawn = ledger.drawn
 
 
-def _look(ledger: Ledger, jaxpr: Any, kinds: Sequence[Kind]) -> list[Kind]:
+def _look(ledger: Ledger, jaxpr: JaxprLike, kinds: Sequence[Kind]) -> list[Kind]:
     """The kinds of a program's results, from those of its arguments."""
     known: dict[Any, Kind] = dict(zip(jaxpr.invars, kinds, strict=True))
     for equation in jaxpr.eqns:
@@ -40,7 +41,7 @@ def read_kinds(ledger: Ledger, known: dict[Any, Kind], variables: Sequence[Any])
     return [Dependence() if isinstance(k, Image) and k.site in ledger.drawn else k for k in kinds]
 
 
-def kinds_of(ledger: Ledger, equation: Any, kinds: list[Kind]) -> list[Kind]:
+def kinds_of(ledger: Ledger, equation: Equation, kinds: list[Kind]) -> list[Kind]:
     """The kinds of an equation's results."""
     images = [place for place, kind in enumerate(kinds) if isinstance(kind, Image)]
     if equation.primitive in CALLS or (equation.primitive in _DERIVATIVES and not images):
@@ -57,7 +58,7 @@ def kinds_of(ledger: Ledger, equation: Any, kinds: list[Kind]) -> list[Kind]:
     return kinds_of(ledger, equation, [Dependence() if kind == weight else kind for kind in kinds])
 
 
-def _of_rows(ledger: Ledger, equation: Any, kinds: Sequence[Any]) -> list[Kind]:
+def _of_rows(ledger: Ledger, equation: Equation, kinds: Sequence[Any]) -> list[Kind]:
     """The kinds of the results of an equation without weights."""
     record = record_of(equation)
     if record.axis is None:  # such as a loop
@@ -75,7 +76,7 @@ def _of_rows(ledger: Ledger, equation: Any, kinds: Sequence[Any]) -> list[Kind]:
     return [found] * len(equation.outvars)
 
 
-def _guess(equation: Any, kinds: Sequence[Any], result: Any) -> int | None:
+def _guess(equation: Equation, kinds: Sequence[Any], result: Atom) -> int | None:
     """The likely axis of rows of a result without noise, where its record knows none.
 
     A wrong guess costs noise, never rightness: what holds of noises is only ever concluded by the rules.
@@ -94,7 +95,7 @@ def _guess(equation: Any, kinds: Sequence[Any], result: Any) -> int | None:
     return next((a for a in likely if shape[a] == operand[axis]), None)
 
 
-def program_of(equation: Any) -> tuple[Any, Sequence[Any]]:
+def program_of(equation: Equation) -> tuple[Any, Sequence[Any]]:
     """The program that an equation is short for, and its constants."""
     inner = next(equation.params[name] for name in ("jaxpr", "call_jaxpr") if name in equation.params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "jaxpr") else (inner, ())

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.lower import plain_convolutions
 from bayesprune.model.transforms.part_rules import run
 from bayesprune.model.transforms.parts import Kept, Part, whole
@@ -32,7 +33,7 @@ def of_short_arrays(
     """
     index = {name: tuple(None if one is None else np.array(one) for one in axes) for name, axes in kept.items()}
 
-    def short(params: Mapping[str, Any], *args: Any) -> Any:
+    def short(params: Mapping[str, Any], *args: PyTree) -> Any:
         abstract = {n: jax.ShapeDtypeStruct(shapes[n], v.dtype) if n in shapes else v for n, v in params.items()}
         with plain_convolutions():  # that they can be seen in the trace
             closed, result = jax.make_jaxpr(apply, return_shape=True, static_argnums=_static(args))(abstract, *args)

@@ -8,17 +8,17 @@ Noise is exact where every element of the weight reaches one number of each row'
 """
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger, Use
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops import record_of
 
 _SUMS = frozenset(("add", "sub"))
 
 
-def meet(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Kind | None:
+def meet(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> Kind | None:
     """What the operation gives whose operand number ``place`` is a weight's image and no other is; None: draw the weight."""
     name, others = equation.primitive.name, [kind for i, kind in enumerate(kinds) if i != place]
     shape, out = (tuple(variable.aval.shape) for variable in (equation.invars[place], equation.outvars[0]))
@@ -32,7 +32,7 @@ def meet(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Kind |
     return None
 
 
-def _is_floating(equation: Any) -> bool:
+def _is_floating(equation: Equation) -> bool:
     return bool(jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact))
 
 
@@ -46,7 +46,7 @@ def _makes_noise(name: str, place: int) -> bool:
     return name in _SUMS | {"mul", "dot_general"} or at.get(name) == place
 
 
-def _noise(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Dependence | None:
+def _noise(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> Dependence | None:
     """Noise for every output, if the other operand has rows and the weight reaches each row's outputs but once."""
     weight, data = kinds[place], kinds[1 - place]
     assert isinstance(weight, Image) and isinstance(data, Dependence)
@@ -61,7 +61,7 @@ def _noise(ledger: Ledger, equation: Any, kinds: list[Kind], place: int) -> Depe
     return found._replace(uses=found.uses | {Use(weight.site, next(ledger.numbers), customary)})
 
 
-def _reached(equation: Any, place: int, axis: int) -> int:
+def _reached(equation: Equation, place: int, axis: int) -> int:
     """How many numbers of one row's result an element of the weight enters."""
     shapes = [tuple(variable.aval.shape) for variable in equation.invars]
     out, params = tuple(equation.outvars[0].aval.shape), equation.params

@@ -12,9 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-from bayesprune.structure.jaxprs import CALLS
+from bayesprune.core.types import PyTree
+from bayesprune.structure.jaxprs import CALLS, Equation, JaxprLike
 
 ROOTS = ("sqrt", "rsqrt")
 Alone = bool | None  # whether an array is made of weights alone; None: of constants
@@ -33,7 +34,7 @@ def norms_weights(jaxpr: ClosedJaxpr, num_weights: int) -> bool:
     return bool(found)
 
 
-def _of_weights(jaxpr: Any, inputs: Sequence[Alone], found: list[bool]) -> list[Alone]:
+def _of_weights(jaxpr: JaxprLike, inputs: Sequence[Alone], found: list[bool]) -> list[Alone]:
     """What results are made of; ``found`` grows by every root of weights alone."""
     known: dict[Any, Alone] = dict(zip(jaxpr.invars, inputs, strict=True))
     tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
@@ -55,7 +56,7 @@ def _made_of(told: Sequence[Alone]) -> Alone:
     return True if True in told else None
 
 
-def _inner(equation: Any) -> ClosedJaxpr | None:
+def _inner(equation: Equation) -> ClosedJaxpr | None:
     """The program that an equation calls, if it is but called."""
     if equation.primitive.name not in CALLS or "custom" in equation.primitive.name:
         return None
@@ -73,7 +74,7 @@ def with_zero_norms(function: Callable[..., Any]) -> Callable[..., Any]:
     [[1.4 0. ]]
     """
 
-    def sound(params: Any, *others: Any) -> Any:
+    def sound(params: PyTree, *others: PyTree) -> Any:
         leaves, tree = jax.tree.flatten(jax.tree.map(jnp.asarray, (params, others)))
         number = len(jax.tree.leaves(params))
         abstract = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
@@ -84,7 +85,7 @@ def with_zero_norms(function: Callable[..., Any]) -> Callable[..., Any]:
     return sound
 
 
-def _apart(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+def _apart(tree: jax.tree_util.PyTreeDef, leaves: Sequence[Any]) -> tuple[Any, ...]:
     params, others = jax.tree.unflatten(tree, leaves)
     return params, *others
 
@@ -108,7 +109,7 @@ def _run(program: ClosedJaxpr, arrays: Sequence[Any], alone: Sequence[Alone]) ->
     return list(map(read, jaxpr.outvars)), list(map(tells, jaxpr.outvars))
 
 
-def _bound(program: Any, equation: Any, given: list[Any], told: Sequence[Alone]) -> list[Any]:
+def _bound(program: Jaxpr, equation: Equation, given: list[Any], told: Sequence[Alone]) -> list[Any]:
     bind = functools.partial(equation.primitive.bind, **equation.params)
     if equation.primitive.name in ROOTS and told[0]:
         zero = given[0] == 0

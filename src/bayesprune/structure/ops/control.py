@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.structure.elementwise import read_elementwise
-from bayesprune.structure.jaxprs import scan_parts
+from bayesprune.structure.jaxprs import Equation, JaxprLike, scan_parts
 from bayesprune.structure.ops import elementwise
 from bayesprune.structure.primitive import Primitive, Walk
 from bayesprune.structure.recorder import LARGEST
@@ -23,7 +23,7 @@ def too_large(params: dict[str, Any], inputs: Sequence[Value]) -> bool:
     return sum(math.prod(value.shape) for value in slices if isinstance(value, Weights)) > LARGEST
 
 
-def _branches(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _branches(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     """A choice between programs: its results are those of any of them."""
     (chooser, *rest), branches = inputs, equation.params["branches"]
     if isinstance(chooser, Signals) and chooser.literal is not None:
@@ -40,19 +40,19 @@ def _branches(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
     return [read_elementwise(walk.recorder, _SELECT, {}, [chooser, *column]) for column in given]
 
 
-def _roles_in_scan(walk: Walk, equation: Any, inputs: list[Value]) -> None:
+def _roles_in_scan(walk: Walk, equation: Equation, inputs: list[Value]) -> None:
     consts, carry, slices = scan_parts(equation.params, _veiled(inputs))
     inner = [*consts, *map(_any_turn, carry), *map(_first, slices)]
     _one_turn(walk, equation.params["jaxpr"], inner, equation.params["length"])
 
 
-def _roles_in_while(walk: Walk, equation: Any, inputs: list[Value]) -> None:
+def _roles_in_while(walk: Walk, equation: Equation, inputs: list[Value]) -> None:
     params, veiled = equation.params, _veiled(inputs)
     first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     _one_turn(walk, params["body_jaxpr"], [*veiled[first:last], *map(_any_turn, veiled[last:])], 1)
 
 
-def _one_turn(walk: Walk, body: Any, inputs: list[Value], turns: int) -> None:
+def _one_turn(walk: Walk, body: JaxprLike, inputs: list[Value], turns: int) -> None:
     """One turn of a loop that is not followed, for the roles of its weights alone."""
     before, walk.recorder.turns = walk.recorder.turns, (*walk.recorder.turns, turns)
     walk.closed(body, inputs)

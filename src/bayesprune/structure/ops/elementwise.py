@@ -6,12 +6,14 @@ are named beside what they act on, so that they are found to matter where it doe
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from bayesprune.structure.elementwise import read_elementwise
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Numbers, Params, Primitive, Products, Walk
 from bayesprune.structure.values import Shape, Value
 
@@ -89,10 +91,10 @@ _FAR = (
 )
 
 
-def _erf_inv(params: Params, shapes: Any, known: Any) -> Any:
+def _erf_inv(params: Params, shapes: Sequence[Any], known: Sequence[Any]) -> Any:
     """x p(w), exact to the digits of float32; infinite at the ends."""
 
-    def function(x: Any) -> Any:
+    def function(x: jax.Array) -> jax.Array:
         w = -jnp.log1p(-x * x)
         near = w < 5
         w = jnp.where(near, w - 2.5, jnp.sqrt(jnp.maximum(w, 5)) - 3)
@@ -106,17 +108,19 @@ def _in_place(params: Params, shape: Shape, out: Shape, operand: int, axis: int)
     return axis if axis < len(out) and shape[axis] == out[axis] else None
 
 
-def function(name: str, numpy: str = "", onnx: Any = "", terms: Any = _always, **more: Any) -> Primitive:
+def function(
+    name: str, numpy: str = "", onnx: str | Callable[..., Any] = "", terms: Callable[..., Any] = _always, **more: Any
+) -> Primitive:
     """The record of an operation entry by entry; one that NumPy has is in plans under its own name, if nothing else is said."""
 
-    def read(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+    def read(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
         return [read_elementwise(walk.recorder, record, equation.params, inputs)]
 
     record = Primitive(name, terms, read, **{"axis": _in_place, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
     return record
 
 
-def odd(name: str, numpy: str = "", onnx: Any = "", **more: Any) -> Primitive:
+def odd(name: str, numpy: str = "", onnx: str | Callable[..., Any] = "", **more: Any) -> Primitive:
     """Of one operand, zero at zero."""
     return function(name, numpy, onnx, _each, **more)
 

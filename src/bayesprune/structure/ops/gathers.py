@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax
 
 from bayesprune.structure.graph import Terms
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import whole
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, numbers_of
 from bayesprune.structure.recorder import Recorder
@@ -15,7 +17,7 @@ from bayesprune.structure.values import CONSTANT, Labels, Shape, Signals, Value,
 MOST_PLACES = 256  # that an array is written out around
 
 
-def _gather(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+def _gather(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
     """A look-up: of each axis of the table either all is taken or single entries. None: it is neither."""
     (table, index), params, recorder = inputs, equation.params, walk.recorder
     shape = tuple(equation.invars[0].aval.shape)
@@ -59,7 +61,7 @@ def _depending_on(recorder: Recorder, labels: Labels, choosers: Sequence[Signals
     return target
 
 
-def _sliced(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+def _sliced(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
     """A slice whose place the network says only when it runs; of others it is written where each entry goes."""
     (value, *starts), shape = inputs, tuple(equation.invars[0].aval.shape)
     choosers = [start for start in starts if isinstance(start, Signals)]
@@ -87,7 +89,7 @@ def _placed(params: Params, shapes: Sequence[Any], known: Known) -> Function | N
     if starts is None:
         return None
 
-    def put(whole: Any, part: Any, axis: int) -> Any:
+    def put(whole: jax.Array, part: jax.Array, axis: int) -> jax.Array:
         if axis == whole.ndim:
             return part
         first, last = starts[axis], starts[axis] + part.shape[axis]
@@ -121,7 +123,7 @@ def _put(fold: Function) -> Any:
             return None
         along = next((one for one in range(len(of_updates)) if one not in numbers.update_window_dims), None)
 
-        def function(array: Any, _: Any, updates: Any) -> Any:
+        def function(array: jax.Array, _: object, updates: jax.Array) -> jax.Array:
             pieces, first = [], 0
             for turn, place in sorted(enumerate(places), key=lambda pair: pair[1]):
                 update = updates if along is None else lax.index_in_dim(updates, turn, along, keepdims=False)

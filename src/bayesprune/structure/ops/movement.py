@@ -1,12 +1,13 @@
 """Operations that only move the entries of an array, done on labels of these entries."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk, integers
 from bayesprune.structure.values import NOTHING, Labels, Shape, Signals, Value, Weights, compress, expand
 
@@ -162,7 +163,9 @@ def _axis_of_broadcast(params: Params, shape: Shape, out: Shape, operand: int, a
 
 
 # ---- how a walk reads them
-def moved(value: Value, move: Callable[[Labels], Labels], sources: Sequence[tuple[int, ...]], permutation: Any = None) -> Value:
+def moved(
+    value: Value, move: Callable[[Labels], Labels], sources: Sequence[tuple[int, ...]], permutation: Sequence[int] | None = None
+) -> Value:
     """An array whose entries are moved. ``permutation``: where nothing but its axes change places."""
     if isinstance(value, Signals):
         return value.labelled(move(value.labels))
@@ -173,14 +176,14 @@ def moved(value: Value, move: Callable[[Labels], Labels], sources: Sequence[tupl
     return value.showing(move(value.entries), axes)
 
 
-def _bits(sets: Any) -> int:
+def _bits(sets: Iterable[int]) -> int:
     bits = 0
     for one in sets:
         bits |= one
     return bits
 
 
-def _concatenated(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _concatenated(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     shapes, axis = [tuple(atom.aval.shape) for atom in equation.invars], int(equation.params["dimension"])
     weights = [value for value in inputs if isinstance(value, Weights)]
     if len(weights) == len(inputs):
@@ -218,14 +221,14 @@ def _joined_weights(inputs: list[Weights], shapes: list[Shape], axis: int) -> We
     return Weights(sites, axes, listed=entries, solid=any(value.solid for value in inputs), stride=stride)
 
 
-def _split(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _split(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     (value,), sizes, axis = inputs, integers(equation.params["sizes"]), int(equation.params["axis"])
     if isinstance(value, Signals):
         return [value.labelled(part) for part in split(value.labels, sizes, axis)]
     return [value.showing(part) for part in split(value.entries, sizes, axis)]
 
 
-def _padded(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+def _padded(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
     (value, filler), shape = inputs, tuple(equation.invars[0].aval.shape)
     if not isinstance(filler, Signals) or not filler.constant or (isinstance(value, Weights) and not filler.zero):
         return None
@@ -234,10 +237,12 @@ def _padded(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | Non
     return [moved(value, lambda labels: pad(labels, shape, label, config), _kept({}, shape, shape))]
 
 
-def _of_one(name: str, plan: str, move: Any, axis: Any, sources: Any = _kept) -> Primitive:
+def _of_one(
+    name: str, plan: str, move: Callable[..., Any], axis: Callable[..., Any], sources: Callable[..., Any] = _kept
+) -> Primitive:
     """Of one array."""
 
-    def read(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+    def read(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
         shapes = tuple(equation.invars[0].aval.shape), tuple(equation.outvars[0].aval.shape)
         labels = move(equation.params, *shapes)
         if labels is None:
@@ -247,7 +252,7 @@ def _of_one(name: str, plan: str, move: Any, axis: Any, sources: Any = _kept) ->
     return Primitive(name, read=read, move=move, sources=sources, axis=axis, linear="sum", keeps=True, plan=plan)
 
 
-def _of_several(name: str, plan: str, read: Any, axis: Any) -> Primitive:
+def _of_several(name: str, plan: str, read: Callable[..., Any], axis: Callable[..., Any]) -> Primitive:
     return Primitive(name, read=read, axis=axis, linear="sum", keeps=True, plan=plan)
 
 

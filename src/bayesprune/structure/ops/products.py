@@ -3,23 +3,23 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from bayesprune.structure.graph import Product, Terms
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk
 from bayesprune.structure.recorder import LARGEST, Recorder, different_rows
 from bayesprune.structure.values import Labels, Shape, Signals, Value, Weights
 
 
-def _dot(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _dot(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     """Signals with weights, signals with signals, or weights, which are given up on."""
     _note(walk.recorder, equation, inputs)
     return [_product(walk.recorder, equation.params, *inputs)]
 
 
-def _note(recorder: Recorder, equation: Any, inputs: list[Value]) -> None:
+def _note(recorder: Recorder, equation: Equation, inputs: list[Value]) -> None:
     """Note what a product costs. In a loop that is read but once it must be plain what later turns multiply."""
     strides = (0, *(value.stride for value in inputs if isinstance(value, Weights)))
     made_anew = any(isinstance(value, Signals) and value.of_weights and not value.steady for value in inputs)
@@ -133,7 +133,7 @@ def _of_signals(recorder: Recorder, lhs: _Side, rhs: _Side) -> Signals:
     return Signals(out, one.of_rows or other.of_rows, one.upstream | other.upstream, heads)
 
 
-def _convolution(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+def _convolution(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
     """A convolution of data with a kernel: positions are all alike, each group of channels reads its own."""
     _note(walk.recorder, equation, inputs)
     (data, weights), params, recorder = inputs, equation.params, walk.recorder

@@ -1,12 +1,15 @@
 """Operations along axes: sums and maxima over them, over windows, and of all entries up to each; sorting."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import unless, without
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, integers
 from bayesprune.structure.values import Shape, Signals, Value, Weights
@@ -20,20 +23,20 @@ def _merged(walk: Walk, value: Value, axes: tuple[int, ...], name: str) -> Signa
     return replace(merged, literal=None, form="", scaled_by=0)
 
 
-def _total(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _total(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     axes = integers(equation.params["axes"])
     made = _merged(walk, inputs[0], axes, equation.primitive.name)
     return [made.labelled(made.labels.squeeze(axes))]
 
 
-def _up_to_each(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value] | None:
+def _up_to_each(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
     """A running sum of signals is one, whose terms are merged; of weights it is written out."""
     if isinstance(inputs[0], Weights):
         return None
     return [_merged(walk, inputs[0], (int(equation.params["axis"]),), equation.primitive.name)]
 
 
-def _pooled(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
+def _pooled(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
     moving = tuple(axis for axis, size in enumerate(equation.params["window_dimensions"]) if size > 1)
     return [_merged(walk, inputs[0], moving, equation.primitive.name)]
 
@@ -41,10 +44,10 @@ def _pooled(walk: Walk, equation: Any, inputs: list[Value]) -> list[Value]:
 def _running(fold: Function, empty: Callable[[Any], Any]) -> Callable[..., Function]:
     """Sums (maxima, ...) of all entries up to each: after k rounds, of the last 2**k. ``empty``: what a fold leaves alone."""
 
-    def write(params: Params, shapes: Any, known: Known) -> Function:
+    def write(params: Params, shapes: Sequence[Any], known: Known) -> Function:
         axis, reverse = params["axis"], params["reverse"]
 
-        def function(array: Any) -> Any:
+        def function(array: jax.Array) -> Any:
             size, by = array.shape[axis], 1
             sides = [(0, 0, 0)] * array.ndim
             while by < size:
@@ -59,11 +62,11 @@ def _running(fold: Function, empty: Callable[[Any], Any]) -> Callable[..., Funct
     return write
 
 
-def _least(dtype: Any) -> Any:
+def _least(dtype: np.dtype) -> jax.Array:
     return jnp.asarray(-jnp.inf if dtype.kind == "f" else jnp.iinfo(dtype).min, dtype)
 
 
-def _greatest(dtype: Any) -> Any:
+def _greatest(dtype: np.dtype) -> jax.Array:
     return jnp.asarray(jnp.inf if dtype.kind == "f" else jnp.iinfo(dtype).max, dtype)
 
 

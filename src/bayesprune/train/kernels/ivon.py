@@ -13,6 +13,8 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import check_integer, check_not_negative
 from bayesprune.formulas import ivon as formula
 from bayesprune.model.bnn import BNN
+from bayesprune.model.layout import ParamSpec
+from bayesprune.model.program import Trainable
 from bayesprune.posteriors.mean_field import FAMILY, MeanFieldFamily
 from bayesprune.train.ivon import check_settings
 from bayesprune.train.kernel import Moments, Params
@@ -92,7 +94,7 @@ class IVON:
             check_integer(getattr(self, name), name, minimum=0)
         check_not_negative(self.prior_scale, "prior_scale")
 
-    def told(self, program: Any, num_rows: int, num_steps: int) -> "IVON":
+    def told(self, program: Trainable, num_rows: int, num_steps: int) -> "IVON":
         """The kernel of one fit. `ValueError` for a program whose posterior it cannot write."""
         if not isinstance(program, BNN):
             raise ValueError(
@@ -205,7 +207,7 @@ class IVON:
         return jnp.full_like(params[loc], _unconstrained(jnp.asarray(scale, params[loc].dtype)))
 
 
-def _loc(spec: Any) -> str:
+def _loc(spec: ParamSpec) -> str:
     return FAMILY.name(str(spec.path), "loc", not spec.prunable)
 
 

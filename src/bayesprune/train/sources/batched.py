@@ -8,7 +8,7 @@ import base64
 import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,9 @@ class Batched:
             again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator), processes
         )
 
-    def read(self, rng_key: jax.Array | None, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(
+        self, rng_key: jax.Array | None, number: int, begun: int, state: Mapping[str, Any] | None, keep: bool
+    ) -> Iterator[Read]:
         tells = self.tells and keep
         epoch, inner = state["at"] if tells and state is not None else (0, None)
         used = state["used"] if tells and state is not None else 0
@@ -70,7 +72,9 @@ class Batched:
         for batch, place in read:
             yield Read(batch, place._asdict())
 
-    def _with_sums(self, read: Iterator[tuple[Dataset, Place]], number: int, state: Any, keep: bool) -> Iterator[Read]:
+    def _with_sums(
+        self, read: Iterator[tuple[Dataset, Place]], number: int, state: Mapping[str, Any] | None, keep: bool
+    ) -> Iterator[Read]:
         checksum = 0
         for count, (batch, _) in enumerate(read, 1):
             if keep or count <= number:
@@ -83,7 +87,7 @@ class Batched:
             if count > number:
                 yield Read(batch, {"checksum": checksum} if keep else None)
 
-    def _incoming(self, tells: bool, epoch: int, inner: Any) -> Iterator[Incoming]:
+    def _incoming(self, tells: bool, epoch: int, inner: Mapping[str, Any] | None) -> Iterator[Incoming]:
         """Batches of epoch ``epoch`` and all that follow it; ``inner``: where its iterator stands, None at its beginning."""
         while True:
             iterator, rows = self.again(), 0

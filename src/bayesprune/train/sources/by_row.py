@@ -6,13 +6,14 @@ number of the next one is all there is to remember.
 
 import itertools
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from bayesprune.core.given import Numbered
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import Dataset, PyTree
@@ -45,7 +46,7 @@ class Mapped:
 class Examples:
     """Anything with a length whose entries are single rows: a tfds data source, a dataset of PyTorch's or Grain's."""
 
-    def __init__(self, entries: Any) -> None:
+    def __init__(self, entries: Sequence[Any] | Numbered) -> None:
         self._entries = entries
         info = getattr(entries, "dataset_info", None)
         # What tfds itself calls input and target, where a set has them.
@@ -86,7 +87,7 @@ class ByRow:
         first = check(*table.rows(here))
         return cls(table, batch_size, here, check, first, example_of(first, len(table)))
 
-    def read(self, rng_key: jax.Array, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(self, rng_key: jax.Array, number: int, begun: int, state: Mapping[str, Any] | None, keep: bool) -> Iterator[Read]:
         rows = Rows(rng_key, len(self.table), self.batch_size)
         for each in itertools.count(begun + number):
             yield Read(like(self.check(*self.table.rows(rows(each)[self.here])), self.first), None)

@@ -35,7 +35,7 @@ class Source(Protocol):
     @property
     def first(self) -> Dataset: ...
 
-    def read(self, rng_key: jax.Array, number: int, begun: int, state: Any, keep: bool) -> Iterator[Read]:
+    def read(self, rng_key: jax.Array, number: int, begun: int, state: Mapping[str, Any] | None, keep: bool) -> Iterator[Read]:
         """From minibatch ``number`` on, where ``state`` was the reading's; states are told where they are to be kept.
 
         ``begun``: minibatches of the fits that this one goes on from, where that says which rows follow.
