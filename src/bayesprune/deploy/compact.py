@@ -92,10 +92,9 @@ def compact(
         means = laws.means(bnn, params, mask) if keep == "mean" else {}
         plan = make_plan(program, laws.alive(law), known | means)
         small = build(plan, plan.known.values)
-        kept = {site: small.alive[site] for site in small.program.weights}
         return Compact(
             program=small.program.single(),
-            law=laws.smaller(law, small.places, kept),
+            law=laws.smaller(law, small.places, {site: small.alive[site] for site in small.program.weights}),
             head=head(bnn).single(),
             inputs=Packing.of_inputs(bnn.inputs),
             outputs=Packing.of_shapes(bnn.output_shape),

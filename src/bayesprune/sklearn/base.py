@@ -156,14 +156,12 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
 
     def _ascend(self, refit: Callable[[np.ndarray, np.ndarray], dict[str, Any]], x: np.ndarray, y: np.ndarray) -> None:
         """The noise given the weights, and the weights' scales given the noise, in turn: it may be far from training's."""
-        trained, ratio = self.params_, 1.0
-        means = np.maximum(np.asarray(y, np.float64).ravel(), 1.0)
-        before = rescale.information(trained, means)
+        means = np.maximum(np.asarray(y[refit_noise.present_in(self.bnn_, y)], np.float64), 1.0)
+        trained, ratio, before = self.params_, 1.0, rescale.information(self.params_, means)
         for _ in range(PASSES):
             found = refit(x, y)
             self.params_ = self.params_ | found
-            now = rescale.information(found, means)
-            if before is None or now is None or abs(now / before - ratio) < SETTLED * ratio:
+            if not before or not (now := rescale.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
                 return
             ratio = now / before
             self.params_ = jax.tree.map(np.asarray, rescale.rescaled(self.bnn_, trained, ratio)) | found
