@@ -55,7 +55,7 @@ def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
         prior = dataclasses.replace(prior, last_gamma=prior.gamma0)
     if cell.change == "he":  # in the unit of all layers but the last: where c = 1, a weight is gamma0 times its loc
         posterior = (MapFamily if cell.method == "map" else MeanFieldFamily)(init_loc="he", unit=prior.gamma0)
-    return bmr.build(bmr_cells.Cell(cell.net, cell.method, cell.seed), input_shape, prior, posterior)
+    return bmr.build(bmr_cells.PaperCell(cell.net, cell.method, cell.seed), input_shape, prior, posterior)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

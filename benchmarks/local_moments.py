@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import local_noise
 from bayesprune.nets import MLPMixer, ViT
 
@@ -93,12 +93,12 @@ CASES: dict[str, Callable[[], Case]] = {
 def lift(params: Any, scale: Any, rng_key: jax.Array) -> Any:
     leaves, structure = jax.tree.flatten(params)
     scales, keys = jax.tree.leaves(scale), jax.random.split(rng_key, len(leaves))
-    return jax.tree.unflatten(structure, [Gaussian(*of) for of in zip(leaves, scales, keys, strict=True)])
+    return jax.tree.unflatten(structure, [GaussianArray(*of) for of in zip(leaves, scales, keys, strict=True)])
 
 
 def by_weights(net: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     draw = lambda weight: weight.materialise()  # noqa: E731
-    return lambda params, x: net(jax.tree.map(draw, params, is_leaf=lambda leaf: isinstance(leaf, Gaussian)), x)
+    return lambda params, x: net(jax.tree.map(draw, params, is_leaf=lambda leaf: isinstance(leaf, GaussianArray)), x)
 
 
 def spread_and_slopes(sampler: Callable[[Any, Any], Any], case: Case) -> tuple[np.ndarray, float]:

@@ -56,7 +56,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("function", ["make_net", "of_another_name", "fixed", "Net", "equinox_net"])
 def test_a_function_is_given_what_it_takes(function: str, module: Path) -> None:
     chosen = build.resolve(parse(["--net", f"own_nets:{function}"]))
-    bnn = build.bnn_for(chosen, rows.Task((8, 8, 1), "classes", 10))
+    bnn = build.bnn_for(chosen, rows.RowsTask((8, 8, 1), "classes", 10))
     assert bnn.output_shape == (10,) and {spec.shape for spec in bnn.layout} >= {(10,)}
     assert str(chosen.out) == f"runs/digits-{function}-bmr"
 

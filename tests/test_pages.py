@@ -107,3 +107,17 @@ def test_a_type_checker_lets_the_code_of_the_pages_pass_and_stops_what_is_wrong(
     wrong = "import bayesprune as bp\nbp.predict(0, bp.BNN, {}, [[1.0]])\nbp.bmr_prune({}, rng_key=3)\n"
     lines = complaints(tmp_path, {name: code for name, code in pages.items() if code} | {"wrong": wrong})
     assert [line.split(":")[:2] for line in lines] == [["wrong.py", "2"], ["wrong.py", "3"]]
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted((ROOT / "docs" / "site").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
+)
+def test_a_figure_says_what_it_shows_and_has_a_caption(page: Path) -> None:
+    """To who does not see it, in five words at least; to who does, in a line of its own in italics, which is another text."""
+    text = page.read_text(encoding="utf-8")
+    shown = re.findall(r"!\[(.*?)\]\([^)]*\)(.*?)(?=\n!\[|\Z)", text, re.S)
+    assert len(shown) == len(re.findall(r"!\[|<img", text)), "an image that is no figure of this form"
+    for alternative, after in shown:
+        assert len(alternative.split()) >= 5, f"{alternative!r} says too little"
+        caption = re.match(r"\n\n\*([^*]+)\*\n", after)
+        assert caption and caption[1] != alternative, f"no caption below {alternative!r}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.trace import trace
-from bayesprune.deploy.shrinking.plan import Plan, make_plan
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
 from tests.structure.nets import NETS, case
 
@@ -43,7 +43,7 @@ def weights_of(name: str, seed: int, density: float, units: float = 0.0) -> dict
     return weights
 
 
-def plan_of(name: str, weights: dict[str, np.ndarray], keep: str) -> tuple[Plan, Small]:
+def plan_of(name: str, weights: dict[str, np.ndarray], keep: str) -> tuple[ShrinkPlan, Small]:
     random = {site: value != 0 for site, value in weights.items()} if keep == "posterior" else {}
     plan = make_plan(program(name), random, {} if keep == "posterior" else weights)
     return plan, build(plan, plan.known.values)

@@ -10,7 +10,7 @@ import pytest
 from flax import linen
 
 import bayesprune as bp
-from bayesprune.deploy.program.weights import Gaussian
+from bayesprune.deploy.program.weights import GaussianLaw
 from bayesprune.posteriors.structured import StructuredFamily
 from tests.deploy.fits import DATA, PRIORS, fitted, mask_of, regression
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
@@ -441,7 +441,7 @@ def test_what_is_exported_is_the_network_for_any_number_of_rows(name) -> None:
     function, shapes, shape = FUNCTIONS[name]
     program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
     loc = numbers(program, rng)
-    small = compact_of(program, Gaussian(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
+    small = compact_of(program, GaussianLaw(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
     again = jax.export.deserialize(small.exported(("cpu", "tpu")).serialize())
     for count in (1, 6):
         x = rng.standard_normal((count, *shape)).astype(np.float32)

@@ -10,7 +10,7 @@ from flax.traverse_util import flatten_dict
 import bayesprune as bp
 from bayesprune.cli.find import choose
 from bayesprune.model import select
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import local_noise
 from bayesprune.nets.norms import FilterResponseNorm, pick_norm
 
@@ -209,7 +209,7 @@ def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -
     scale = jnp.linspace(0.1, 1.0, loc.size).reshape(loc.shape)
 
     def draw(key):
-        weight = Gaussian(loc, scale, key)
+        weight = GaussianArray(loc, scale, key)
         return local_noise(lambda w: conv.apply({"params": {"kernel": w}}, x))(weight)
 
     count = 4_000

@@ -9,7 +9,7 @@ from bayesprune.cli import main
 from bayesprune.reproduce import bmr, bmr_cells, bmr_figures
 
 
-def record(cell: bmr_cells.Cell) -> cells.Record:
+def record(cell: bmr_cells.PaperCell) -> cells.Record:
     """A record such as a run gives."""
     steps = list(range(500, 2001, 500))
     cut = {"pruned": 0.9, "connected": 0.05} if cell.method == "bmr" else {"pruned": 0.0}
@@ -27,7 +27,7 @@ FOUND = {cell: record(cell) for cell in PLANNED[:-1]}
 
 def test_the_grid_is_every_combination_and_old_records_keep_their_keys() -> None:
     assert len(PLANNED) == 16 and len(set(PLANNED)) == 16
-    assert cells.key(bmr_cells.Cell("mlp", "bmr", 0)) == "net=mlp method=bmr seed=0"
+    assert cells.key(bmr_cells.PaperCell("mlp", "bmr", 0)) == "net=mlp method=bmr seed=0"
     assert cells.key(bmr_cells.grid(["vit"], ["map"], [3], dataset="cifar10", epochs=2)[0]) == (
         "net=vit method=map seed=3 epochs=2 dataset=cifar10"
     )
@@ -59,7 +59,7 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
 @pytest.mark.slow
 def test_a_deep_net_that_was_judged_once() -> None:
     """Its legend names a few of its arrays, and its one point is seen."""
-    cell = bmr_cells.Cell("vit", "bmr", 0)
+    cell = bmr_cells.PaperCell("vit", "bmr", 0)
     short = {name: values[:1] for name, values in record(cell).items() if name.startswith("history/eval")}
     deep = record(cell) | short | {f"cdf/Block_{i}.kernel": np.linspace(0, 1, 101).tolist() for i in range(40)}
     (panel,) = bmr_figures.distributions({cell: deep}).axes

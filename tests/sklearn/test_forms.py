@@ -20,11 +20,11 @@ def test_what_auto_chooses_among() -> None:
     def choice(count: int = 400, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
-    assert choice() == forms.Choice(("wide", "steps"), 1, 0.2)
-    assert choice(count=100) == forms.Choice(("wide",), 0, 0.0)
-    assert choice(steps=100) == forms.Choice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
-    assert choice(steps=100, share=0.3) == forms.Choice(("plain",), 1, 0.3)
-    assert choice(form="steps", share=0) == forms.Choice(("steps",), 0, 0.0)
+    assert choice() == forms.FormChoice(("wide", "steps"), 1, 0.2)
+    assert choice(count=100) == forms.FormChoice(("wide",), 0, 0.0)
+    assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
+    assert choice(steps=100, share=0.3) == forms.FormChoice(("plain",), 1, 0.3)
+    assert choice(form="steps", share=0) == forms.FormChoice(("steps",), 0, 0.0)
     copies = np.column_stack([rows(400), rows(400)[:, 0] + 1e-3 * rows(401)[1:, 1]])
     assert "components" in forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), copies).forms
 

@@ -9,7 +9,7 @@ import jax
 from bayesprune import data as data_sets
 from bayesprune.cli import course, knobs, likelihood, log, own_net, valid
 from bayesprune.cli.find import KINDS, choose
-from bayesprune.cli.rows import Data, Task, chosen_by
+from bayesprune.cli.rows import Data, RowsTask, chosen_by
 from bayesprune.cli.settings import RunSettings, own_knobs, periods
 from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
@@ -76,7 +76,7 @@ def make_bnn(settings: RunSettings, data: Data) -> BNN:
     return bnn_for(settings, data.task)
 
 
-def bnn_for(settings: RunSettings, task: Task) -> BNN:
+def bnn_for(settings: RunSettings, task: RowsTask) -> BNN:
     """The network for a task."""
     made, outputs = likelihood.make(settings.likelihood, task.kind, task.size)
     made = likelihood.placed(made, task.rate, task.exposure)
@@ -95,7 +95,7 @@ def bnn_for(settings: RunSettings, task: Task) -> BNN:
     return _started(settings, bnn)
 
 
-def _net(settings: RunSettings, task: Task, outputs: int) -> Any:
+def _net(settings: RunSettings, task: RowsTask, outputs: int) -> Any:
     if own_net.MARK in settings.net:
         return own_net.make(settings.net, outputs, task.shape)
     return knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs)

@@ -59,7 +59,7 @@ def evaluate(
 
 def _judged(
     chosen: settings.RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
-) -> tuple[Dataset, rows.Task, str]:
+) -> tuple[Dataset, rows.RowsTask, str]:
     """The rows to judge on, the network's task, and what the rows are called."""
     schema = rows.schema_in(notes)
     if schema is None and data is not None:

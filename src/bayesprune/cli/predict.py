@@ -28,7 +28,7 @@ INTERVAL = (0.025, 0.975)
 ONE = Packing.of_shapes(())  # rows of one array, called x
 
 
-class Found(NamedTuple):
+class FoundRun(NamedTuple):
     """Predictions by name, and the schema of the rows where they came from a file of named columns."""
 
     arrays: Mapping[str, np.ndarray]
@@ -81,7 +81,7 @@ def predict(
         print(f"written:\n  {to}")
 
 
-def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net: str | None, unsure: bool) -> Found:
+def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net: str | None, unsure: bool) -> FoundRun:
     """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
     results.read_metrics(folder)  # a run that is not finished says so
     chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
@@ -99,10 +99,10 @@ def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net:
     if unsure:
         parts = uncertainty_of(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
         made |= _parts(parts, schema)
-    return Found(made, schema)
+    return FoundRun(made, schema)
 
 
-def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> Found:
+def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> FoundRun:
     """By a compact network."""
     small = network(path)
     schema = rows.schema_in(small.metadata)
@@ -110,10 +110,10 @@ def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsur
     mean = small.predict(x)
     parts = _parts(uncertainty_of(rng_key, small, None, x, num_samples=num_samples or OF_PARTS), schema) if unsure else {}
     if not num_samples:
-        return Found({"mean": _in_units(mean, schema)} | parts, schema)
+        return FoundRun({"mean": _in_units(mean, schema)} | parts, schema)
     draws = small.predict_draws(rng_key, x, num_samples)
     made = {"mean": draws.mean(0).reshape(mean.shape), "draws": draws}
-    return Found({name: _in_units(values, schema) for name, values in made.items()} | parts, schema)
+    return FoundRun({name: _in_units(values, schema) for name, values in made.items()} | parts, schema)
 
 
 def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
@@ -127,7 +127,7 @@ def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
     return values if schema is None or schema.target.classes else schema.target.undo(values)
 
 
-def _csv(found: Found) -> str:
+def _csv(found: FoundRun) -> str:
     """A line for each row: the most probable class and all probabilities, or the mean and, where there is one, its interval."""
     mean, schema, buffer = found.arrays["mean"], found.schema, io.StringIO()
     name, classes = ("y", ()) if schema is None else (schema.target.name, schema.target.classes)

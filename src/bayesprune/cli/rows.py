@@ -33,17 +33,17 @@ class Data(NamedTuple):
     schema: Schema | None = None
 
     @property
-    def task(self) -> "Task":
+    def task(self) -> "RowsTask":
         """What a network for these data has to do."""
         shape = self.train.x.shape[1:]
         if self.schema is not None:
             return task_of(self.schema)
         if is_real(self.train):
-            return Task(shape, "numbers", 1 if np.ndim(self.train.y) == 1 else np.shape(self.train.y)[1])
-        return Task(shape, "classes", int(max(np.max(part.y) for part in (self.train, self.test, self.watched))) + 1)
+            return RowsTask(shape, "numbers", 1 if np.ndim(self.train.y) == 1 else np.shape(self.train.y)[1])
+        return RowsTask(shape, "classes", int(max(np.max(part.y) for part in (self.train, self.test, self.watched))) + 1)
 
 
-class Task(NamedTuple):
+class RowsTask(NamedTuple):
     """The shape of a row, the kind of its target, and how many classes there are, or targets in a row.
 
     ``rate``, ``exposure``: of counts, their mean, and whether their exposures are beside them.
@@ -56,10 +56,10 @@ class Task(NamedTuple):
     exposure: bool = False
 
 
-def task_of(schema: Schema) -> Task:
+def task_of(schema: Schema) -> RowsTask:
     """What a network for such a file has to do."""
     target = schema.target
-    return Task(schema.shape, target.kind, len(target.classes) or 1, target.rate, bool(target.exposure))
+    return RowsTask(schema.shape, target.kind, len(target.classes) or 1, target.rate, bool(target.exposure))
 
 
 def load_data(settings: RunSettings) -> Data:

@@ -26,7 +26,7 @@ from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost
-from bayesprune.deploy.shrinking.plan import Plan, make_plan
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
 from bayesprune.infer.predict import check_bnn, check_sites
 from bayesprune.model.bnn import BNN, STATE
@@ -101,16 +101,16 @@ def compact(
             cost=cost(plan, small, bnn.graph),
             task=task_of(bnn),
             noise_scale=noise_scale_of(bnn, params, law),
-            origin=Origin(plan, small),
+            origin=CompactOrigin(plan, small),
             bounds=bnn.inputs.bounds,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Origin:
+class CompactOrigin:
     """What a compact network was made from; one that was read from a file has none."""
 
-    plan: Plan
+    plan: ShrinkPlan
     small: Small
 
 
@@ -131,7 +131,7 @@ class Compact:
     inputs: Packing
     outputs: Packing
     cost: Cost
-    origin: Origin | None = field(default=None, repr=False)
+    origin: CompactOrigin | None = field(default=None, repr=False)
     certificate: Certificate | None = None
     choice: Choice | None = None
     task: str = "other"

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.processes import of_mesh
 from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
@@ -23,7 +23,7 @@ Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of eac
 def sequential(
     recipe: Recipe,
     rng_key: jax.Array,
-    data: Whole | Stream,
+    data: WholeFeed | Stream,
     starts: list[Given],
     periods: Periods,
     watch: Watch,

@@ -9,7 +9,7 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core.types import Dataset
 from bayesprune.infer.chains import Kept, key_of
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
@@ -50,7 +50,7 @@ def devices_of_chains(mesh: Mesh | None, num_chains: int) -> Mesh:
 def at_once(
     recipe: Recipe,
     rng_key: jax.Array,
-    feed: Whole | Stream,
+    feed: WholeFeed | Stream,
     num_chains: int,
     periods: Periods,
     progress: bool | None,
@@ -90,7 +90,7 @@ def at_once(
     return FitResult({}, state, all_losses if num_chains > 1 else all_losses[0], {}, {}), chains
 
 
-def _arrays(feed: Whole | Stream) -> Dataset:
+def _arrays(feed: WholeFeed | Stream) -> Dataset:
     if isinstance(feed, Stream):
         raise ValueError(
             "chain_method='vectorized' and 'parallel' take arrays, for each chain has an order of rows of its own: give "

@@ -22,7 +22,7 @@ from bayesprune.core.types import Array, Dataset, PyTree
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.processes import Alone, Together, check_same, check_shares, of_mesh
 from bayesprune.train.share import check_spread, everywhere, rows_here
 from bayesprune.train.sources.batched import Batched
@@ -39,12 +39,12 @@ class OwnFeed(Protocol):
     x: Any
     y: Any
 
-    def feed(self, program: Trainable, batch_size: int | None, mesh: Mesh | None) -> tuple[Whole | Stream, int]: ...
+    def feed(self, program: Trainable, batch_size: int | None, mesh: Mesh | None) -> tuple[WholeFeed | Stream, int]: ...
 
 
 def feed_of(
     program: Trainable, data: Any, num_rows: int | None, batch_size: int | None, mesh: Mesh | None
-) -> tuple[Whole | Stream, int]:
+) -> tuple[WholeFeed | Stream, int]:
     """The data in the form that a fit takes, checked as far as they can be without reading all of them; and rows of a batch.
 
     Rows that are read later are checked when they are read. ``num_rows``: needed for batches, which do not say it. Of several
@@ -59,7 +59,7 @@ def feed_of(
         whole = check_program_data(program, data, "data")
         _check_same(num_rows, len(whole.y))
         batch = check_batch(batch_size, len(whole.y))
-        return Whole(spread(whole, batch, mesh), types_of(data.x, data.y)), batch
+        return WholeFeed(spread(whole, batch, mesh), types_of(data.x, data.y)), batch
 
     check = _Noting(_check_of(program, "data"))
     if _has_fields(data):

@@ -9,10 +9,9 @@ from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.types import Dataset
 from bayesprune.infer.end_of_fit import baseline
-from bayesprune.infer.observed import kind_of
+from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
 from bayesprune.infer.scale_of_data import far_from_unit_scale
-from bayesprune.infer.uncertainty import uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.health import NOT_FINITE, Health, checked, of_draws, of_fit, of_labels, of_numbers
@@ -119,11 +118,13 @@ def _of_predictions(rng_key: jax.Array, bnn: BNN, fit: FitResult, rows: Dataset,
         if chains > 1:
             found += of_chains(draws.reshape(chains, stored, -1))
     kind, y = kind_of(bnn, fit.params), np.asarray(rows.y)
-    probs = np.asarray(predict(rng_key, bnn, fit.params, rows.x, mask=fit.mask, num_samples=num_samples), np.float64)
-    if kind == "classes" and probs.ndim == 2 and y.ndim == 1:
-        return found + of_labels(probs, y, held_out)
-    if kind == "gaussian" and probs.size == y.size:
-        parts = uncertainty(rng_key, bnn, fit.params, rows.x, mask=fit.mask, num_samples=num_samples)
-        noise, spread = (np.sqrt(np.asarray(part, np.float64)).ravel() for part in (parts.aleatoric, parts.epistemic))
-        return found + of_numbers(probs.ravel(), noise, spread, y.ravel().astype(np.float64), held_out)
+    if kind == "classes" and y.ndim == 1:
+        probs = np.asarray(predict(rng_key, bnn, fit.params, rows.x, mask=fit.mask, num_samples=num_samples), np.float64)
+        return found + (of_labels(probs, y, held_out) if probs.ndim == 2 else Health((), ()))
+    if kind == "gaussian":
+        read = draws_of_targets(rng_key, bnn, fit.params, rows.x, fit.mask, num_samples, read=("mean", "variance"))
+        means, variances = (np.asarray(read[name], np.float64) for name in ("mean", "variance"))
+        if means[0].size == y.size:
+            mean, noise, spread = means.mean(0), np.sqrt(variances.mean(0)), means.std(0)
+            return found + of_numbers(mean.ravel(), noise.ravel(), spread.ravel(), y.ravel().astype(np.float64), held_out)
     return found

@@ -24,7 +24,7 @@ from bayesprune.infer.settings import (
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.kernel import told
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
@@ -40,7 +40,7 @@ class Laid(NamedTuple):
 
     recipe: Recipe
     rng_key: jax.Array
-    feed: Whole | Stream
+    feed: WholeFeed | Stream
     given: Given
     periods: Periods
     watch: Watch

@@ -19,9 +19,9 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
 from bayesprune.infer.curvature.forms import FORMS
-from bayesprune.infer.curvature.gaussians import Asked, Found, Gaussian, of_all, of_diagonal, of_kronecker
+from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.hessian import hessian
-from bayesprune.infer.curvature.of_trained import Known, known, latents_of
+from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
 from bayesprune.infer.curvature.over_rows import Sums, Trained, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of
 from bayesprune.infer.data import check_program_data
@@ -173,7 +173,7 @@ def _sums(
     bnn: BNN,
     trained: Trained,
     data: Dataset,
-    whole: Known,
+    whole: KnownWeights,
     form: str,
     structure: str,
     num_draws: int | None,
@@ -186,8 +186,8 @@ def _sums(
 
 
 def _posterior(
-    sums: Sums, whole: Known, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
-) -> tuple[Found, Asked]:
+    sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
+) -> tuple[FoundGaussian, Asked]:
     groups = groups_of(specs, share if isinstance(share, str) and share != "own" else "layer")
     own = np.ones(len(groups.names))
     for site in specs:
@@ -203,7 +203,9 @@ def _posterior(
     return of_all(sums.form, asked, marginal, whole=joint), asked
 
 
-def _params(bnn: BNN, whole: Known, specs: Mapping[str, ParamSpec], found: Found, asked: Asked) -> dict[str, Any]:
+def _params(
+    bnn: BNN, whole: KnownWeights, specs: Mapping[str, ParamSpec], found: FoundGaussian, asked: Asked
+) -> dict[str, Any]:
     """The parameters of the posterior, in the coordinates of the network's prior."""
     nodes = {str(s.path): _node(found.gaussians.get(str(s.path)), whole, str(s.path)) for s in bnn.layout if s.bayesian}
     joint = {site: node for site, node in nodes.items() if isinstance(node, Correlated)}
@@ -221,7 +223,7 @@ def _params(bnn: BNN, whole: Known, specs: Mapping[str, ParamSpec], found: Found
     return params | bnn.describe(params)
 
 
-def _node(gaussian: Gaussian | None, whole: Known, site: str) -> MeanField | Correlated:
+def _node(gaussian: WeightGaussian | None, whole: KnownWeights, site: str) -> MeanField | Correlated:
     """The node of one array, in units of its prior; without a Gaussian a point."""
     unit, weight, alive = np.asarray(whole.nodes[site].unit, np.float64), whole.trained.weights[site], whole.alive[site]
     dtype = jnp.result_type(weight)

@@ -21,7 +21,7 @@ from bayesprune.infer.laid_out import Laid, lay_out
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
-from bayesprune.train.feed import Whole
+from bayesprune.train.feed import WholeFeed
 from bayesprune.train.result import FitResult
 from bayesprune.train.run import run
 from bayesprune.train.start import start
@@ -137,7 +137,7 @@ def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, float]:
     said: Any = run_steps.lower(begun.carry, data, mask, send(0, np.int32)).compile().memory_analysis()
     sizes = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
     memory_bytes = int(sizes) + _size(begun.carry.params)  # and their copy for the day the loss is not finite
-    if not isinstance(laid.feed, Whole):
+    if not isinstance(laid.feed, WholeFeed):
         return memory_bytes, _size(data), 0.0
     some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
     (carry, _, _), steps, count, seconds = some(begun.carry, 1), 16, 0, 0.0

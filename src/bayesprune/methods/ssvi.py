@@ -109,11 +109,11 @@ class SSVI:
 
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """One exchange."""
-        wishes = jax.tree.map(jnp.abs, evidence.gradient)
+        growth = jax.tree.map(jnp.abs, evidence.gradient)
         if self.addition == "random":
-            wishes = regrow.noise(rng_key, state.mask)
+            growth = regrow.noise(rng_key, state.mask)
         rate = CosineReplacement(end=self.until, initial=self.replace)(evidence.progress)
-        mask = exchange(self._worth(evidence.posterior), wishes, state.mask, rate, self.distribution == "global")
+        mask = exchange(self._worth(evidence.posterior), growth, state.mask, rate, self.distribution == "global")
         new = state._replace(mask=mask, step=state.step + 1)
         return new, make_info(state.mask, new)
 

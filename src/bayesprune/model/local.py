@@ -9,7 +9,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise as noises
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import SHARED, local_noise
 
 
@@ -53,11 +53,11 @@ class LocalELBO(MeanFieldELBO):
         self.shared = shared
 
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:
-        """The weight as a `Gaussian`, except for scalars."""
+        """The weight as a `GaussianArray`, except for scalars."""
         if loc.ndim == 0:
             return super().lift(rng_key, name, loc, scale)
-        return Gaussian(loc, scale, rng_key, self.noise_of(name))
+        return GaussianArray(loc, scale, rng_key, self.noise_of(name))
 
     def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: PyTree, **kwargs: PyTree) -> Any:
-        """Call ``fn`` on arrays some of which are `Gaussian`."""
+        """Call ``fn`` on arrays some of which are `GaussianArray`."""
         return local_noise(fn, self.shared)(values, *args, **kwargs)

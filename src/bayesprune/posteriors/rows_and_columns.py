@@ -61,7 +61,7 @@ def check_whole(kept: Array) -> tuple[Any, Any]:
     return rows, columns
 
 
-class _Side(NamedTuple):
+class _MatrixSide(NamedTuple):
     """Rows of a matrix normal, or its columns: a square root of their covariance, and which are alive.
 
     ``mean``: of the array with this side's rows, in units of the other side's deviations; ``half_log_determinant``: half the
@@ -84,8 +84,8 @@ class RowRemoval:
     the prior, as a matrix; ``shape``: the array's own.
     """
 
-    rows: _Side
-    columns: _Side
+    rows: _MatrixSide
+    columns: _MatrixSide
     by_row: jax.Array
     by_column: jax.Array
     of_each: jax.Array
@@ -119,10 +119,10 @@ class RowRemoval:
         row, column = jnp.max(self.by_row), jnp.max(self.by_column)
         best = jnp.maximum(row, column)
 
-        def without_row(_: None) -> tuple[_Side, _Side]:
+        def without_row(_: None) -> tuple[_MatrixSide, _MatrixSide]:
             return _without(self.rows, self.columns, jnp.argmax(self.by_row))
 
-        def without_column(_: None) -> tuple[_Side, _Side]:
+        def without_column(_: None) -> tuple[_MatrixSide, _MatrixSide]:
             columns, rows = _without(self.columns, self.rows, jnp.argmax(self.by_column))
             return rows, columns
 
@@ -134,18 +134,20 @@ class RowRemoval:
         return replace(self, rows=rows, columns=columns, by_row=by_row, by_column=by_column, of_each=of_each), moved
 
 
-def _both(rows: _Side, columns: _Side) -> jax.Array:
+def _both(rows: _MatrixSide, columns: _MatrixSide) -> jax.Array:
     return rows.alive[:, None] & columns.alive
 
 
-def _side(factor: jax.Array, other: jax.Array, loc: jax.Array, alive: jax.Array) -> _Side:
+def _side(factor: jax.Array, other: jax.Array, loc: jax.Array, alive: jax.Array) -> _MatrixSide:
     """One side, from the triangular factors of both; dead rows of either are zero."""
     mean = solve_triangular(other + jnp.diag(jnp.where(jnp.diagonal(other) == 0, 1.0, 0.0)), loc.T, lower=True).T
     diagonal = jnp.abs(jnp.diagonal(factor))
-    return _Side(factor, mean, alive, jnp.sum(jnp.log(jnp.where(diagonal > 0, diagonal, 1.0))))
+    return _MatrixSide(factor, mean, alive, jnp.sum(jnp.log(jnp.where(diagonal > 0, diagonal, 1.0))))
 
 
-def _weighed(rows: _Side, columns: _Side, gain: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _weighed(
+    rows: _MatrixSide, columns: _MatrixSide, gain: jax.Array, scale: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The evidence of what is alive, by row, by column and of each weight; ``gain``: of what is gone."""
     by_row = _gains(rows, columns, scale)
     # The one column of a full covariance is the whole array, whose rows are the weights.
@@ -154,7 +156,7 @@ def _weighed(rows: _Side, columns: _Side, gain: jax.Array, scale: jax.Array) -> 
     return by_row, by_column, jnp.where(_both(rows, columns), better, gain)
 
 
-def _gains(side: _Side, other: _Side, scale: jax.Array) -> jax.Array:
+def _gains(side: _MatrixSide, other: _MatrixSide, scale: jax.Array) -> jax.Array:
     """Evidence gained by removing each row, given what is gone already, a weight."""
     spread = jnp.linalg.norm(side.factor, axis=1)
     # What has no spread left has no density at zero: it stays.
@@ -163,8 +165,8 @@ def _gains(side: _Side, other: _Side, scale: jax.Array) -> jax.Array:
     return jnp.where(weighed, gains / jnp.maximum(jnp.sum(other.alive), 1), -jnp.inf)
 
 
-def _without(side: _Side, other: _Side, index: jax.Array) -> tuple[_Side, _Side]:
+def _without(side: _MatrixSide, other: _MatrixSide, index: jax.Array) -> tuple[_MatrixSide, _MatrixSide]:
     """Both sides given that row ``index`` of the first is zero, (20.3)."""
     factor, mean, of_other = row_given_zero(side.factor, side.mean, other.mean, index)
     left = side.half_log_determinant - jnp.log(jnp.linalg.norm(side.factor[index]))
-    return _Side(factor, mean, side.alive.at[index].set(False), left), other._replace(mean=of_other)
+    return _MatrixSide(factor, mean, side.alive.at[index].set(False), left), other._replace(mean=of_other)

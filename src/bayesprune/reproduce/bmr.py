@@ -19,14 +19,14 @@ from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.core.types import Dataset
 from bayesprune.report.connected import connected
-from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, SHORT, Cell
+from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, SHORT, PaperCell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
 QUANTILES = 101  # of the weights of each array, for the paper's figure 3
 
 
-def build(cell: Cell, input_shape: tuple[int, ...], prior: Any = None, posterior: Any = None) -> bp.BNN:
+def build(cell: PaperCell, input_shape: tuple[int, ...], prior: Any = None, posterior: Any = None) -> bp.BNN:
     """The network and its prior, the paper's unless given; in transformers and mixers norms and places are Bayesian."""
     dropout = 0.2 if cell.method == "map" else 0.0
     wide = {"features": (18, 48, 360), "units": 256} if cell.dataset == "cifar10" else {}
@@ -47,7 +47,7 @@ def build(cell: Cell, input_shape: tuple[int, ...], prior: Any = None, posterior
     )
 
 
-def run_cell(cell: Cell, folder: Path) -> cells.Record:
+def run_cell(cell: PaperCell, folder: Path) -> cells.Record:
     """Train one cell, or go on with it."""
     pad = 32 if cell.net == "lenet5" and cell.dataset == "fashion_mnist" else 0
     train, test = bp.data.load(cell.dataset, pad=pad)
@@ -58,7 +58,7 @@ def run_cell(cell: Cell, folder: Path) -> cells.Record:
     return {**figures, **sparsity(bnn, fit.mask), **_weights(bnn, fit, folder), **cells.flat({"history": dict(fit.history)})}
 
 
-def _fit(cell: Cell, bnn: bp.BNN, train: Dataset, test: Dataset, folder: Path) -> Any:
+def _fit(cell: PaperCell, bnn: bp.BNN, train: Dataset, test: Dataset, folder: Path) -> Any:
     acts: dict[str, Any] = {"sparsifier": bp.methods.BMR(), "every": cell.steps_per_epoch} if cell.method == "bmr" else {}
     return bp.fit_svi(
         jax.random.key(cell.seed),
@@ -103,7 +103,7 @@ def _weights(bnn: bp.BNN, fit: Any, folder: Path) -> cells.Record:
     return {f"cdf/{site}": np.quantile(np.abs(means[site]), levels).astype(np.float32) for site in kernels}
 
 
-def comparison(found: cells.Found, wanted: tuple[Cell, ...] = CELLS) -> str:
+def comparison(found: cells.Found, wanted: tuple[PaperCell, ...] = CELLS) -> str:
     """Mean and spread over seeds, beside the published figures; the pruned and the connected share of every seed."""
     head = [
         "data",

@@ -16,7 +16,7 @@ FIRST_LAYER = "first_layer.npy"
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """One fit. ``evals``: epochs between two evaluations on the way, of ``draws`` posterior draws each; ``final_draws`` of the
     last one."""
 
@@ -33,14 +33,16 @@ class Cell:
 
 KEPT = ("map", "flat", "tiered", "bmr")
 FULL = (
-    *(Cell("lenet5", method, seed) for seed in range(3) for method in KEPT),
-    *(Cell("mlp", method, 0) for method in KEPT),
+    *(PaperCell("lenet5", method, seed) for seed in range(3) for method in KEPT),
+    *(PaperCell("mlp", method, 0) for method in KEPT),
 )
 # What two cores can do of CIFAR-10: a tenth of the paper's steps.
-SHORT = tuple(Cell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT)
+SHORT = tuple(
+    PaperCell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT
+)
 # And of the nets that take seconds for a step: a hundred steps.
 GLANCE = tuple(
-    Cell(net, method, 0, epochs=5, dataset=dataset, draws=1, steps_per_epoch=20, final_draws=2)
+    PaperCell(net, method, 0, epochs=5, dataset=dataset, draws=1, steps_per_epoch=20, final_draws=2)
     for dataset in DATASETS
     for net in ("mixer", "vit")
     for method in KEPT
@@ -48,7 +50,7 @@ GLANCE = tuple(
 CELLS = FULL + SHORT + GLANCE
 
 
-def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[Cell, ...]:
+def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[PaperCell, ...]:
     """Every combination. Raises `ValueError` for an unknown net, method or data set."""
     nets, methods = tuple(nets), tuple(methods)
     named = {"net": (nets, NETS), "method": (methods, COURSES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
@@ -56,4 +58,4 @@ def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **se
         for name in chosen:
             if name not in known:
                 raise unknown_name(kind, name, known)
-    return tuple(Cell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))
+    return tuple(PaperCell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))

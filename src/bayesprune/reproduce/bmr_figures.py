@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune import cells
 from bayesprune.report import plots, plots_grid
-from bayesprune.reproduce.bmr_cells import EPOCH, FIRST_LAYER, Cell
+from bayesprune.reproduce.bmr_cells import EPOCH, FIRST_LAYER, PaperCell
 
 MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "nll": "NLL (nats)"}
 
@@ -61,15 +61,15 @@ def distributions(found: cells.Found) -> plots_grid.Figure:
     return plots_grid.distributions({pair: sites for pair, sites in firsts.items() if sites})
 
 
-def _nets(found: Iterable[Cell]) -> list[str]:
+def _nets(found: Iterable[PaperCell]) -> list[str]:
     return list(dict.fromkeys(cell.net for cell in found))
 
 
-def _methods(found: Iterable[Cell], net: str) -> list[str]:
+def _methods(found: Iterable[PaperCell], net: str) -> list[str]:
     return list(dict.fromkeys(cell.method for cell in found if cell.net == net))
 
 
-def _first_seed(found: Iterable[Cell], net: str) -> int:
+def _first_seed(found: Iterable[PaperCell], net: str) -> int:
     return min(cell.seed for cell in found if cell.net == net)
 
 
@@ -95,6 +95,6 @@ def _cdf(record: cells.Record) -> dict[str, np.ndarray]:
     return {name.removeprefix("cdf/"): np.asarray(value) for name, value in record.items() if name.startswith("cdf/")}
 
 
-def _kernel(cell: Cell, folder: Path) -> np.ndarray | None:
+def _kernel(cell: PaperCell, folder: Path) -> np.ndarray | None:
     path = folder / cells.key(cell).replace(" ", ",") / FIRST_LAYER
     return np.load(path, allow_pickle=False) if path.exists() else None

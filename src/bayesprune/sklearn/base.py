@@ -84,7 +84,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
             raise AttributeError(f"{type(self).__name__} has no bnn_ before fit(X, y).")
         return network.build(self._network)
 
-    def _plan(self, x: np.ndarray) -> forms.Choice:
+    def _plan(self, x: np.ndarray) -> forms.FormChoice:
         """What there is to choose among, and the seed of the fit."""
         hidden = network.read_hidden(self.hidden)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -97,7 +97,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         y: np.ndarray,
         likelihood: Likelihood,
         num_outputs: int,
-        choice: forms.Choice,
+        choice: forms.FormChoice,
         cuts: Thresholds | None,
     ) -> None:
         """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
@@ -113,7 +113,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         candidates = [forms.FORMS[name] for name in choice.forms]
         wide = any(form.wide for form in candidates)
         whole = fit_columns(x, wide, cuts, any(form.components for form in candidates))
-        self._network = network.Network(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs, wide)
+        self._network = network.NetworkRecipe(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs, wide)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components) for name, form in zip(choice.forms, candidates, strict=True)}

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.sklearn.forms import Choice
+from bayesprune.sklearn.forms import FormChoice
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
 Learn = Callable[[str, Any], None]
 
 
-def choose(estimator: Any, choice: Choice, x: np.ndarray, y: np.ndarray, learn: Learn) -> str:
+def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn) -> str:
     """The name of the form with the best mean log density of held-out rows; sets the estimator's ``_conformity``.
 
     ``learn(form, rows)`` fits the estimator to some rows. Every form is fitted to the same rows; each fold holds out others.
@@ -38,7 +38,7 @@ def choose(estimator: Any, choice: Choice, x: np.ndarray, y: np.ndarray, learn: 
     return best
 
 
-def _folds(rng: np.random.Generator, num_rows: int, choice: Choice) -> Any:
+def _folds(rng: np.random.Generator, num_rows: int, choice: FormChoice) -> Any:
     """Pairs (kept, held out) of rows."""
     order = rng.permutation(num_rows)
     size = max(1, round(choice.held_out * num_rows))

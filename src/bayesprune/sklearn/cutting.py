@@ -25,7 +25,7 @@ NAMES = ("auto", "none")
 Params = dict[str, Any]
 
 
-class Inputs(NamedTuple):
+class InputColumns(NamedTuple):
     """What a fit says of its inputs.
 
     ``gated``: whether the probabilities are a posterior's, and not just zeros and ones. ``inclusion``: (inputs,) in [0, 1].
@@ -94,7 +94,7 @@ def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarra
     return bnn.cut(params, mask), mask, float(alive.mean())
 
 
-def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns) -> Inputs:
+def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns) -> InputColumns:
     """What the gates say of the table's columns: those of the posterior before the cut where it has any, else of the mask.
 
     ``used`` is of the network as it was cut. What the network reads of one column, and the paths that lead from there, add up.
@@ -107,7 +107,7 @@ def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Col
     log_raw = columns.of_column(np.logaddexp.reduce(raw, axis=0), np.logaddexp)
     importance = np.asarray(features.scaled(send(log_raw)))
     still = columns.of_column(np.asarray(used.any(axis=0)), np.logical_or)
-    return Inputs(is_gated(nodes), inclusion, importance, log_raw, still)
+    return InputColumns(is_gated(nodes), inclusion, importance, log_raw, still)
 
 
 # In one program: alone, each of the small operations would be compiled anew for every shape of X. Sequences, because

@@ -44,7 +44,7 @@ PRESETS = {"fast": Preset(2000, ("wide",), 0.0), "default": Preset(), "best": Pr
 
 
 @dataclass(frozen=True)
-class Choice:
+class FormChoice:
     """What a fit is to choose among: names of `FORMS`; by how many folds; each holding out which share."""
 
     forms: tuple[str, ...]
@@ -61,7 +61,7 @@ def read_preset(presets: object) -> Preset:
 
 def read_choice(
     form: object, held_out: object, preset: Preset, num_steps: int | str, hidden: tuple[int, ...], x: np.ndarray
-) -> Choice:
+) -> FormChoice:
     """What settings and the training rows make of it; components are tried where columns are collinear.
 
     Whoever gives the number of steps gives the course of one fit: "auto" is the plain form then, and holds nothing out.
@@ -80,13 +80,13 @@ def read_choice(
             forms = tuple(name for name in forms if name != "components")
     if not hidden and forms != ("plain",):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
-    return Choice(forms, preset.folds if share else 0, share)
+    return FormChoice(forms, preset.folds if share else 0, share)
 
 
-def of_table(choice: Choice, num_thresholds: int) -> Choice:
+def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
     """The same without "steps" where no threshold was found, if another form is left: it would be that form once more.
 
-    >>> of_table(Choice(("wide", "steps"), 1, 0.2), 0).forms
+    >>> of_table(FormChoice(("wide", "steps"), 1, 0.2), 0).forms
     ('wide',)
     """
     forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != "steps")

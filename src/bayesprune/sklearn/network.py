@@ -65,7 +65,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkRecipe:
     """What a network is made of: plain, comparable and picklable, where a `BNN` is none of the three."""
 
     hidden: tuple[int, ...]
@@ -78,7 +78,7 @@ class Network:
 
 
 @functools.lru_cache(maxsize=64)
-def build(network: Network) -> BNN:
+def build(network: NetworkRecipe) -> BNN:
     """The `BNN` of a description; the same object for the same description."""
     activation = ACTIVATIONS[network.activation] if isinstance(network.activation, str) else network.activation
     kind = WideMLP if network.wide else MLP

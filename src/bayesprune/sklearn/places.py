@@ -11,7 +11,7 @@ from bayesprune.infer.data import check_batch, check_program_data
 from bayesprune.model.program import Trainable
 from bayesprune.sklearn import network
 from bayesprune.train.batches import Padded
-from bayesprune.train.feed import Whole
+from bayesprune.train.feed import WholeFeed
 
 CHUNK = 125  # predictions are of so many rows, times a power of two
 
@@ -23,7 +23,7 @@ class Filled(NamedTuple):
     y: np.ndarray
     num_rows: int
 
-    def feed(self, program: Trainable, batch_size: int | None, mesh: jax.sharding.Mesh | None) -> tuple[Whole, int]:
+    def feed(self, program: Trainable, batch_size: int | None, mesh: jax.sharding.Mesh | None) -> tuple[WholeFeed, int]:
         """What feeds the loop, and the rows of a batch: see `infer.data.OwnFeed`."""
         places = check_program_data(program, Dataset(self.x, self.y), "data")
         batch = check_batch(batch_size, self.num_rows)
@@ -32,7 +32,7 @@ class Filled(NamedTuple):
                 f"{self.num_rows} rows in {len(places.y)} places are drawn by minibatches of fewer rows, on one device: give "
                 "them as bp.Dataset(x, y)."
             )
-        return Whole(Padded(*places, send(self.num_rows, np.int32))), batch
+        return WholeFeed(Padded(*places, send(self.num_rows, np.int32))), batch
 
 
 def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: object, like: int = 0) -> Dataset | Filled:

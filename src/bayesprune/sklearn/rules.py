@@ -19,7 +19,7 @@ LEAST_SHRINKAGE, MOST_SHRINKAGE = 1e-3, 0.999
 Candidates = Sequence[SparseNetwork]  # of which each rule takes the `best_of`
 
 
-class Settings(NamedTuple):
+class RuleSettings(NamedTuple):
     """The knobs of all rules; `BayesianFeatureSelector` says which rule reads which."""
 
     level: float
@@ -38,13 +38,13 @@ class Selection(NamedTuple):
     details: dict[str, Any]
 
 
-def median(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: Settings) -> Selection:
+def median(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """Inputs of the median probability network, as it was cut."""
     fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     return Selection(fitted.used_features_, fitted, {})
 
 
-def fdr(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: Settings) -> Selection:
+def fdr(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """The largest selection with an expected share of false inputs of at most ``level``."""
     fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     if not fitted._inputs.gated:
@@ -55,13 +55,13 @@ def fdr(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray
     return Selection(features.control_fdr(fitted.inclusion_probabilities_, settings.level), fitted, {})
 
 
-def fraction(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: Settings) -> Selection:
+def fraction(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """The stated share of the inputs, the most important ones."""
     fitted = fit_seeded(best_of(rng_key, candidates, x, y), rng_key, x, y)
     return Selection(features.top_fraction(fitted._inputs.log_importance, settings.fraction), fitted, {})
 
 
-def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: Settings) -> Selection:
+def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """The share of the inputs that predicts held-out rows best, then that share of them by a fit to all rows."""
     fit_key, cv_key = jax.random.split(rng_key)
     estimator = best_of(cv_key, candidates, x, y)
@@ -81,7 +81,7 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray,
     return chosen._replace(details={"fraction_choice_": choice})
 
 
-def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: Settings) -> Selection:
+def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
     fit_key, copy_key = jax.random.split(rng_key)
     varying = ~is_constant(x)

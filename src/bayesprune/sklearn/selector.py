@@ -19,7 +19,7 @@ from bayesprune.data.tables.target import guess
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
-from bayesprune.sklearn.rules import RULES, Settings
+from bayesprune.sklearn.rules import RULES, RuleSettings
 
 
 class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
@@ -102,7 +102,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
         source = candidates[0].random_state if self.random_state is None else self.random_state
         seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
-        settings = Settings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
+        settings = RuleSettings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
         check_process()
         selection = RULES[self.rule](jax.random.key(seed), candidates, x, y, settings)
         self.support_, self.estimator_ = selection.support, selection.estimator

@@ -10,7 +10,7 @@ from bayesprune.structure.counted import folded
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
-from bayesprune.structure.row_states import Mixed, Rows, State, axis_of, constant, numbered
+from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, numbered
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"
@@ -31,11 +31,11 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     ('', 'reduce_max', 'rev')
     """
     inputs: list[State] = [None] * (len(one.jaxpr.invars) - 1)
-    results = _closed(one, other, [*inputs, Rows(0)])
+    results = _closed(one, other, [*inputs, RowAxis(0)])
     for result in results:
         if isinstance(result, Mixed):
             return result.by
-        if isinstance(result, Rows) and (result.axis, result.before) != (0, 1):
+        if isinstance(result, RowAxis) and (result.axis, result.before) != (0, 1):
             return "the order of the outputs' axes"
         if isinstance(result, Own | Never):
             return TOLD_APART
@@ -71,7 +71,7 @@ def _copies(one: Equation, other: Equation, states: dict[Any, State]) -> list[St
     same = all(len({id(atom) for atom in equation.invars}) == 1 for equation in (one, other))
     known = same and name == "concatenate" and not isinstance(first, Literal) and states[first] is None
     if known and first.aval.shape[one.params["dimension"]] == 1:
-        return [Rows(one.params["dimension"], uniform=True)]
+        return [RowAxis(one.params["dimension"], uniform=True)]
     return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)
 
 
@@ -79,7 +79,7 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     name, outs = one.primitive.name, list(zip(one.outvars, other.outvars, strict=True))
     if name == "select_n" and isinstance(inputs[0], Never):
         return [inputs[1]]
-    inputs = [Rows(state.axis, uniform=True) if isinstance(state, Never) else state for state in inputs]
+    inputs = [RowAxis(state.axis, uniform=True) if isinstance(state, Never) else state for state in inputs]
     if mixed := next((state for state in inputs if isinstance(state, Mixed)), None):
         return [mixed] * len(outs)
     if name == "scan" and one.params["length"] != other.params["length"]:
@@ -91,7 +91,7 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     places = [axis_of(a.aval.shape, b.aval.shape) for a, b in outs]
     if any(sum(n != m for n, m in zip(a.aval.shape, b.aval.shape, strict=True)) > 1 for a, b in outs):
         return [Mixed(name)] * len(outs)
-    rows = [state for state in inputs if isinstance(state, Rows)]
+    rows = [state for state in inputs if isinstance(state, RowAxis)]
     if not rows:
         return [None if place is None else _spread(name, one.params, place) for place in places]
     if name in ("cond", "while", "scan"):
@@ -102,7 +102,7 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     uniform = all(state.uniform for state in rows)
     # An array without rows in its shape that rows have gone into is of all of them.
     return [
-        (state._replace(uniform=uniform) if isinstance(state, Rows) else state) if place is not None else _whole(state, name)
+        (state._replace(uniform=uniform) if isinstance(state, RowAxis) else state) if place is not None else _whole(state, name)
         for state, place in zip(made, places, strict=True)
     ]
 
@@ -124,23 +124,23 @@ def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
         carry = _settled(params["body_jaxpr"], twins["body_jaxpr"], inputs[first:last], inputs[last:], [])[0]
         asked = _closed(params["cond_jaxpr"], twins["cond_jaxpr"], [*inputs[:first], *carry])
         # Mapped over rows it asks them one by one, and each stays as it is from the turn on that it says no.
-        each = all(isinstance(state, Rows) and state[:3] == (0, 1, 1) for state in (*asked, *carry))
+        each = all(isinstance(state, RowAxis) and state[:3] == (0, 1, 1) for state in (*asked, *carry))
         return list(carry) if each or asked == [None] else [Mixed("a loop that ends by the rows")] * len(carry)
     fixed, carry, slices = scan_parts(params, inputs)
-    if any(isinstance(state, Rows) and state.axis == 0 for state in slices):
+    if any(isinstance(state, RowAxis) and state.axis == 0 for state in slices):
         return [Mixed("scan over the rows")] * len(one.outvars)
-    of_turn = [state._replace(axis=state.axis - 1) if isinstance(state, Rows) else state for state in slices]
+    of_turn = [state._replace(axis=state.axis - 1) if isinstance(state, RowAxis) else state for state in slices]
     carry, kept = _settled(params["jaxpr"], twins["jaxpr"], fixed, carry, of_turn)
-    return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, Rows) else state for state in kept)]
+    return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, RowAxis) else state for state in kept)]
 
 
 def _one_by_one(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     """A loop whose turns are the rows: apart only where nothing is carried and each turn is given its own row alone."""
     fixed, carry, slices = scan_parts(one.params, inputs)
     alone = not carry and all(state is None for state in fixed) and slices
-    if alone and all(isinstance(state, Rows) and state == Rows(0, uniform=state.uniform) for state in slices):
+    if alone and all(isinstance(state, RowAxis) and state == RowAxis(0, uniform=state.uniform) for state in slices):
         turn = _closed(one.params["jaxpr"], other.params["jaxpr"], [None] * len(inputs))
-        return [state if isinstance(state, Mixed) else Rows(0) for state in turn]
+        return [state if isinstance(state, Mixed) else RowAxis(0) for state in turn]
     return [Mixed("scan over the rows")] * len(one.outvars)
 
 
@@ -165,7 +165,7 @@ def _settled(
 def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
     """What is made for all rows of what has none."""
     if name in ("broadcast_in_dim", "full") or (name == "iota" and params["dimension"] != place):
-        return Rows(place, uniform=True)
+        return RowAxis(place, uniform=True)
     if name == "iota" and wide(params["dtype"]):
         return Own(place)
     return Mixed(f"{name}, which tells rows apart")
@@ -173,12 +173,12 @@ def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
 
 def _joined(states: Sequence[State], name: str) -> State:
     """Rows that meet entry by entry must be in one place."""
-    found = {state[:3] for state in states if isinstance(state, Rows) and not state.uniform}
-    axes = {state.axis for state in states if isinstance(state, Rows)}
+    found = {state[:3] for state in states if isinstance(state, RowAxis) and not state.uniform}
+    axes = {state.axis for state in states if isinstance(state, RowAxis)}
     if len(found) > 1 or len(axes) > 1:
         return Mixed(name)
-    own = next((state for state in states if isinstance(state, Rows) and not state.uniform), None)
-    return own or next((state for state in states if isinstance(state, Rows)), None)
+    own = next((state for state in states if isinstance(state, RowAxis) and not state.uniform), None)
+    return own or next((state for state in states if isinstance(state, RowAxis)), None)
 
 
 def _states_after(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
@@ -191,7 +191,7 @@ def _states_after(one: Equation, inputs: list[State], places: list[int | None]) 
         return _unknown(one, inputs, places)
     moved: list[State] = []
     for operand, state in enumerate(inputs):
-        if isinstance(state, Rows):
+        if isinstance(state, RowAxis):
             axis = record.moved(one, operand, state.axis)
             moved.append(Mixed(name) if axis is None else state._replace(axis=axis))
     return [_joined_all(moved, name)] * len(places)
@@ -202,12 +202,12 @@ def _unknown(one: Equation, inputs: list[State], places: list[int | None]) -> li
     state = _joined(inputs, one.primitive.name)
     if isinstance(state, Mixed):
         return [state] * len(places)
-    return [Rows(place) if place is not None else Mixed(one.primitive.name) for place in places]
+    return [RowAxis(place) if place is not None else Mixed(one.primitive.name) for place in places]
 
 
 def _reshape(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     (state, *_), (place,) = inputs, places
-    assert isinstance(state, Rows)
+    assert isinstance(state, RowAxis)
     if one.params.get("dimensions") is not None or place is None:
         return [Mixed("reshape")]
     old, new = one.invars[0].aval.shape, one.outvars[0].aval.shape
@@ -215,18 +215,18 @@ def _reshape(one: Equation, inputs: list[State], places: list[int | None]) -> li
     before = math.prod(old[: state.axis]) * state.before
     outside, times = math.prod(new[:place]), new[place] // rows
     if state.uniform:
-        return [Rows(place, uniform=True)]
+        return [RowAxis(place, uniform=True)]
     if before % outside or times % (before // outside):
         return [Mixed("reshape")]
-    return [Rows(place, before // outside, times // (before // outside))]
+    return [RowAxis(place, before // outside, times // (before // outside))]
 
 
 def _updated(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
     state = _joined(inputs[:2], one.primitive.name)
-    if any(isinstance(index, Rows) for index in inputs[2:]):
+    if any(isinstance(index, RowAxis) for index in inputs[2:]):
         return [Mixed(one.primitive.name)]
     shapes = [atom.aval.shape for atom in one.invars[:2]]
-    whole = isinstance(state, Rows) and shapes[0][state.axis] == shapes[1][state.axis]
+    whole = isinstance(state, RowAxis) and shapes[0][state.axis] == shapes[1][state.axis]
     return [state if whole else Mixed(one.primitive.name)]
 
 
@@ -237,11 +237,11 @@ def _scatter(one: Equation, inputs: list[State], places: list[int | None]) -> li
     pairs = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
     if place is None or place in (*numbers.scatter_dims_to_operand_dims, *numbers.inserted_window_dims):
         return [Mixed(name)]
-    if isinstance(index, Rows) and pairs.get(place) != index.axis:
+    if isinstance(index, RowAxis) and pairs.get(place) != index.axis:
         return [Mixed(name)]
-    layouts = {state[1:3] for state in (table, index, updates) if isinstance(state, Rows) and not state.uniform}
-    placed = not isinstance(table, Rows) or table.axis == place
-    return [Rows(place, *layouts.pop()) if len(layouts) == 1 and placed else Mixed(name)]
+    layouts = {state[1:3] for state in (table, index, updates) if isinstance(state, RowAxis) and not state.uniform}
+    placed = not isinstance(table, RowAxis) or table.axis == place
+    return [RowAxis(place, *layouts.pop()) if len(layouts) == 1 and placed else Mixed(name)]
 
 
 def _joined_all(states: Sequence[State], name: str) -> State:

@@ -67,7 +67,7 @@ def _met(terms: Terms, carried: Flags) -> Any:
     return carried[terms.source] if terms.other is None else carried[terms.source] & carried[terms.other]
 
 
-def _mark(flags: Flags, labels: Labels, there: bool | np.ndarray) -> None:
+def _mark(flags: Flags, labels: Labels, there: bool | np.bool_ | np.ndarray) -> None:
     """Set the flags of labels where it holds; anywhere along the axes along which the labels stay the same."""
     there = np.broadcast_to(there, np.broadcast_shapes(np.shape(there), labels.shape))
     extra = there.ndim - labels.ndim

@@ -11,7 +11,7 @@ from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row
 
 
-class Rows(NamedTuple):
+class RowAxis(NamedTuple):
     """Where the rows are: along ``axis``, whose entries are ``before`` times the rows, each ``after`` times.
 
     ``uniform``: it is the same for every row, whatever the rows hold.
@@ -29,7 +29,7 @@ class Mixed(NamedTuple):
     by: str
 
 
-State = Rows | Mixed | Own | Never | None  # None: it has no rows
+State = RowAxis | Mixed | Own | Never | None  # None: it has no rows
 
 
 def constant(one: ArrayLike, other: ArrayLike) -> State:
@@ -47,7 +47,7 @@ def constant(one: ArrayLike, other: ArrayLike) -> State:
         return Own(axis)
     if alike and a.dtype == bool and not a.any():
         return Never(axis)
-    return Rows(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
+    return RowAxis(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
 
 
 def axis_of(one: Sequence[int], other: Sequence[int]) -> int | None:
@@ -58,12 +58,12 @@ def axis_of(one: Sequence[int], other: Sequence[int]) -> int | None:
 
 def numbered(one: Equation, inputs: Sequence[State]) -> State:
     """What is made of the rows' own numbers, beside arrays of the same rows."""
-    others = [state for state in inputs if isinstance(state, Rows)]
+    others = [state for state in inputs if isinstance(state, RowAxis)]
     if one.primitive.name == "gather":
         table, index = inputs
-        if isinstance(table, Rows) and isinstance(index, Own) and table[1:3] == (1, 1):
+        if isinstance(table, RowAxis) and isinstance(index, Own) and table[1:3] == (1, 1):
             place = own_row(one, table.axis, index)
-            return Mixed(TOLD_APART) if place is None else Rows(place)
+            return Mixed(TOLD_APART) if place is None else RowAxis(place)
     made = after(one, inputs)
     beside = made is not None and all(state[:3] == (made.axis, 1, 1) for state in others)
     return made if beside else Mixed(TOLD_APART)

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from bayesprune.core.send import send
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.state import Compiled
 
 
 @contextlib.contextmanager
-def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: Whole | Stream) -> Iterator[None]:
+def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: WholeFeed | Stream) -> Iterator[None]:
     """Compile ``loop.run`` without a mask, for the state that ``loop.init`` will give, until the block ends and it is done.
 
     The two take XLA most of the time of a first fit. `jax.jit` finds what was compiled so, if the arrays are as those of

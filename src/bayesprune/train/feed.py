@@ -32,7 +32,7 @@ class Now(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeFeed:
     """Data in the device's memory. ``first``: what the loop starts from; ``shown``: rows that a model may be run on; ``types``:
     of the numbers as they were given, before the fit made its own of them."""
 
@@ -57,7 +57,7 @@ class Whole:
         return self.data
 
     @contextlib.contextmanager
-    def open(self, rng_key: jax.Array, now: Now, last: int, ahead: int, keep: bool) -> Iterator["Whole"]:
+    def open(self, rng_key: jax.Array, now: Now, last: int, ahead: int, keep: bool) -> Iterator["WholeFeed"]:
         yield self
 
     def block(self, step: int) -> tuple[Dataset | Padded, int]:
@@ -75,7 +75,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Stream:
-    """Data that are read as they are needed; ``mesh``: the devices over which rows are spread. Fields are those of `Whole`.
+    """Data that are read as they are needed; ``mesh``: the devices over which rows are spread. Fields are those of `WholeFeed`.
 
     ``batch_size``: rows of a minibatch, of which ``source`` reads those that are this process's own; ``shown``: its first ones,
     or where processes have others, those of the first process.

@@ -10,7 +10,7 @@ from bayesprune.core.send import send
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.paths import Paths
 from bayesprune.train.alike import state_law
-from bayesprune.train.feed import Now, Stream, Whole
+from bayesprune.train.feed import Now, Stream, WholeFeed
 from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import Interruption
@@ -29,7 +29,7 @@ from bayesprune.train.watch import Watch
 def run(
     recipe: Recipe,
     rng_key: jax.Array,
-    data: Whole | Stream,
+    data: WholeFeed | Stream,
     given: Given,
     periods: Periods,
     watch: Watch,
@@ -37,7 +37,7 @@ def run(
     progress: bool | None,
     returns: bool = False,
 ) -> FitResult:
-    """Train as ``recipe`` and ``periods`` have it, under the eyes of ``watch``; arguments as `fit_svi` has checked them.
+    """Train as ``recipe`` and ``periods`` have it, followed by ``watch``; arguments as `fit_svi` has checked them.
 
     ``returns``: Ctrl-C ends it with what there is.
     """

@@ -23,7 +23,7 @@ from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
 from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
 from bayesprune.train.continuation import Origin, go_on
-from bayesprune.train.feed import Stream, Whole
+from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.loop import compile_loop
 from bayesprune.train.redraw import check_chain
 from bayesprune.train.renewal import check_decay, check_moments
@@ -62,7 +62,7 @@ class Given(NamedTuple):
         return given | {"init": self.init.decisive()} if self.init is not None else {n: given[n] for n in given if n != "init"}
 
 
-def start(recipe: Recipe, rng_key: jax.Array, data: Whole | Stream, given: Given) -> Start:
+def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: Given) -> Start:
     """The start of a fit: compiled functions and first states, from what was given."""
     if needs_of(recipe.sparsifier).decay:
         check_decay(recipe.kernel, recipe.sparsifier)

@@ -6,7 +6,7 @@ import pytest
 
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.engine import DENSE
-from bayesprune.deploy.program.weights import Gaussian
+from bayesprune.deploy.program.weights import GaussianLaw
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of
 
 
@@ -16,7 +16,7 @@ def test_it_gives_what_jax_gives(name) -> None:
     function, shapes, shape = FUNCTIONS[name]
     program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
     loc = numbers(program, rng, 0.15)
-    small = compact_of(program, Gaussian(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
+    small = compact_of(program, GaussianLaw(loc, {site: np.abs(array) for site, array in loc.items()}, {}, {}))
     engine = ByBCSR(small)
     sparse = [a for site, a in loc.items() if a.ndim == 2 and 0 < np.count_nonzero(a) < DENSE * a.size]
     assert len(engine.matrices) <= len(sparse)

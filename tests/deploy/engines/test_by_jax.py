@@ -6,7 +6,7 @@ import pytest
 
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.program.run import run
-from bayesprune.deploy.program.weights import Gaussian
+from bayesprune.deploy.program.weights import GaussianLaw
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of, rows
 
 KEY = jax.random.key(2)
@@ -19,7 +19,7 @@ def test_draws_are_those_of_the_law_in_one_call(backend, monkeypatch) -> None:
     function, shapes, shape = FUNCTIONS["dense"]
     program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
     loc = numbers(program, rng)
-    law = Gaussian(loc, {site: (0.3 * (array != 0)).astype(np.float32) for site, array in loc.items()}, {}, {})
+    law = GaussianLaw(loc, {site: (0.3 * (array != 0)).astype(np.float32) for site, array in loc.items()}, {}, {})
     engine, x = ByJax(compact_of(program, law)), rows(rng, 130, *shape)
     made = engine.predict_draws(KEY, x, 5)
     assert made.shape == (5, 130, 3)

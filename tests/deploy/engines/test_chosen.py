@@ -10,7 +10,7 @@ import bayesprune as bp
 from bayesprune.deploy import Certificate, evaluate_by_kernels
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
-from bayesprune.deploy.program.weights import Gaussian
+from bayesprune.deploy.program.weights import GaussianLaw
 from bayesprune.deploy.sparse.kernels import has_numba
 from tests.deploy.fits import DATA, fitted, regression
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of, rows
@@ -25,7 +25,7 @@ def net(name: str, density: float = 1.0):
     program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
     loc = numbers(program, rng, density)
     scale = {site: np.where(array != 0, 0.1, 0).astype(np.float32) for site, array in loc.items()}
-    return compact_of(program, Gaussian(loc, scale, {}, {})), rows(rng, 5, *shape)
+    return compact_of(program, GaussianLaw(loc, scale, {}, {})), rows(rng, 5, *shape)
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_sums_are_drawn_for_few_rows_of_a_network_that_allows_it() -> None:
     """A matrix of 100 x 100 has 100 numbers for each sum; of many rows, or where tokens share it, its weights are drawn."""
     shapes, rng = {"a": (100, 100)}, np.random.default_rng(0)
     loc = {"a": rng.standard_normal((100, 100)).astype(np.float32)}
-    law = Gaussian(loc, {"a": np.ones((100, 100), np.float32)}, {}, {})
+    law = GaussianLaw(loc, {"a": np.ones((100, 100), np.float32)}, {}, {})
     by = {
         kind: DrawsEngine(compact_of(program_of(lambda w, x: x @ w["a"], shapes, shape), law), "csr")
         for kind, shape in (("rows", (100,)), ("tokens", (3, 100)))

@@ -14,7 +14,7 @@ import bayesprune as bp
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.program.run import run
-from bayesprune.deploy.program.weights import Draws, Gaussian, Points
+from bayesprune.deploy.program.weights import Draws, GaussianLaw, Points
 from bayesprune.deploy.sparse.kernels import available
 from tests.deploy.engines.test_engine import random_mask, small
 from tests.deploy.functions import FUNCTIONS, chained, compact_of, numbers, program_of, rows, sparse
@@ -103,7 +103,7 @@ def gaussian(program, shared=("a", "b")):
     scale = {
         site: (np.abs(sparse(rng, shape, 0.7)) * (loc[site] != 0) / 2).astype(np.float32) for site, shape in shapes.items()
     }
-    return Gaussian(loc, scale, dict.fromkeys(shared, "s"), {"s": (0.1, 0.3)} if shared else {})
+    return GaussianLaw(loc, scale, dict.fromkeys(shared, "s"), {"s": (0.1, 0.3)} if shared else {})
 
 
 @pytest.mark.parametrize("kernel", BY)
@@ -257,7 +257,7 @@ def test_fitted_networks_have_the_law_of_predict_draws(name) -> None:
     train = bp.Dataset(rows(rng, 20, *shape), rng.integers(0, 10, 20).astype(np.int32))
     fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=1, batch_size=20, progress=False)
     compact = bp.compact(bnn, fit.params, random_mask(bnn))
-    assert isinstance(compact.law, Gaussian)
+    assert isinstance(compact.law, GaussianLaw)
     law = replace(compact.law, scale={site: scale * 3 for site, scale in compact.law.scale.items()})
     compact = replace(compact, law=law)
     theirs = compact.predict_draws(jax.random.key(1), train.x[:5], 300)

@@ -7,9 +7,9 @@ import pytest
 from scipy import integrate, stats
 
 import bayesprune as bp
-from bayesprune.deploy.engines.moment_layers import FUNCTIONS, Moments, activated
+from bayesprune.deploy.engines.moment_layers import FUNCTIONS, LayerMoments, activated
 from bayesprune.deploy.engines.moments import MomentEngine
-from bayesprune.deploy.program.weights import Gaussian, Points
+from bayesprune.deploy.program.weights import GaussianLaw, Points
 from tests.deploy.fits import DATA, fitted, regression
 from tests.deploy.functions import compact_of, images, program_of, rows
 
@@ -20,7 +20,9 @@ def engine_of(function, shapes, shape, spread=0.3, log=None, shared=None) -> Mom
     rng = np.random.default_rng(0)
     loc = {site: rng.normal(size=size).astype(np.float32) for site, size in shapes.items()}
     scale = {site: (spread * rng.random(size)).astype(np.float32) for site, size in shapes.items()}
-    return MomentEngine(compact_of(program_of(function, shapes, shape).single(), Gaussian(loc, scale, shared or {}, log or {})))
+    return MomentEngine(
+        compact_of(program_of(function, shapes, shape).single(), GaussianLaw(loc, scale, shared or {}, log or {}))
+    )
 
 
 def linear(w, x):
@@ -63,7 +65,7 @@ def test_moments_of_an_activation(act, mean, deviation) -> None:
         first, second = expect(lambda v: v), expect(np.square)
     else:
         first, second = float(function(mean)), float(function(mean)) ** 2
-    made = activated(Moments(np.array([mean]), np.array([deviation**2])), act)
+    made = activated(LayerMoments(np.array([mean]), np.array([deviation**2])), act)
     np.testing.assert_allclose(made.mean, first, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(made.variance, second - first**2, rtol=3e-4, atol=1e-6)
 

@@ -11,10 +11,10 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.deploy.files.c_source import Source
+from bayesprune.deploy.files.c_source import CSource
 from bayesprune.deploy.files.to_c import export_c, prepared
 from bayesprune.deploy.program.ops import Op
-from bayesprune.deploy.program.weights import Draws, Gaussian
+from bayesprune.deploy.program.weights import Draws, GaussianLaw
 from tests.deploy.files.test_to_onnx import CASES, INEXACT, compact_of, reference, rows_for, single
 from tests.deploy.fits import fitted
 from tests.deploy.functions import FUNCTIONS, numbers, program_of, rows
@@ -91,7 +91,7 @@ def test_whole_networks_are_those_of_the_reader(tmp_path, compiler) -> None:
         program, rng = program_of(function, shapes, shape).single(), np.random.default_rng(0)
         for density in (1.0, 0.2):
             loc = numbers(program, rng, density)
-            law = Gaussian(loc, {site: (0.1 * (array != 0)).astype(np.float32) for site, array in loc.items()}, {}, {})
+            law = GaussianLaw(loc, {site: (0.1 * (array != 0)).astype(np.float32) for site, array in loc.items()}, {}, {})
             for values in ("float32", "posterior"):
                 networks[f"net_{len(networks)}"] = network_of(program, law), values, shape
     for name, (compact, values, _) in networks.items():
@@ -145,7 +145,7 @@ def test_bytes_stay_bytes(tmp_path) -> None:
 
 # ---- what can be said without a compiler
 def test_memory_is_shared_by_what_is_not_needed_at_once() -> None:
-    source = Source("net")
+    source = CSource("net")
     first = source.buffer((10,))
     source.step = 1
     source.used(first)
@@ -160,7 +160,7 @@ def test_memory_is_shared_by_what_is_not_needed_at_once() -> None:
 
 
 def test_equal_constants_and_equal_entries_stand_once() -> None:
-    source = Source("net")
+    source = CSource("net")
     wide = source.constant(np.broadcast_to(np.asarray([1, 2, 3], np.float32), (5, 4, 3)))
     again = source.constant(np.asarray([1, 2, 3], np.float32))
     assert (wide.name, source.bytes, len(source.data)) == (again.name, 12, 1)
@@ -171,10 +171,10 @@ def test_equal_constants_and_equal_entries_stand_once() -> None:
 def test_what_a_header_cannot_say_is_refused_before_it_is_written(tmp_path) -> None:
     program = program_of(*FUNCTIONS["dense"])
     loc = numbers(program, np.random.default_rng(0))
-    plain = Gaussian(loc, {site: np.ones_like(array) for site, array in loc.items()}, {}, {})
+    plain = GaussianLaw(loc, {site: np.ones_like(array) for site, array in loc.items()}, {}, {})
     small = network_of(program, plain)
     draws = network_of(program, Draws({site: array[None] for site, array in loc.items()}))
-    sure = network_of(program, Gaussian(loc, {site: np.zeros_like(array) for site, array in loc.items()}, {}, {}))
+    sure = network_of(program, GaussianLaw(loc, {site: np.zeros_like(array) for site, array in loc.items()}, {}, {}))
     bits = compact_of([Op("convert", (0,), (1,), {"dtype": "uint8"})], {0: (-1, 3), 1: (-1, 3)}, {}, 1)
     for network, how, why in (
         (small, {"values": "bfloat16"}, "values must be one of 'float32', 'posterior' in a C header"),
@@ -198,7 +198,7 @@ def test_eight_bits_lose_little_of_what_the_posterior_knows() -> None:
     program = program_of(*FUNCTIONS["dense"])
     rng = np.random.default_rng(0)
     loc = numbers(program, rng)
-    law = Gaussian(loc, {site: np.full_like(array, 0.2) * (array != 0) for site, array in loc.items()}, {}, {})
+    law = GaussianLaw(loc, {site: np.full_like(array, 0.2) * (array != 0) for site, array in loc.items()}, {}, {})
     network = prepared(network_of(program, law), "posterior")
     assert network.coded
     for number, one in network.coded.items():

@@ -11,7 +11,7 @@ from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.program.linear import pattern
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op
-from bayesprune.deploy.sparse.kernels import Layers, activate
+from bayesprune.deploy.sparse.kernels import LayerKernels, activate
 from bayesprune.deploy.sparse.runs import runs
 from bayesprune.deploy.sparse.segments import Finder, folded
 from tests.deploy.functions import FUNCTIONS, identity, numbers, program_of, rows, sparse
@@ -104,7 +104,7 @@ def test_runs_are_the_matrices(name, gaps) -> None:
     engine = Engine(program, identity(program), weights, "dense")
     segments = list(engine.segments.values())
     linked = [one for i, one in enumerate(segments) if i == 0 or segments[i - 1].output == one.source]
-    layers = Layers(linked, gaps)
+    layers = LayerKernels(linked, gaps)
     entries, begin = layers.numbers([segment.weights for segment in linked])
     inputs, outputs, heights, *_ = layers.structure
     found, starts = runs(layers.patterns, entries, layers.gaps), np.cumsum([0, *heights])

@@ -11,7 +11,7 @@ import pytest
 from bayesprune.deploy.program.trace import trace
 from bayesprune.deploy.shrinking import shrink
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
-from bayesprune.deploy.shrinking.plan import Plan, make_plan, slim
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, make_plan, slim
 from bayesprune.deploy.shrinking.shrink import build
 from bayesprune.deploy.shrinking.ties import Ties, tie
 from tests.deploy.programs import plan_of, weights_of
@@ -21,14 +21,14 @@ FOLLOWED = [name for name in NETS if name not in ("chosen", "endless", "lenet")]
 MOST = 12  # faults of a kind for each network
 
 
-def components(plan: Plan) -> tuple[Ties, np.ndarray]:
+def components(plan: ShrinkPlan) -> tuple[Ties, np.ndarray]:
     ties = Ties(plan.program)
     for op in plan.program.ops:
         tie(op, ties, plan.known)
     return ties, ties.components()
 
 
-def without(plan: Plan, ties: Ties, component: np.ndarray, gone: int) -> Plan:
+def without(plan: ShrinkPlan, ties: Ties, component: np.ndarray, gone: int) -> ShrinkPlan:
     """The plan, one component of slices that is needed cut away."""
     keep = {}
     for number, shape in plan.program.shapes.items():
@@ -37,7 +37,7 @@ def without(plan: Plan, ties: Ties, component: np.ndarray, gone: int) -> Plan:
     return replace(plan, keep=keep)
 
 
-def needed_components(plan: Plan, ties: Ties, component: np.ndarray) -> list[int]:
+def needed_components(plan: ShrinkPlan, ties: Ties, component: np.ndarray) -> list[int]:
     """Components that some output depends on and that are not pinned; not those of constants, which no plan cuts."""
     found = set()
     for number, axis in ties.first:
@@ -47,7 +47,7 @@ def needed_components(plan: Plan, ties: Ties, component: np.ndarray) -> list[int
     return sorted(found - set(component[ties.pinned | _ends(plan, ties)].tolist()))
 
 
-def _ends(plan: Plan, ties: Ties) -> np.ndarray:
+def _ends(plan: ShrinkPlan, ties: Ties) -> np.ndarray:
     ends = np.zeros(ties.count, bool)
     for number in (plan.program.rows, plan.program.output):
         for axis in range(len(plan.program.shapes[number])):
@@ -55,7 +55,7 @@ def _ends(plan: Plan, ties: Ties) -> np.ndarray:
     return ends
 
 
-def caught(plan: Plan) -> bool:
+def caught(plan: ShrinkPlan) -> bool:
     """Whether a faulty plan cannot be built, or its certificate does not hold."""
     try:
         with np.errstate(all="ignore"):

@@ -12,7 +12,7 @@ import pytest
 from flax import linen, nnx
 from jax import lax
 
-from bayesprune.model.transforms.gaussian_array import Gaussian, add_noise
+from bayesprune.model.transforms.gaussian_array import GaussianArray, add_noise
 from bayesprune.model.transforms.local_noise import local_noise
 from bayesprune.model.transforms.lower import lower_convolutions
 
@@ -24,12 +24,12 @@ def lift(params, scale, rng_key):
     """Every floating leaf as a Gaussian with a key of its own."""
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(rng_key, len(leaves))
-    return jax.tree.unflatten(structure, [Gaussian(leaf, scale, key) for leaf, key in zip(leaves, keys, strict=True)])
+    return jax.tree.unflatten(structure, [GaussianArray(leaf, scale, key) for leaf, key in zip(leaves, keys, strict=True)])
 
 
 def drawn(tree):
     """The same weights, sampled: the oracle."""
-    return jax.tree.map(lambda g: g.materialise(), tree, is_leaf=lambda leaf: isinstance(leaf, Gaussian))
+    return jax.tree.map(lambda g: g.materialise(), tree, is_leaf=lambda leaf: isinstance(leaf, GaussianArray))
 
 
 def linen_net(module, shape):
@@ -135,7 +135,7 @@ def test_gradient_variance_falls():
         def variance(sampler, apply=apply, params=params, x=x):
             def loss(scale, key):
                 scales = {"kernel": scale, "bias": 0.0}
-                weights = {"params": {name: Gaussian(loc, scales[name], key) for name, loc in params["params"].items()}}
+                weights = {"params": {name: GaussianArray(loc, scales[name], key) for name, loc in params["params"].items()}}
                 return jnp.square(sampler(apply)(weights, x)).sum()
 
             scale = jnp.full_like(params["params"]["kernel"], 0.5)
@@ -159,7 +159,7 @@ def test_gradients_are_finite_near_scale_zero(scale):
     x = jnp.array([[0.0, 0.0], [1.0, 2.0]])
 
     def loss(loc, scale, x):
-        return local_noise(lambda w, x: jax.nn.relu(x @ w).sum())(Gaussian(loc, scale, jax.random.key(0)), x)
+        return local_noise(lambda w, x: jax.nn.relu(x @ w).sum())(GaussianArray(loc, scale, jax.random.key(0)), x)
 
     grads = jax.grad(loss, argnums=(0, 1, 2))(jnp.ones((2, 3)), jnp.full((2, 3), scale), x)
     assert all(bool(jnp.isfinite(g).all()) for g in grads)
@@ -211,7 +211,7 @@ DRAWN = {
 @pytest.mark.parametrize("name", CARRIED | DRAWN)
 def test_the_draw_of_an_expression_is_the_expression_of_the_draw(name):
     fn = (CARRIED | DRAWN)[name]
-    weight = Gaussian(jax.random.normal(jax.random.key(1), (4, 2)), 0.5, jax.random.key(0))
+    weight = GaussianArray(jax.random.normal(jax.random.key(1), (4, 2)), 0.5, jax.random.key(0))
     expected = jax.jit(fn)(weight.materialise())
     ours = jax.jit(local_noise(fn))(weight)
     assert ours.dtype == expected.dtype
@@ -223,14 +223,14 @@ def test_the_draw_of_an_expression_is_the_expression_of_the_draw(name):
 def test_carried_weights_still_sample_outputs(name):
     """Rows of ones meet the expression: with one weight draw all rows were equal."""
     fn = CARRIED[name]
-    weight = Gaussian(jnp.ones((4, 2)), 0.5, jax.random.key(0))
+    weight = GaussianArray(jnp.ones((4, 2)), 0.5, jax.random.key(0))
     rows = jnp.ones((5, fn(jnp.ones((4, 2))).shape[-2]), fn(jnp.ones((4, 2))).dtype)
     out = np.asarray(local_noise(lambda w, x: jnp.einsum("ri,...io->r...o", x, fn(w)))(weight, rows), np.float32)
     assert len(np.unique(out.reshape(5, -1)[:, -1])) == 5
 
 
 def test_every_weight_has_its_own_noise_and_the_same_call_the_same():
-    weights = [Gaussian(jnp.ones((4, 2)), 0.5, key) for key in jax.random.split(jax.random.key(0))]
+    weights = [GaussianArray(jnp.ones((4, 2)), 0.5, key) for key in jax.random.split(jax.random.key(0))]
     x = jnp.ones((3, 4))
     twice = local_noise(lambda w, x: (jnp.matmul(x, w[0]), jnp.matmul(x, w[1])))  # one cached jitted function
     first, second = twice(weights, x)
@@ -243,7 +243,7 @@ def test_checkpoint_changes_nothing():
     x = jax.random.normal(jax.random.key(2), (3, 4))
 
     def grad(fn):
-        return jax.grad(lambda s: local_noise(fn)(Gaussian(jnp.ones((4, 2)), s, jax.random.key(0)), x).sum())(0.5)
+        return jax.grad(lambda s: local_noise(fn)(GaussianArray(jnp.ones((4, 2)), s, jax.random.key(0)), x).sum())(0.5)
 
     layer = lambda w, x: jnp.sin(x @ w)  # noqa: E731
     np.testing.assert_allclose(grad(jax.checkpoint(layer)), grad(layer), rtol=1e-5)
@@ -261,16 +261,16 @@ def test_functions_with_derivatives_of_their_own():
     for fn in (lambda w, x: halved(x @ halved(w)).sum(), lambda w, x: jax.nn.relu(x @ jax.nn.relu(w)).sum()):
 
         def loss(loc, fn=fn):
-            return local_noise(fn)(Gaussian(loc, 0.5, jax.random.key(0)), x)
+            return local_noise(fn)(GaussianArray(loc, 0.5, jax.random.key(0)), x)
 
-        weight = Gaussian(jnp.ones((4, 2)), 0.5, jax.random.key(0))
+        weight = GaussianArray(jnp.ones((4, 2)), 0.5, jax.random.key(0))
         np.testing.assert_allclose(jax.grad(loss)(weight.loc), jax.grad(fn)(weight.materialise(), x), rtol=1e-5)
-    noisy = local_noise(lambda w, x: halved(x @ w))(Gaussian(jnp.ones((4, 2)), 0.5, jax.random.key(0)), jnp.ones((3, 4)))
+    noisy = local_noise(lambda w, x: halved(x @ w))(GaussianArray(jnp.ones((4, 2)), 0.5, jax.random.key(0)), jnp.ones((3, 4)))
     assert len(np.unique(noisy)) == 6
 
 
 def test_what_cannot_be_done_is_refused():
     with pytest.raises(TypeError, match="random key"):
-        Gaussian(jnp.ones(2), 1.0, 0)
+        GaussianArray(jnp.ones(2), 1.0, 0)
     with pytest.raises(ValueError, match="shared"):
         local_noise(jnp.matmul, shared="convolution")

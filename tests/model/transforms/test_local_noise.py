@@ -13,7 +13,7 @@ import pytest
 from flax import linen
 from jax import lax
 
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import local_noise
 
 SIGMAS = 5.0
@@ -112,11 +112,11 @@ SUBSET = ("cosine", "constant times weight", "tied", "data first, then a functio
 def lift(params, key, scale=SCALE):
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(key, len(leaves))
-    return jax.tree.unflatten(structure, [Gaussian(leaf, scale, key) for leaf, key in zip(leaves, keys, strict=True)])
+    return jax.tree.unflatten(structure, [GaussianArray(leaf, scale, key) for leaf, key in zip(leaves, keys, strict=True)])
 
 
 def drawn(tree):
-    return jax.tree.map(lambda g: g.materialise(), tree, is_leaf=lambda leaf: isinstance(leaf, Gaussian))
+    return jax.tree.map(lambda g: g.materialise(), tree, is_leaf=lambda leaf: isinstance(leaf, GaussianArray))
 
 
 @pytest.mark.fast_cases(6)

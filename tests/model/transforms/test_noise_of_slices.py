@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesprune.model.transforms import noise as noises
-from bayesprune.model.transforms.gaussian_array import Gaussian
+from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import local_noise
 from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
 
@@ -52,10 +52,10 @@ LAYERS = {
 def test_outputs_have_the_noise_of_whole_layers(name) -> None:
     layer, sizes, kept = LAYERS[name]
     loc, key = jnp.asarray(np.random.default_rng(1).normal(size=sizes)), jax.random.key(3)
-    whole = local_noise(layer)(Gaussian(loc, 0.3, key, noises.quantile), ROWS)
+    whole = local_noise(layer)(GaussianArray(loc, 0.3, key, noises.quantile), ROWS)
     axis = 0 if name == "from the left" else 1
     index = next(one for one in kept if one is not None)
-    short = Gaussian(taken(loc, kept), 0.3, key, NoiseOfSlices(noises.quantile, sizes, kept))
+    short = GaussianArray(taken(loc, kept), 0.3, key, NoiseOfSlices(noises.quantile, sizes, kept))
     np.testing.assert_allclose(local_noise(layer)(short, ROWS), jnp.take(whole, np.array(index), axis), rtol=1e-6)
 
 
@@ -66,6 +66,6 @@ def test_a_convolution_has_the_noise_of_its_channels() -> None:
     def layer(w, x):
         return jax.lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
-    whole = local_noise(layer)(Gaussian(loc, 0.3, key, noises.quantile), images)
-    short = Gaussian(taken(loc, kept), 0.3, key, NoiseOfSlices(noises.quantile, loc.shape, kept))
+    whole = local_noise(layer)(GaussianArray(loc, 0.3, key, noises.quantile), images)
+    short = GaussianArray(taken(loc, kept), 0.3, key, NoiseOfSlices(noises.quantile, loc.shape, kept))
     np.testing.assert_allclose(local_noise(layer)(short, images), whole[..., jnp.array([1, 3])], rtol=1e-5)

@@ -19,7 +19,7 @@ from bayesprune.data.tables.target import infer_target
 Y = "y"  # the target of arrays
 
 
-class Own(NamedTuple):
+class OwnTable(NamedTuple):
     """Rows to train on and to judge on, as the network takes them, and what the file was found to be."""
 
     train: Dataset
@@ -37,7 +37,7 @@ def load_own(
     exposure: str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
-) -> Own:
+) -> OwnTable:
     """The rows of a csv, tsv, parquet or npz file; scaled by the training rows alone.
 
     Args:
@@ -70,7 +70,7 @@ def _of_table(
     exposure: str | None,
     share: float,
     seed: int,
-) -> Own:
+) -> OwnTable:
     frame = read_frame(path)
     if target is None or target not in frame.columns:
         raise _no_target(path, target, list(frame.columns))
@@ -91,10 +91,10 @@ def _of_table(
         raise ValueError(f"every column of {path} is constant: there is nothing to predict {target!r} from.")
     schema = Schema(path.name, digest_of(path), True, (width,), columns, predicted)
     x, y = schema.frame_inputs(frame, str(path)), predicted.encode(values_of(frame, target), str(path), exposures)
-    return Own(Dataset(x[train], y[train]), Dataset(x[test], y[test]), schema)
+    return OwnTable(Dataset(x[train], y[train]), Dataset(x[test], y[test]), schema)
 
 
-def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> Own:
+def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> OwnTable:
     found = arrays(path, ("x", "y"))
     found |= {name: one_column(found[name], path) for name in ("y", "y_test") if name in found}
     x, y, rows = found["x"], found["y"], len(found["x"])
@@ -118,7 +118,7 @@ def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> Own:
     columns = tuple(Column(str(place), "number", (), loc, scale) for place, (loc, scale) in enumerate(channels))
     schema = Schema(path.name, digest_of(path), False, x.shape[1:], columns, predicted)
     made, labels = schema.array_inputs(x, str(path)), predicted.encode(y, str(path))
-    return Own(Dataset(made[train], labels[train]), Dataset(made[test], labels[test]), schema)
+    return OwnTable(Dataset(made[train], labels[train]), Dataset(made[test], labels[test]), schema)
 
 
 def _parts(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

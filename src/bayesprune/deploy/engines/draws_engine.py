@@ -11,15 +11,15 @@ import numpy as np
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
-from bayesprune.deploy.engines.draws_table import LANES, Networks, Table, factors, generator
+from bayesprune.deploy.engines.draws_table import LANES, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.ops import Op, alive
 from bayesprune.deploy.program.rows import checked
-from bayesprune.deploy.program.weights import Gaussian, Weighted
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.program.weights import GaussianLaw, Weighted
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.sparse.segments import joined
 from bayesprune.deploy.sparse.steps import Step, linked, never
@@ -78,7 +78,7 @@ class DrawsEngine:
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
-    def draw(self, rng_key: jax.Array | np.random.Generator | int | None, num_samples: int = 100) -> Networks:
+    def draw(self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int = 100) -> TableNetworks:
         """So many networks; of stored draws those that `Compact.predict_draws` takes, no more than there are, without a key.
 
         ``rng_key``: a JAX random key, or a NumPy generator, which is moved on. The same key gives the same networks.
@@ -86,7 +86,7 @@ class DrawsEngine:
         check_integer(num_samples, "num_samples")
         return self.table.drawn(rng_key, num_samples)
 
-    def outputs(self, networks: Networks, x: ArrayTree) -> np.ndarray:
+    def outputs(self, networks: TableNetworks, x: ArrayTree) -> np.ndarray:
         """E[y | x, w] of each network: (networks, rows, outputs). ``x``: (rows, *input_shape)."""
         rows = checked(self.compact.inputs, x)
         steps = self.of_many if len(rows) >= MANY_ROWS else self.steps
@@ -94,14 +94,14 @@ class DrawsEngine:
         return made[..., None] if self._one_output else made
 
     def predict_draws(
-        self, rng_key: jax.Array | np.random.Generator | int | None, x: ArrayTree, num_samples: int = 100
+        self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, x: ArrayTree, num_samples: int = 100
     ) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` new networks: (num_samples, rows, outputs), as `Compact.predict_draws`."""
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
         self,
-        rng_key: jax.Array | np.random.Generator | int | None,
+        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None,
         x: ArrayTree,
         num_samples: int = 100,
         noise: Literal["weights", "local", "auto"] | str = "weights",
@@ -122,12 +122,16 @@ class DrawsEngine:
         if noise == "weights" or (noise == "auto" and not self.local_pays(len(rows), num_samples)):
             return self.mean(x, rng_key=rng, num_samples=num_samples)
         steps, law = self._local, self.compact.law
-        assert isinstance(law, Gaussian)
+        assert isinstance(law, GaussianLaw)
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(rows, num_samples, steps)])
 
     def mean(
-        self, x: ArrayTree, *, rng_key: jax.Array | np.random.Generator | int | None = None, num_samples: int | None = None
+        self,
+        x: ArrayTree,
+        *,
+        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None = None,
+        num_samples: int | None = None,
     ) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
         groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
@@ -162,7 +166,7 @@ class DrawsEngine:
     def _local(self) -> list[Step]:
         law = self.compact.law
         check_local(law, self.program, self.plain, self.random)
-        assert isinstance(law, Gaussian)
+        assert isinstance(law, GaussianLaw)
         return [
             replace(s, call=noisy(s.segment, law, self.sites, self.kernel)) if s.segment is not None else s for s in self.plain
         ]
@@ -211,9 +215,9 @@ class DrawsEngine:
                 made.append(group[0])
         return made
 
-    def _rows(self, steps: Sequence[Step], drawn: Networks | Noise, x: np.ndarray) -> np.ndarray:
+    def _rows(self, steps: Sequence[Step], drawn: TableNetworks | Noise, x: np.ndarray) -> np.ndarray:
         values = {**self._known, self.program.rows: x}
-        if isinstance(drawn, Networks):
+        if isinstance(drawn, TableNetworks):
             values |= {number: self.table.array(drawn, site) for number, site in self._sites.items()}
         for s in steps:
             arrays = [values[i] for i in s.inputs]
@@ -245,6 +249,6 @@ class DrawsEngine:
 
 def _is_dense(segment: Segment) -> bool:
     """Whether its matrix is random and dense: then one of BLAS's products is the quickest for many rows."""
-    if segment.op.name != "dot" or not isinstance(segment.weights, Place) or segment.pattern is None:
+    if segment.op.name != "dot" or not isinstance(segment.weights, StoredPlace) or segment.pattern is None:
         return False
     return bool(len(segment.pattern.columns) >= DENSE * segment.weights.where.size)

@@ -5,28 +5,28 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from bayesprune.deploy.engines.draws_table import LANES, Networks, Table
-from bayesprune.deploy.sparse.fusing import ACTIVATIONS, Place, Segment
-from bayesprune.deploy.sparse.kernels import Layers, activate
+from bayesprune.deploy.engines.draws_table import LANES, Table, TableNetworks
+from bayesprune.deploy.sparse.fusing import ACTIVATIONS, Segment, StoredPlace
+from bayesprune.deploy.sparse.kernels import LayerKernels, activate
 from bayesprune.deploy.sparse.threads import in_parts, workers
 
 MANY_ROWS = 16  # from which a network for itself, rows side by side, is quicker than networks side by side
 
 # (networks, x of shape (1, rows, ...), or of each network) -> (networks, rows, ...)
-DrawsKernel = Callable[[Networks, np.ndarray], np.ndarray]
+DrawsKernel = Callable[[TableNetworks, np.ndarray], np.ndarray]
 
 
 def compiled(segments: Sequence[Segment], table: Table) -> DrawsKernel:
     """Segments by numba: networks side by side for few rows, rows side by side for many."""
     from bayesprune.deploy.sparse import kernels_numba
 
-    layers = Layers(segments)
+    layers = LayerKernels(segments)
     lines = [table.of(segment) for segment in layers.segments]
     entries, start = np.concatenate([each.entries for each in lines]), np.concatenate([each.start for each in lines])
     in_blocks, blocked = layers.in_blocks(kernels_numba.BLOCK)
     numbers_of, start_of = blocked.filled(entries, start)
 
-    def kernel(networks: Networks, a: np.ndarray) -> np.ndarray:
+    def kernel(networks: TableNetworks, a: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(a.reshape(len(a), -1, layers.width), np.float32)
         out = np.empty((networks.size, x.shape[1], layers.size), np.float32)
         width = networks.numbers.shape[2]
@@ -54,10 +54,10 @@ def compiled(segments: Sequence[Segment], table: Table) -> DrawsKernel:
 def by_blas(segment: Segment, table: Table) -> DrawsKernel:
     """A dense product, network by network: of many rows quicker than a sparse one from `DENSE` on."""
     lines, place = table.of(segment), segment.weights
-    assert isinstance(place, Place)
+    assert isinstance(place, StoredPlace)
     where = np.where(place.where >= 0, table.lines[place.number][place.where], 0)  # line 0 is zero
 
-    def kernel(networks: Networks, a: np.ndarray) -> np.ndarray:
+    def kernel(networks: TableNetworks, a: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(a.reshape(len(a), -1, len(where)), np.float32)
         out = np.empty((networks.size, x.shape[1], where.shape[1]), np.float32)
         for i, mine in enumerate(networks.lanes):
@@ -89,7 +89,7 @@ def by_scipy(segment: Segment, table: Table) -> DrawsKernel:
     ptr = np.concatenate([[0], (block * count + pattern.ptr[1:]).reshape(-1)])
     below, along = np.tile(pattern.columns, LANES), (block * width + pattern.columns).reshape(-1)
 
-    def kernel(networks: Networks, a: np.ndarray) -> np.ndarray:
+    def kernel(networks: TableNetworks, a: np.ndarray) -> np.ndarray:
         x = a.reshape(len(a), -1, width).transpose(0, 2, 1)
         made = list[np.ndarray]()
         for first in range(0, networks.size, LANES):

@@ -10,8 +10,8 @@ import numpy as np
 
 from bayesprune.core.checks import check_key
 from bayesprune.deploy.program import laws
-from bayesprune.deploy.program.weights import Draws, Gaussian, Law
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 
 LANES = 32  # networks in a block, as many as `kernels_numba` takes at a time
 FEW = 8  # networks at most that are drawn one by one: a block has as many lanes whether they are asked for or not
@@ -19,7 +19,7 @@ LARGEST = 1 << 26  # numbers of networks that are there at once
 
 
 @dataclass(frozen=True, eq=False)
-class Networks:
+class TableNetworks:
     """Drawn networks: ``numbers`` (blocks, lines, `LANES`), or (``size``, lines, 1) of few; the first ``size`` lanes count."""
 
     numbers: np.ndarray
@@ -63,7 +63,7 @@ class Table:
         """The lines of a segment; those that are missing are added."""
         pattern = segment.pattern
         assert pattern is not None
-        if isinstance(segment.weights, Place):
+        if isinstance(segment.weights, StoredPlace):
             entries = self.lines[segment.weights.number][segment.weights.where.reshape(-1)[pattern.places]]
             if segment.scale is not None:
                 entries = self._made(entries, segment.scale[pattern.rows], np.zeros(len(entries)))
@@ -86,7 +86,7 @@ class Table:
         self.size += new.shape[1]
         return self.size - new.shape[1] + index.reshape(-1)
 
-    def drawn(self, rng: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int | None) -> Networks:
+    def drawn(self, rng: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int | None) -> TableNetworks:
         """So many networks. ``rng``: a NumPy generator or a JAX key; of stored draws, evenly over all, without it."""
         (networks,) = self.groups(rng, num_samples, at_once=None)
         return networks
@@ -96,13 +96,13 @@ class Table:
         rng: jax.Array | np.random.Generator | np.ndarray | int | None,
         num_samples: int | None,
         at_once: int | None = LARGEST,
-    ) -> Iterator[Networks]:
+    ) -> Iterator[TableNetworks]:
         """The networks of `drawn`, in order, as many at a time as make at most so many numbers; None: all."""
         law, chosen = self.law, self.law.chosen(num_samples)
         lanes = 1 if len(chosen) <= FEW else LANES
         total = -(-len(chosen) // lanes)
         step = total if at_once is None else max(1, at_once // (self.size * lanes))
-        draw = self._draws(law, generator(rng), (total, 1, lanes)) if isinstance(law, Gaussian) else None
+        draw = self._draws(law, generator(rng), (total, 1, lanes)) if isinstance(law, GaussianLaw) else None
         for first in range(0, total, step):
             of = chosen[first * lanes : (first + step) * lanes]
             numbers = np.zeros((-(-len(of) // lanes), self.size, lanes), np.float32)
@@ -113,7 +113,7 @@ class Table:
             if self.sources:
                 sources, factors, shifts = map(np.concatenate, (self.sources, self.factors, self.shifts))
                 numbers[:, self.random :] = numbers[:, sources] * factors[:, None] + shifts[:, None]
-            yield Networks(numbers, len(of))
+            yield TableNetworks(numbers, len(of))
 
     def _copy(self, law: Draws, chosen: np.ndarray, numbers: np.ndarray) -> None:
         """Stored networks."""
@@ -122,7 +122,7 @@ class Table:
             values[: len(chosen)] = law.values[site][chosen].reshape(len(chosen), -1)[:, self.alive[site]]
             numbers[:, span] = values.reshape(len(numbers), numbers.shape[2], -1).transpose(0, 2, 1)
 
-    def _draws(self, law: Gaussian, rng: np.random.Generator, blocks: Sequence[int]) -> Callable[[int, np.ndarray], None]:
+    def _draws(self, law: GaussianLaw, rng: np.random.Generator, blocks: Sequence[int]) -> Callable[[int, np.ndarray], None]:
         """A function that draws block after block: (number of the first, out). ``blocks``: (all of them, 1, lanes)."""
         shared, empty = factors(law, rng, blocks), np.zeros(0, np.float32)
         loc, scale = (
@@ -143,7 +143,7 @@ class Table:
 
         return draw
 
-    def array(self, networks: Networks, site: str) -> np.ndarray:
+    def array(self, networks: TableNetworks, site: str) -> np.ndarray:
         """All of a site's weights: (networks, *shape)."""
         values = np.zeros((networks.size, int(np.prod(self.shapes[site], dtype=int))), np.float32)
         values[:, self.alive[site]] = networks.lanes[:, self.spans[site]]
@@ -191,6 +191,6 @@ def standard(draw: Callable[[np.ndarray, np.ndarray, np.ndarray], None], shape: 
     return out.reshape(-1)[:count].reshape(shape)
 
 
-def factors(law: Gaussian, rng: np.random.Generator, shape: Sequence[int]) -> dict[str, np.ndarray]:
+def factors(law: GaussianLaw, rng: np.random.Generator, shape: Sequence[int]) -> dict[str, np.ndarray]:
     """A draw of each shared scale."""
     return {name: np.exp(mean + std * rng.standard_normal(shape)).astype(np.float32) for name, (mean, std) in law.log.items()}

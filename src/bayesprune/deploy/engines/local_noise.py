@@ -8,8 +8,8 @@ import numpy as np
 
 from bayesprune.deploy.engines.draws_table import normals, standard
 from bayesprune.deploy.program.ops import Program
-from bayesprune.deploy.program.weights import Gaussian, Law
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.program.weights import GaussianLaw, Law
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import Kernel, activate, chain, csr
 from bayesprune.deploy.sparse.steps import Step
 
@@ -28,9 +28,9 @@ class Noise:
         return standard(normals(self.rng, self.compiled), shape)
 
 
-def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mapping[int, Place]) -> None:
+def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mapping[int, StoredPlace]) -> None:
     """Refuse networks whose sums over weights are not independent Gaussians, given a row's inputs and the shared scales."""
-    if not isinstance(law, Gaussian):
+    if not isinstance(law, GaussianLaw):
         raise ValueError(f"noise='local' needs independent Gaussian weights, got {law.kind}: use noise='weights'.")
     used: Counter[int] = Counter()
     fine = True
@@ -39,7 +39,7 @@ def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mappi
         if segment is None:
             fine &= not set(step.inputs) & set(random)
             continue
-        places = [p for p in (segment.weights, segment.bias) if isinstance(p, Place)]
+        places = [p for p in (segment.weights, segment.bias) if isinstance(p, StoredPlace)]
         used.update(place.number for place in places)
         row_by_row = program.sizes[segment.op.inputs[0]][:-1] == (-1,)
         fine &= not places or (segment.op.name == "dot" and row_by_row and all(map(_once, places)))
@@ -50,19 +50,21 @@ def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mappi
         )
 
 
-def _once(place: Place) -> bool:
+def _once(place: StoredPlace) -> bool:
     where = place.where[place.where >= 0]
     return bool(len(np.unique(where)) == where.size)
 
 
-def noisy(segment: Segment, law: Gaussian, sites: Mapping[int, str], kernel: str) -> Callable[[Noise, np.ndarray], np.ndarray]:
+def noisy(
+    segment: Segment, law: GaussianLaw, sites: Mapping[int, str], kernel: str
+) -> Callable[[Noise, np.ndarray], np.ndarray]:
     """act(s M_loc x + sqrt(s² M_scale² x²) z) with one z for each row and output; the bias joins in both parts.
 
     Takes x of shape (1, rows, ...), or of each sample, and gives (samples, rows, outputs).
     """
     make = lambda part: chain([part], [part.weights]) if kernel == "numba" else csr(part, part.weights)  # noqa: E731
     bare = replace(segment, act="none", shift=None, bias=None)
-    if not isinstance(segment.weights, Place):
+    if not isinstance(segment.weights, StoredPlace):
         mean, spread, shared = make(bare), None, ""
     else:
         site = sites[segment.weights.number]

@@ -8,14 +8,14 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit, ndtr
 
 from bayesprune.deploy.program.ops import Program
-from bayesprune.deploy.program.weights import Gaussian
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.program.weights import GaussianLaw
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.formulas.quadrature import nodes
 
 FUNCTIONS = {"tanh": np.tanh, "logistic": expit, "silu": lambda a: a * expit(a)}
 
 
-class Moments(NamedTuple):
+class LayerMoments(NamedTuple):
     """Of numbers that are taken as independent: (rows, ...) both."""
 
     mean: np.ndarray
@@ -23,7 +23,7 @@ class Moments(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class MomentLayer:
     """One segment: ``mean`` and ``variance``, matrices of the weights' mu and sigma²; the same of the bias; the shared scales'
     first two moments."""
 
@@ -31,12 +31,12 @@ class Layer:
     mean: csr_matrix
     variance: csr_matrix | None
     scale: tuple[float, float]
-    bias: Moments | None
+    bias: LayerMoments | None
     bias_scale: tuple[float, float]
     together: bool
 
     @classmethod
-    def of(cls, segment: Segment, law: Gaussian, program: Program) -> "Layer":
+    def of(cls, segment: Segment, law: GaussianLaw, program: Program) -> "MomentLayer":
         sites = {number: site for site, number in program.weights.items()}
         pattern, shared, bias_shared, variance, bias = segment.pattern, "", "", None, None
         assert pattern is not None
@@ -46,7 +46,7 @@ class Layer:
             entries = replace(segment, scale=scale).values(values).astype(float)
             return csr_matrix((entries, pattern.columns, pattern.ptr), (pattern.height, pattern.width))
 
-        if isinstance(segment.weights, Place):
+        if isinstance(segment.weights, StoredPlace):
             site = sites[segment.weights.number]
             loc, spread = (segment.weights.of(arrays[site]) for arrays in (law.loc, law.scale))
             mean, variance, shared = matrix(loc, 1), matrix(spread**2, 2), law.shared.get(site, "")
@@ -54,12 +54,12 @@ class Layer:
             mean = matrix(segment.weights, 1)
         if segment.bias is not None:
             site = sites[segment.bias.number]
-            bias = Moments(*(segment.bias.of(arrays[site]) for arrays in (law.loc, law.scale)))
+            bias = LayerMoments(*(segment.bias.of(arrays[site]) for arrays in (law.loc, law.scale)))
             bias, bias_shared = bias._replace(variance=bias.variance**2), law.shared.get(site, "")
         together = bias is not None and variance is not None and shared == bias_shared != ""
         return cls(segment, mean, variance, _moments(law, shared), bias, _moments(law, bias_shared), together)
 
-    def __call__(self, given: Moments) -> Moments:
+    def __call__(self, given: LayerMoments) -> LayerMoments:
         lead = given.mean.shape[: self.segment.lead]
         m, v = (part.reshape(-1, self.mean.shape[1]).T for part in given)
         a, b = self.mean @ m, self.mean.power(2) @ v
@@ -73,14 +73,14 @@ class Layer:
             mean, variance = mean + added.mean[:, None], variance + added.variance[:, None]
         if self.segment.shift is not None:
             mean = mean + self.segment.shift[:, None]
-        made = activated(Moments(mean, variance), self.segment.act)
-        return Moments(*(part.T.reshape(*lead, *self.segment.shape) for part in made))
+        made = activated(LayerMoments(mean, variance), self.segment.act)
+        return LayerMoments(*(part.T.reshape(*lead, *self.segment.shape) for part in made))
 
 
-def activated(given: Moments, act: str) -> Moments:
+def activated(given: LayerMoments, act: str) -> LayerMoments:
     """Moments of f(a) for a Gaussian a.
 
-    >>> made = activated(Moments(np.zeros(1), np.ones(1)), "relu")
+    >>> made = activated(LayerMoments(np.zeros(1), np.ones(1)), "relu")
     >>> round(float(made.mean[0]), 6), round(float(made.variance[0]), 6)  # 1 / sqrt(2 pi), 1/2 - 1 / (2 pi)
     (0.398942, 0.340845)
     """
@@ -92,21 +92,21 @@ def activated(given: Moments, act: str) -> Moments:
         density, below = np.exp(-0.5 * ratio**2) / np.sqrt(2 * np.pi), ndtr(ratio)
         first = mean * below + deviation * density
         second = (mean**2 + given.variance) * below + mean * deviation * density
-        return Moments(first, np.maximum(second - first**2, 0.0))
+        return LayerMoments(first, np.maximum(second - first**2, 0.0))
     first, second = np.zeros_like(mean), np.zeros_like(mean)
     for node, weight in zip(*nodes(), strict=True):
         value = FUNCTIONS[act](mean + deviation * node)
         first += weight * value
         second += weight * value**2
-    return Moments(first, np.maximum(second - first**2, 0.0))
+    return LayerMoments(first, np.maximum(second - first**2, 0.0))
 
 
-def _scaled(a: np.ndarray, b: np.ndarray, scale: tuple[float, float]) -> Moments:
+def _scaled(a: np.ndarray, b: np.ndarray, scale: tuple[float, float]) -> LayerMoments:
     first, second = scale
-    return Moments(first * a, second * b + (second - first**2) * a**2)
+    return LayerMoments(first * a, second * b + (second - first**2) * a**2)
 
 
-def _moments(law: Gaussian, name: str) -> tuple[float, float]:
+def _moments(law: GaussianLaw, name: str) -> tuple[float, float]:
     """E[s] and E[s²] of a shared scale; 1 and 1 of none."""
     mean, std = law.log.get(name, (0.0, 0.0))
     return float(np.exp(mean + 0.5 * std**2)), float(np.exp(2 * mean + 2 * std**2))

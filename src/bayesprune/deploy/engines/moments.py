@@ -9,13 +9,13 @@ from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.draws_table import generator
-from bayesprune.deploy.engines.moment_layers import Layer, Moments
+from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
 from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
-from bayesprune.deploy.program.weights import Gaussian, Law, Weighted
+from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
 from bayesprune.deploy.sparse.segments import check_data
 
 ROWS = 1024
@@ -54,27 +54,27 @@ class MomentEngine:
     """
 
     def __init__(self, compact: Weighted) -> None:
-        if not isinstance(compact.law, Gaussian):
+        if not isinstance(compact.law, GaussianLaw):
             raise ValueError(f"moments need independent Gaussian weights, got a law of {compact.law.kind!r}: draw networks.")
         self.compact, self.law = compact, compact.law
         check_data(compact.head)
         ready = prepare(compact, compact.program)
         self.program, self.random, self.known = ready.program, ready.random, ready.known
         segments = [segment for segment in ready.segments if segment.pattern is not None]
-        chosen = {segment.index: Layer.of(segment, self.law, self.program) for segment in segments}
+        chosen = {segment.index: MomentLayer.of(segment, self.law, self.program) for segment in segments}
         taken = {index for segment in segments for index in segment.taken}
-        self.steps: list[Op | Layer] = [
+        self.steps: list[Op | MomentLayer] = [
             chosen.get(index, op)
             for index, op in enumerate(self.program.ops)
             if index in chosen or not (index in taken or op.outputs[0] in self.known or op.outputs[0] in self.random)
         ]
         self._check()
 
-    def outputs(self, x: np.ndarray) -> Moments:
+    def outputs(self, x: np.ndarray) -> LayerMoments:
         """Of the network's outputs, before the likelihood's mean: (rows, *outputs) both."""
         x = checked(self.compact.inputs, x)
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
-        return Moments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
+        return LayerMoments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
 
     def predict(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
         """E[y | x], over ``num_samples`` draws of the outputs; where y's mean is the outputs themselves, without any."""
@@ -109,7 +109,7 @@ class MomentEngine:
     def _check(self) -> None:
         """Refuse what moments do not go through."""
         bad = [op.name for op in self.steps if isinstance(op, Op) and not self._moves(op)]
-        bad += [layer.segment.act for layer in self.steps if isinstance(layer, Layer) and layer.segment.act == "softmax"]
+        bad += [layer.segment.act for layer in self.steps if isinstance(layer, MomentLayer) and layer.segment.act == "softmax"]
         if bad:
             raise ValueError(
                 f"moments do not go through {', '.join(dict.fromkeys(bad))}, only through dense layers, convolutions, sums "
@@ -119,19 +119,19 @@ class MomentEngine:
     def _moves(self, op: Op) -> bool:
         return op.name in MOVES and op.inputs[0] not in self.random and all(i in self.known for i in op.inputs[1:])
 
-    def _moved(self, op: Op, given: Moments) -> Moments:
+    def _moved(self, op: Op, given: LayerMoments) -> LayerMoments:
         rest = [self.known[i] for i in op.inputs[1:]]
-        return Moments(*(np.asarray(reader.step(op.name, op.attributes, len(part), part, *rest)) for part in given))
+        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, len(part), part, *rest)) for part in given))
 
-    def _block(self, x: np.ndarray) -> Moments:
-        values = {self.program.rows: Moments(x.astype(np.float64), np.zeros(x.shape))}
+    def _block(self, x: np.ndarray) -> LayerMoments:
+        values = {self.program.rows: LayerMoments(x.astype(np.float64), np.zeros(x.shape))}
         for step in self.steps:
             if isinstance(step, Op):
                 values[step.outputs[0]] = self._moved(step, values[step.inputs[0]])
             else:
                 values[step.segment.output] = step(values[step.segment.source])
         made = values[self.program.output]
-        return Moments(*(np.asarray(part, np.float32) for part in made))
+        return LayerMoments(*(np.asarray(part, np.float32) for part in made))
 
 
 @dataclass(frozen=True)

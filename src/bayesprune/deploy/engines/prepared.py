@@ -8,7 +8,7 @@ from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.weights import Weighted
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import Finder, check_data, folded, traced
 
 
@@ -18,7 +18,7 @@ class Prepared:
     that no weight and no row enters. ``segments``: its linear parts, in order."""
 
     program: Program
-    random: dict[int, Place]
+    random: dict[int, StoredPlace]
     known: dict[int, np.ndarray]
     segments: list[Segment]
 

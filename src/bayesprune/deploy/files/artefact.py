@@ -21,7 +21,7 @@ from bayesprune.deploy.judged import TASKS
 from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
+from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
 from bayesprune.deploy.shrinking.certificate import Certificate
 from bayesprune.deploy.shrinking.cost import Cost
 from bayesprune.deploy.shrinking.field import PRIME
@@ -139,14 +139,14 @@ def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
 def _weights(coder: Coder, law: Law, values: str) -> float:
     """The arrays of the law. Returns what their coding loses, in nats."""
     lost = 0.0
-    if values == "posterior" and not isinstance(law, Gaussian):
+    if values == "posterior" and not isinstance(law, GaussianLaw):
         raise ValueError(
             f"values='posterior' is for independent Gaussians, got a law of {law.kind!r}: use 'float32' or 'bfloat16'."
         )
     if isinstance(law, Draws):
         for site, draws in law.values.items():
             coder.plain(f"draws/{site}", draws, values, coder.mark(f"draws/{site}.places", draws != 0))
-    elif isinstance(law, Gaussian):
+    elif isinstance(law, GaussianLaw):
         for site, loc in law.loc.items():
             scale = law.scale[site]
             places = coder.mark(f"weight/{site}.places", (loc != 0) | (scale != 0))
@@ -163,7 +163,7 @@ def _weights(coder: Coder, law: Law, values: str) -> float:
 
 
 def _law(law: Law) -> dict[str, Any]:
-    if isinstance(law, Gaussian):
+    if isinstance(law, GaussianLaw):
         return {"kind": law.kind, "shared": dict(law.shared), "log": {name: list(pair) for name, pair in law.log.items()}}
     return {"kind": law.kind, "shared": {}, "log": {}}
 
@@ -194,7 +194,7 @@ def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 
 def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
     kind, sites, told = plan["law"]["kind"], list(plan["weights"]), plan["law"]
-    if kind != Gaussian.kind and (told["log"] or told["shared"]):
+    if kind != GaussianLaw.kind and (told["log"] or told["shared"]):
         raise ValueError(f"a law of the kind {kind!r} with shared scales")
     if kind == Points.kind:
         return Points()
@@ -209,7 +209,7 @@ def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
     shared = {site: log[name] and name for site, name in told["shared"].items()}
     if not {*shared} <= {*sites}:
         raise ValueError("a shared scale of weights that are not there")
-    return Gaussian(loc, scale, shared, log)
+    return GaussianLaw(loc, scale, shared, log)
 
 
 def _read_cost(stated: Mapping[str, Any]) -> Cost:

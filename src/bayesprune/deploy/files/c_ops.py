@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.files.c_rows import write_rows
-from bayesprune.deploy.files.c_source import Ref, Source, loops, strides_of
+from bayesprune.deploy.files.c_source import CSource, Ref, loops, strides_of
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.structure.ops import PRIMITIVES
 
@@ -30,7 +30,7 @@ class Operations:
 
     def __init__(
         self,
-        source: Source,
+        source: CSource,
         program: Program,
         known: Mapping[int, np.ndarray],
         types: Mapping[int, np.dtype[Any]],

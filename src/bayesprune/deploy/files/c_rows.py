@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bayesprune.deploy.files.c_source import INDICES, Source
+from bayesprune.deploy.files.c_source import INDICES, CSource
 
 
 def write_rows(
-    source: Source,
+    source: CSource,
     matrix: np.ndarray,
     steps: np.ndarray | None,
     taps: np.ndarray,

@@ -52,7 +52,7 @@ class Buffer(NamedTuple):
     last: int
 
 
-class Source:
+class CSource:
     """What has been written so far. ``step``: of the program's operations, that one which is being written."""
 
     def __init__(self, name: str) -> None:

@@ -17,7 +17,7 @@ OUTPUT = "mean"
 Array = str | np.ndarray  # by its name in the graph, or known now
 
 
-class Graph:
+class OnnxGraph:
     """Nodes in order, and the arrays that they read, each once."""
 
     def __init__(self, onnx: ModuleType, inputs: Packing) -> None:
@@ -93,7 +93,7 @@ def integers(values: Iterable[int]) -> np.ndarray:
     return np.asarray(list(values), np.int64)
 
 
-def model(graph: Graph, output: Sequence[int]) -> Any:
+def model(graph: OnnxGraph, output: Sequence[int]) -> Any:
     """The model, checked; ``output``: sizes, below zero where they grow with the rows."""
     onnx, helper = graph.onnx, graph.onnx.helper
     if sum(len(array.raw_data) for array in graph.arrays.values()) > LARGEST:

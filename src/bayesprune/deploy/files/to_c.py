@@ -12,11 +12,11 @@ import numpy as np
 from bayesprune.core.files import write_atomically
 from bayesprune.deploy import reader
 from bayesprune.deploy.files.c_ops import Operations
-from bayesprune.deploy.files.c_source import Ref, Source, strides_of
+from bayesprune.deploy.files.c_source import CSource, Ref, strides_of
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program, alive
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.weights import Draws, Gaussian, Weighted
+from bayesprune.deploy.program.weights import Draws, GaussianLaw, Weighted
 from bayesprune.deploy.sparse.segments import check_data, folded, joined, traced
 
 VALUES = ("float32", "posterior")
@@ -34,7 +34,7 @@ class Coded:
 
 
 @dataclass(frozen=True)
-class Network:
+class CNetwork:
     """What is written: ``program``, network and head in one; ``known``: arrays by number, as C has them; ``coded``: of these,
     which are whole numbers of steps; ``outputs``: along which axis of a coded one."""
 
@@ -81,7 +81,7 @@ def export_c(compact: Weighted, path: str | os.PathLike[str], values: str = "flo
     write_atomically(path, _text(compact, network, name).encode())
 
 
-def prepared(compact: Weighted, values: str = "float32") -> Network:
+def prepared(compact: Weighted, values: str = "float32") -> CNetwork:
     """The network as it will be written, and a check that it can be. Arguments, errors: as of `export_c`."""
     if values not in VALUES:
         raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))} in a C header, got {values!r}.")
@@ -96,13 +96,13 @@ def prepared(compact: Weighted, values: str = "float32") -> Network:
         whole = {n: (one.numbers * one.steps).astype(np.float32) for n, one in coded.items()}
         known = {**known, **whole}
     ops = tuple(op for op in alive(program.ops, program.output)[0] if op.outputs[0] not in known)
-    return Network(Program(ops, program.sizes, {}, {}, program.rows, program.output), known, coded)
+    return CNetwork(Program(ops, program.sizes, {}, {}, program.rows, program.output), known, coded)
 
 
 def _coded(compact: Weighted, program: Program, known: Mapping[int, np.ndarray]) -> dict[int, Coded]:
     """The matrices of products that are random."""
     law = compact.law
-    if not isinstance(law, Gaussian):
+    if not isinstance(law, GaussianLaw):
         raise ValueError("values='posterior' needs weights with a spread: compact with keep='posterior', or write float32.")
     sites = {number: site for site, number in compact.program.weights.items()}
     places = traced(program, {number: compact.program.shapes[number] for number in sites})
@@ -132,12 +132,12 @@ def _rounded(weights: np.ndarray, scale: np.ndarray, axis: int) -> Coded:
     return Coded(numbers.astype(np.int8), steps, float(np.sum(away**2) / 2))
 
 
-def _text(compact: Weighted, network: Network, name: str) -> str:
+def _text(compact: Weighted, network: CNetwork, name: str) -> str:
     program, inputs = network.program, compact.inputs
     zeros = {**network.known, program.rows: np.zeros(program.shapes[program.rows], np.float32)}
     with np.errstate(all="ignore"):
         types = {number: array.dtype for number, array in reader.run(program.ops, dict(zeros), 1).items()}
-    source = Source(name)
+    source = CSource(name)
     takes = inputs.leaves[0].dtype if inputs.is_one else "float32"
     shape = program.shapes[program.rows]
     rows = Ref("x", shape, strides_of(shape), cast="" if takes == "float32" else "(float)")

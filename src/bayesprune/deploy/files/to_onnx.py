@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.files import write_atomically
 from bayesprune.core.given import RandomKey
-from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, Graph, integers, model
+from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, OnnxGraph, integers, model
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, checked
@@ -64,14 +64,14 @@ def export_onnx(
     names = [leaf.name for leaf in compact.inputs.leaves]
     if OUTPUT in names or len(set(names)) < len(names):
         raise ValueError(f"the inputs {', '.join(names)} cannot all keep their names beside the output {OUTPUT!r}: rename.")
-    graph, head = Graph(onnx, compact.inputs), compact.head
+    graph, head = OnnxGraph(onnx, compact.inputs), compact.head
     outputs = _outputs(graph, compact.program, _networks(compact.law, rng_key, num_draws))
     means = [graph.cast(_run(graph, head, head.ops, {head.rows: made})[head.output], np.float32) for made in outputs]
     graph.add("Mean" if len(means) > 1 else "Identity", *means, output=OUTPUT)
     write_atomically(path, model(graph, head.sizes[head.output]).SerializeToString())
 
 
-def _outputs(graph: Graph, program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
+def _outputs(graph: OnnxGraph, program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
     """The outputs of each network."""
     random, first, rest = set(program.weights.values()), list[Op](), list[Op]()
     for op in program.ops:
@@ -97,7 +97,7 @@ def _networks(law: Any, rng_key: jax.Array | None, num_draws: int | None) -> Ite
         yield draw(index, law.tensors())
 
 
-def _run(graph: Graph, program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
+def _run(graph: OnnxGraph, program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
     """``values`` and the results of the operations; constants in the types that JAX computes in."""
     typed = {n: array.astype(jax.dtypes.canonicalize_dtype(array.dtype)) for n, array in program.constants.items()}
     values = {**typed, **values}
@@ -106,7 +106,7 @@ def _run(graph: Graph, program: Program, ops: Iterable[Op], values: Mapping[int,
     return values
 
 
-def _step(graph: Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
+def _step(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any]) -> Array:
     """One operation, as `reader.step` defines it."""
     name, at, a, before = op.name, op.attributes, arrays[0], sizes[op.inputs[0]]
     if onnx := PRIMITIVES[name].onnx if name in PRIMITIVES else "":
@@ -146,7 +146,7 @@ def _step(graph: Graph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[Any])
     raise ValueError(f"operation {name!r} has no form in ONNX: write the network without it, or keep it in JAX.")
 
 
-def _entry_by_entry(graph: Graph, name: str, onnx: Any, arrays: Sequence[Any], at: Mapping[str, Any]) -> Array:
+def _entry_by_entry(graph: OnnxGraph, name: str, onnx: Any, arrays: Sequence[Any], at: Mapping[str, Any]) -> Array:
     if name in LOGIC:
         return graph.add(onnx, *(graph.cast(array, bool) for array in arrays))
     if name in COMPARE:
@@ -156,7 +156,7 @@ def _entry_by_entry(graph: Graph, name: str, onnx: Any, arrays: Sequence[Any], a
     return graph.add(onnx, *alike) if isinstance(onnx, str) else onnx(graph.add, *alike, **at)
 
 
-def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:
+def _dot(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:
     contract, batch = op.attributes["contract"], op.attributes["batch"]
     left, right = (len(sizes[number]) for number in op.inputs)
     if not batch[0] and right == 2 and [*contract[0], *contract[1]] == [left - 1, 0]:
@@ -169,7 +169,7 @@ def _dot(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> 
     return graph.add("Einsum", a, b, equation=f"{''.join(first)},{''.join(second)}->{''.join(result)}")
 
 
-def _convolve(graph: Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:
+def _convolve(graph: OnnxGraph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:
     made = graph.add(
         "Conv", graph.transpose(a, at["data"]), graph.transpose(kernel, at["weights"]), group=at["groups"],
         pads=np.ravel(at["sides"], order="F"), strides=list(at["strides"]), dilations=list(at["dilation"]),
@@ -177,7 +177,7 @@ def _convolve(graph: Graph, at: Mapping[str, Any], a: Array, kernel: Array) -> A
     return graph.transpose(made, np.argsort(at["result"]).tolist())
 
 
-def _pool(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array) -> Array:
+def _pool(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array) -> Array:
     """ONNX wants the axes that a window moves along behind two others."""
     (kind, empty), window, strides, sides = POOL[op.name], *(op.attributes[key] for key in ("window", "strides", "sides"))
     moving = [axis for axis, pair in enumerate(zip(window, strides, strict=True)) if pair != (1, 1)]
@@ -196,14 +196,14 @@ def _pool(graph: Graph, op: Op, sizes: Mapping[int, Any], a: Array) -> Array:
     return graph.transpose(made, np.argsort(order).tolist())
 
 
-def _broadcast(graph: Graph, a: Array, before: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Array:
+def _broadcast(graph: OnnxGraph, a: Array, before: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Array:
     known = dict(zip(axes, before, strict=True))
     added = [axis for axis in range(len(sizes)) if axis not in known]
     a = graph.add("Unsqueeze", a, integers(added)) if added else a
     return a if all(known.get(i, 1) == n for i, n in enumerate(sizes)) else graph.add("Expand", a, graph.shape(sizes))
 
 
-def _look_up(graph: Graph, table: Array, index: Array, rows: int, rest: int, fill: bool) -> Array:
+def _look_up(graph: OnnxGraph, table: Array, index: Array, rows: int, rest: int, fill: bool) -> Array:
     """ONNX refuses numbers beyond the table's ends: they are moved to its ends, and what is found there is replaced."""
     index = graph.add("Squeeze", graph.cast(index, np.int64), integers([-1]))
     inside = graph.add("Min", graph.add("Max", index, 0), rows - 1)
@@ -214,7 +214,7 @@ def _look_up(graph: Graph, table: Array, index: Array, rows: int, rest: int, fil
     return graph.add("Where", graph.add("Unsqueeze", same, integers(range(-rest, 0))) if rest else same, made, np.nan)
 
 
-def _slice(graph: Graph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:
+def _slice(graph: OnnxGraph, a: Array, ranges: Mapping[int, Sequence[int]]) -> Array:
     """``ranges``: by axis (first, last, step)."""
     if not ranges:
         return a

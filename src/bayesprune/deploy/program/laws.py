@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.deploy.program.weights import Draws, Gaussian, Law, Points
+from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.net_params import mean_weights, why_no_mean
@@ -88,7 +88,7 @@ def _speaks_for(prior: type, name: str) -> bool:
     return factor <= other < len(classes)
 
 
-def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gaussian:
+def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> GaussianLaw:
     """Independent Gaussians, each array times its prior's factor."""
     family = bnn.of(params).family
     loc, scale, shared, log = {}, {}, {}, {}
@@ -105,12 +105,12 @@ def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gauss
         if name:
             mean, std = family.log_moments(params, name)
             shared[site], log[name] = name, (float(power * mean), float(abs(power) * std))
-    return Gaussian(loc, scale, shared, log)
+    return GaussianLaw(loc, scale, shared, log)
 
 
 def alive(law: Law) -> dict[str, np.ndarray]:
     """Which weights are other than zero in some network."""
-    if isinstance(law, Gaussian):
+    if isinstance(law, GaussianLaw):
         return {site: (law.loc[site] != 0) | (law.scale[site] != 0) for site in law.loc}
     return {site: (draws != 0).any(0) for site, draws in law.values.items()} if isinstance(law, Draws) else {}
 
@@ -123,10 +123,10 @@ def smaller(law: Law, places: Mapping[str, list[np.ndarray]], kept: Mapping[str,
         whole = [np.arange(size) for size in array.shape[:lead]]
         return np.where(kept[site], array[np.ix_(*whole, *places[site])], 0).astype(np.float32)
 
-    if isinstance(law, Gaussian):
+    if isinstance(law, GaussianLaw):
         loc, scale = ({site: part(arrays[site], site) for site in kept} for arrays in (law.loc, law.scale))
         shared = {site: law.shared[site] for site in kept if site in law.shared}
-        return Gaussian(loc, scale, shared, {name: law.log[name] for name in dict.fromkeys(shared.values())})
+        return GaussianLaw(loc, scale, shared, {name: law.log[name] for name in dict.fromkeys(shared.values())})
     if isinstance(law, Draws):
         return Draws({site: part(law.values[site], site) for site in kept})
     return Points()

@@ -11,14 +11,14 @@ def normal(program: Program, fixed: Iterable[int]) -> Program:
 
     ``fixed``: arrays that do not depend on the rows, besides constants.
     """
-    writer = _Writer(program, {*fixed, *program.constants})
+    writer = _NormalWriter(program, {*fixed, *program.constants})
     for op in program.ops:
         writer.op(op)
     output = writer.name(program.output)
     return replace(program, ops=alive(writer.ops, output)[0], sizes=writer.sizes, output=output)
 
 
-class _Writer:
+class _NormalWriter:
     def __init__(self, program: Program, fixed: set[int]) -> None:
         self.fixed, self.sizes = fixed, dict(program.sizes)
         self.ops: list[Op] = []

@@ -42,7 +42,7 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class GaussianLaw:
     """Independent Gaussians that may share a random scale: w = s (loc + scale z), z ~ N(0, 1), log s ~ N(mean, std²).
 
     ``loc``, ``scale``: {site: array}, zero where dead. ``shared``: {site: name of its s}; ``log``: {name: (mean, std)}.
@@ -122,7 +122,7 @@ class Draws:
         return ((np.arange(number) + 0.5) * self.num_draws / number).astype(np.int32)
 
 
-Law = Points | Gaussian | Draws
+Law = Points | GaussianLaw | Draws
 
 
 @runtime_checkable

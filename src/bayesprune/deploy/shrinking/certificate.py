@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from bayesprune.deploy.program.evaluate import evaluate, floating
 from bayesprune.deploy.program.ops import OPAQUE, Program
 from bayesprune.deploy.shrinking import field
-from bayesprune.deploy.shrinking.plan import Plan, slim
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.shrink import Small, build
 
 TOLERANCE = 1e-12
@@ -56,7 +56,7 @@ class Certificate:
         return f"the smaller network is not the same function as the network: {self}. Report it."
 
 
-def certify(plan: Plan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
+def certify(plan: ShrinkPlan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
     """Compare the smaller program with the network that it was made from; ``kept``: the program in use, in float32."""
     rng = np.random.default_rng(seed)
     outputs = mismatches = 0
@@ -69,7 +69,7 @@ def certify(plan: Plan, small: Small, kept: Program | None = None, rounds: int =
     return Certificate(field.PRIME, rounds, outputs, mismatches, same, *errors)
 
 
-def _over_the_field(plan: Plan, small: Small, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+def _over_the_field(plan: ShrinkPlan, small: Small, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
     program, known = plan.program, plan.known
     values = {number: field.of_numbers(value) for number, value in program.constants.items()}
     for number in program.weights.values():
@@ -109,7 +109,7 @@ def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[in
             values[number] = np.where(zeros[number], 0, array) if number in zeros else array
 
 
-def _numerical(plan: Plan, small: Small, dtype: DTypeLike, rng: np.random.Generator) -> float:
+def _numerical(plan: ShrinkPlan, small: Small, dtype: DTypeLike, rng: np.random.Generator) -> float:
     """The largest difference on random rows and weights, relative to the largest output; infinite where nothing is finite."""
     worst = largest = 0.0
     compared = 0
@@ -131,7 +131,7 @@ def _numerical(plan: Plan, small: Small, dtype: DTypeLike, rng: np.random.Genera
 
 
 def _outputs(
-    plan: Plan, small: Small, dtype: DTypeLike, rng: np.random.Generator, rows: np.ndarray
+    plan: ShrinkPlan, small: Small, dtype: DTypeLike, rng: np.random.Generator, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of both programs for one row, with random weights."""
     program, known = plan.program, plan.known

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program
-from bayesprune.deploy.shrinking.plan import Plan
+from bayesprune.deploy.shrinking.plan import ShrinkPlan
 from bayesprune.deploy.shrinking.shrink import Small
 from bayesprune.structure import Graph, multiply_adds
 
@@ -26,7 +26,7 @@ class Cost:
     theoretical: int
 
 
-def cost(plan: Plan, small: Small, graph: Graph) -> Cost:
+def cost(plan: ShrinkPlan, small: Small, graph: Graph) -> Cost:
     """Count both programs. ``graph``: of the network, which says what is done in operations that neither follows."""
     arrays = {**small.program.constants, **{n: small.alive[site] for site, n in small.program.weights.items()}}
     products = [op for op in small.program.ops if op.name in ("dot", "conv")]

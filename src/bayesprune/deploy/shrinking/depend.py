@@ -22,7 +22,7 @@ SUM |= {"window_max": "window_sum", "window_min": "window_sum"}
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownArrays:
     """By array: ``unknown``, which entries depend on the rows or on random weights; ``values`` of those that do not (1 in the
     place of the others); ``of_rows``: the arrays in which some entry depends on the rows."""
 
@@ -35,12 +35,12 @@ class Known:
         return np.asarray(self.unknown[number] | (self.values[number] != 0))
 
 
-def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> Known:
+def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> KnownArrays:
     """``unknown`` and ``values`` of the inputs: the weights and the rows."""
     constants = {number: np.zeros(np.shape(value), bool) for number, value in program.constants.items()}
     # In float64, so that what is folded is as exact as the network is.
     exact = {number: floating(value, np.float64) for number, value in program.constants.items()}
-    known = Known({**constants, **unknown}, {**exact, **values}, frozenset([program.rows]))
+    known = KnownArrays({**constants, **unknown}, {**exact, **values}, frozenset([program.rows]))
     of_rows = {program.rows}
     for op in program.ops:
         for number, (pattern, made) in zip(op.outputs, _results(op, program, known), strict=True):
@@ -48,10 +48,10 @@ def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping
             known.values[number] = np.asarray(np.where(pattern, np.ones((), made.dtype), made))
         if of_rows & set(op.inputs):
             of_rows.update(op.outputs)
-    return Known(known.unknown, known.values, frozenset(of_rows))
+    return KnownArrays(known.unknown, known.values, frozenset(of_rows))
 
 
-def _results(op: Op, program: Program, known: Known) -> list[tuple[np.ndarray, np.ndarray]]:
+def _results(op: Op, program: Program, known: KnownArrays) -> list[tuple[np.ndarray, np.ndarray]]:
     """The unknown entries of each result, and its values."""
     shapes = [program.shapes[number] for number in op.outputs]
     if not any(known.unknown[i].any() for i in op.inputs):
@@ -70,7 +70,7 @@ def _results(op: Op, program: Program, known: Known) -> list[tuple[np.ndarray, n
         return [(pattern, evaluate(op, values)[0])]
 
 
-def backward(program: Program, known: Known) -> Indicators:
+def backward(program: Program, known: KnownArrays) -> Indicators:
     """Which entries the unknown outputs depend on.
 
     Needed are unknown entries, and known ones that are not zero where an unknown one, such as a random weight, multiplies them;
@@ -96,7 +96,7 @@ def pads(op: Op) -> bool:
     return op.name == "conv" and any(map(any, op.attributes["sides"]))
 
 
-def _transposed(op: Op, program: Program, known: Known, after: jax.Array) -> list[tuple[int, np.ndarray]]:
+def _transposed(op: Op, program: Program, known: KnownArrays, after: jax.Array) -> list[tuple[int, np.ndarray]]:
     found = []
     for function, number in _standins(op, program, known):
         if known.unknown[number].any():
@@ -116,7 +116,7 @@ def _back(function: Callable[[Any], Any], shape: tuple[int, ...], after: jax.Arr
     return np.asarray(np.asarray(back) > 0)
 
 
-def _standins(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:
+def _standins(op: Op, program: Program, known: KnownArrays) -> list[tuple[Callable[[Any], Any], int]]:
     """For each operand: a linear function of its indicators."""
     if op.name in PRODUCTS:
         sides = enumerate((op.inputs, op.inputs[::-1]))
@@ -136,7 +136,7 @@ def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Cal
     return lambda u: step(op, 1, [fixed, u])[0]
 
 
-def _lookup(op: Op, program: Program, known: Known) -> list[tuple[Callable[[Any], Any], int]]:
+def _lookup(op: Op, program: Program, known: KnownArrays) -> list[tuple[Callable[[Any], Any], int]]:
     """Of an index that is known the rows that it names; of another one any row, and what a row may be other than zero in."""
     (table, index), shape = op.inputs, program.shapes[op.outputs[0]]
     if not known.unknown[index].any():

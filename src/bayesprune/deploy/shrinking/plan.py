@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesprune.deploy.program.ops import Program
-from bayesprune.deploy.shrinking.depend import Indicators, Known, backward, forward
+from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays, backward, forward
 from bayesprune.deploy.shrinking.ties import keeps
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ShrinkPlan:
     """What is to stay: by array and axis the slices, ``keep``; ``needed``, entries that the outputs depend on."""
 
     program: Program
-    known: Known
+    known: KnownArrays
     needed: Indicators
     keep: Mapping[int, list[np.ndarray]]
 
 
-def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> Plan:
+def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> ShrinkPlan:
     """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
     unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
     values = {number: np.asarray(pattern, np.float64) for number, pattern in unknown.items()}
@@ -31,7 +31,7 @@ def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping
     values[program.rows] = np.ones(program.shapes[program.rows])
     known = forward(program, unknown, values)
     needed = backward(program, known)
-    return Plan(program, known, needed, keeps(program, known, needed))
+    return ShrinkPlan(program, known, needed, keeps(program, known, needed))
 
 
 def slim(array: np.ndarray, keep: Sequence[np.ndarray], whole: Collection[int] = ()) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.shrinking.depend import pads
-from bayesprune.deploy.shrinking.plan import Plan, slim
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 
 
 def summed(op: Op) -> list[tuple[int, int]]:
@@ -17,7 +17,7 @@ def summed(op: Op) -> list[tuple[int, int]]:
     return [(op.attributes["data"][1], op.attributes["weights"][1])] if op.attributes["groups"] == 1 else []
 
 
-def reads(plan: Plan, emitted: Set[int], op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
+def reads(plan: ShrinkPlan, emitted: Set[int], op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
     """For each pair of axes that is summed over: which slices the smaller product reads."""
     unknown, nonzero = ([_facing(plan, op, pairs, side, kind) for side in (0, 1)] for kind in ("unknown", "nonzero"))
     depends = (unknown[0] & nonzero[1]) | (nonzero[0] & unknown[1])
@@ -34,7 +34,7 @@ def reads(plan: Plan, emitted: Set[int], op: Op, pairs: list[tuple[int, int]]) -
     return found
 
 
-def _facing(plan: Plan, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
+def _facing(plan: ShrinkPlan, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
     """Whether some entry is unknown, or may be other than zero, at each place of the axes that are summed over."""
     number = op.inputs[side]
     pattern = plan.known.unknown[number] if kind == "unknown" else plan.known.nonzero(number)
@@ -45,7 +45,7 @@ def _facing(plan: Plan, op: Op, pairs: list[tuple[int, int]], side: int, kind: s
 
 
 def constant_part(
-    plan: Plan, values: Mapping[int, np.ndarray], op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]
+    plan: ShrinkPlan, values: Mapping[int, np.ndarray], op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]
 ) -> list[np.ndarray]:
     """The factors of the part of a product that is constant: of the slices that it no longer reads; none where it is zero."""
     sides = []

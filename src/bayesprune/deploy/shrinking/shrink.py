@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprune.deploy.program.evaluate import evaluate
 from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
-from bayesprune.deploy.shrinking.plan import Plan, slim
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
 from bayesprune.deploy.shrinking.reads import reads as reads_of
 
@@ -31,13 +31,13 @@ class Small:
     folds: frozenset[int]
 
 
-def build(plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
+def build(plan: ShrinkPlan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
     """The smaller program. ``values``: of the known entries, by array; ``evaluate``: the arithmetic of what is folded."""
     return _Builder(plan, values, evaluate).small()
 
 
 class _Builder:
-    def __init__(self, plan: Plan, values: Mapping[int, np.ndarray], evaluate: Evaluate) -> None:
+    def __init__(self, plan: ShrinkPlan, values: Mapping[int, np.ndarray], evaluate: Evaluate) -> None:
         self.plan, self.values, self.evaluate = plan, values, evaluate
         self.program, self.known, self.keep = plan.program, plan.known, plan.keep
         self.ops: list[Op] = []

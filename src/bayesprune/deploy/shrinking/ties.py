@@ -7,7 +7,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
-from bayesprune.deploy.shrinking.depend import Indicators, Known
+from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays
 from bayesprune.structure.ops.movement import regrouped
 
 
@@ -46,7 +46,7 @@ class Ties:
         return connected_components(graph, directed=False)[1]
 
 
-def keeps(program: Program, known: Known, needed: Indicators) -> dict[int, list[np.ndarray]]:
+def keeps(program: Program, known: KnownArrays, needed: Indicators) -> dict[int, list[np.ndarray]]:
     """By array and axis: which slices stay. An axis is never left without one."""
     ties = Ties(program)
     for op in program.ops:
@@ -71,7 +71,7 @@ def keeps(program: Program, known: Known, needed: Indicators) -> dict[int, list[
     }
 
 
-def tie(op: Op, ties: Ties, known: Known) -> None:
+def tie(op: Op, ties: Ties, known: KnownArrays) -> None:
     """The ties that one operation makes between the slices of its operands and of its result."""
     name, (out, *_), attributes = op.name, op.outputs, op.attributes
     a, shapes = op.inputs[0] if op.inputs else out, ties.program.shapes
@@ -134,7 +134,7 @@ def tie(op: Op, ties: Ties, known: Known) -> None:
             ties.pin(number)
 
 
-def both_of_rows(op: Op, known: Known) -> bool:
+def both_of_rows(op: Op, known: KnownArrays) -> bool:
     """Whether both factors of a product depend on the rows: then what they are summed over leaves both together."""
     return all(number in known.of_rows for number in op.inputs)
 
@@ -145,7 +145,7 @@ def free_axes(op: Op, shapes: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
     return [[axis for axis in range(len(shapes[n])) if axis not in c and axis not in b] for n, c, b in pairs]
 
 
-def _dot(op: Op, ties: Ties, known: Known) -> None:
+def _dot(op: Op, ties: Ties, known: KnownArrays) -> None:
     (out,), batch, contract = op.outputs, op.attributes["batch"], op.attributes["contract"]
     axis_of_out = len(batch[0])
     for number, shared, free in zip(op.inputs, batch, free_axes(op, ties.program.shapes), strict=True):
@@ -159,7 +159,7 @@ def _dot(op: Op, ties: Ties, known: Known) -> None:
             ties.tie_axes(op.inputs[0], axis, op.inputs[1], other)
 
 
-def _conv(op: Op, ties: Ties, known: Known) -> None:
+def _conv(op: Op, ties: Ties, known: KnownArrays) -> None:
     (a, kernel), (out,), groups = op.inputs, op.outputs, op.attributes["groups"]
     data, weights, result = (op.attributes[key] for key in ("data", "weights", "result"))
     ties.tie_axes(a, data[0], out, result[0])

@@ -14,7 +14,7 @@ AFFINE = frozenset(["add", "sub", "mul", "div"])
 SOFTMAX = ("reduce_max", "max", "broadcast", "sub", "exp", "reduce_sum", "broadcast", "div")
 
 
-class Place(NamedTuple):
+class StoredPlace(NamedTuple):
     """Numbers of a random array: which ones, by their places in it, flattened; -1: zero."""
 
     number: int
@@ -41,10 +41,10 @@ class Segment:
     lead: int
     shape: tuple[int, ...]
     pattern: Pattern | None
-    weights: np.ndarray | Place
+    weights: np.ndarray | StoredPlace
     scale: np.ndarray | None = None
     shift: np.ndarray | None = None
-    bias: Place | None = None
+    bias: StoredPlace | None = None
     act: str = "none"
     taken: tuple[int, ...] = field(default=())
 
@@ -56,19 +56,19 @@ class Segment:
 
 
 @runtime_checkable
-class Graph(Protocol):
+class SegmentGraph(Protocol):
     """What is known of a program: ``users``: by array the operations that read it, -1: it is the result."""
 
     program: Program
     known: Mapping[int, np.ndarray]
-    random: Mapping[int, Place]
+    random: Mapping[int, StoredPlace]
     users: dict[int, list[int]]
 
 
 class Fuser:
     """Takes in the operations after a linear one, while each is the only one to read what was made before it."""
 
-    def __init__(self, graph: Graph, start: Segment) -> None:
+    def __init__(self, graph: SegmentGraph, start: Segment) -> None:
         self.graph, self.now = graph, start
         self.ndim = start.lead + len(start.shape)
         self.size = int(np.prod(start.shape, dtype=int))
@@ -96,7 +96,7 @@ class Fuser:
             place = self.graph.random[other]
             where = self.spread(place.where)
             if where is not None:
-                self.take(index, bias=Place(place.number, where))
+                self.take(index, bias=StoredPlace(place.number, where))
             return where is not None
         value = self.spread(self.graph.known[other]) if other in self.graph.known else None
         if value is None:
@@ -136,7 +136,7 @@ class Fuser:
     def of_weights(self, scale: np.ndarray) -> bool:
         """Whether all entries of a random weight are scaled alike, so that the weight can be scaled in their stead."""
         now = self.now
-        if now.pattern is None or not isinstance(now.weights, Place):
+        if now.pattern is None or not isinstance(now.weights, StoredPlace):
             return True
         by_weight = np.zeros(now.weights.where.size, np.float32)
         by_weight[now.pattern.places] = scale[now.pattern.rows]

@@ -128,7 +128,7 @@ def csr(segment: Segment, weights: np.ndarray) -> Kernel:
     return kernel
 
 
-class Layers:
+class LayerKernels:
     """Segments one after another as `kernels_numba` takes them, without their numbers; ``segments``: in the order of its rows.
 
     ``gaps``: see `in_lines`, for one row.
@@ -165,7 +165,7 @@ def chain(segments: Sequence[Segment], weights: Sequence[np.ndarray]) -> Kernel:
     """Segments one after another, compiled by numba: what is between them never leaves the cache."""
     from bayesprune.deploy.sparse import kernels_numba
 
-    layers, single = Layers(segments), Layers(segments, gaps=True)
+    layers, single = LayerKernels(segments), LayerKernels(segments, gaps=True)
     entries, bias = layers.numbers(weights)
     in_blocks, blocked = layers.in_blocks(kernels_numba.BLOCK)
     many = (*in_blocks, *blocked.filled(np.concatenate(entries), bias))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesprune.deploy.program.linear import Pattern
-from bayesprune.deploy.sparse.fusing import Place, Segment
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 
 LONG = 4  # entries of a run on average, from which runs are quicker than rows
 STRIDES = (1, 2, 3)
@@ -84,7 +84,7 @@ def in_lines(segments: Sequence[Segment], gaps: bool) -> tuple[list[Segment], np
         entries = np.arange(ptr[-1]) + np.repeat(pattern.ptr[:-1][order] - ptr[place[order]], np.diff(pattern.ptr)[order])
         columns = pattern.columns[entries].astype(np.int32)
         scale, shift = (None if v is None else _spread(v, place, width, 0) for v in (segment.scale, segment.shift))
-        bias = segment.bias and Place(segment.bias.number, _spread(segment.bias.where, place, width, -1))
+        bias = segment.bias and StoredPlace(segment.bias.number, _spread(segment.bias.where, place, width, -1))
         moved = Pattern(ptr.astype(np.int32), columns, pattern.places[entries], pattern.width)
         found.append(replace(segment, pattern=moved, scale=scale, shift=shift, bias=bias))
         places.append(place)
@@ -132,6 +132,6 @@ def _inputs(segment: Segment, used: np.ndarray) -> np.ndarray:
     axes, weights = segment.op.attributes, segment.weights
     if segment.op.name != "conv" or axes["data"][1] != len(axes["data"]) - 1:
         return used
-    shape = weights.where.shape if isinstance(weights, Place) else weights.shape
+    shape = weights.where.shape if isinstance(weights, StoredPlace) else weights.shape
     channels = shape[axes["weights"][1]] * axes["groups"]
     return used[np.lexsort((used // channels, used % channels))]

@@ -9,7 +9,7 @@ import numpy as np
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.linear import LINEAR, MOVES, by_row, moved, moves, pattern
 from bayesprune.deploy.program.ops import Op, Program
-from bayesprune.deploy.sparse.fusing import Fuser, Place, Segment
+from bayesprune.deploy.sparse.fusing import Fuser, Segment, StoredPlace
 
 Arrays = Mapping[int, np.ndarray]
 
@@ -43,14 +43,16 @@ def folded(program: Program, values: Arrays) -> dict[int, np.ndarray]:
     return known
 
 
-def traced(program: Program, random: Mapping[int, tuple[int, ...]]) -> dict[int, Place]:
+def traced(program: Program, random: Mapping[int, tuple[int, ...]]) -> dict[int, StoredPlace]:
     """Arrays that are random ones, their numbers moved at most. ``random``: shapes by number."""
-    found = {number: Place(number, np.arange(np.prod(shape, dtype=int)).reshape(shape)) for number, shape in random.items()}
+    found = {
+        number: StoredPlace(number, np.arange(np.prod(shape, dtype=int)).reshape(shape)) for number, shape in random.items()
+    }
     for op in program.ops:
         place = found.get(op.inputs[0])
         zero = op.name != "pad" or not np.any(program.constants.get(op.inputs[1], 1))
         if place and op.name in MOVES and zero and all(n >= 0 for n in program.sizes[op.outputs[0]]):
-            found[op.outputs[0]] = Place(place.number, moved([op], place.where))
+            found[op.outputs[0]] = StoredPlace(place.number, moved([op], place.where))
     return found
 
 
@@ -66,7 +68,7 @@ class Finder:
     """``known``: arrays by number; ``random``: of `traced`; ``alive``: of each random array, which of its numbers may not be
     zero."""
 
-    def __init__(self, program: Program, known: Arrays, random: Mapping[int, Place], alive: Arrays) -> None:
+    def __init__(self, program: Program, known: Arrays, random: Mapping[int, StoredPlace], alive: Arrays) -> None:
         self.program, self.known, self.random, self.alive = program, known, random, alive
         self.singles = singles(program, {**known, **{n: np.zeros(a.shape, np.float32) for n, a in alive.items()}})
         self.makers = {op.outputs[0]: op for op in program.ops}
@@ -92,7 +94,7 @@ class Finder:
             return None
         before, after = sizes[operand], sizes[op.outputs[0]]
         whole, alive = by_row(before) and by_row(after), np.ones(1, bool)
-        weights: np.ndarray | Place | None = np.ones(1, np.float32)
+        weights: np.ndarray | StoredPlace | None = np.ones(1, np.float32)
         axes: Any = (op.attributes.get(key, [0])[0] for key in ("data", "result"))
         if op.name in ("dot", "conv"):
             weights, alive = self.weights(op.inputs[1])
@@ -117,7 +119,7 @@ class Finder:
         matrix = pattern(op, before[1:], after[1:], alive, where, int(np.prod(inputs, dtype=int)))
         return Segment(index, op, source, op.outputs[0], lead, after[1:], matrix, weights)
 
-    def weights(self, number: int) -> tuple[np.ndarray | Place | None, Any]:
+    def weights(self, number: int) -> tuple[np.ndarray | StoredPlace | None, Any]:
         """An array with which of its numbers may not be zero."""
         if number in self.known:
             return self.known[number], self.known[number] != 0

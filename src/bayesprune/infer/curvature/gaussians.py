@@ -12,12 +12,12 @@ import numpy as np
 
 from bayesprune.formulas.laplace import nearest_matrix_normal
 from bayesprune.infer.curvature.forms import Factors
-from bayesprune.infer.curvature.prior_precision import Groups, by_evidence
+from bayesprune.infer.curvature.prior_precision import PrecisionGroups, by_evidence
 
 Arrays = Mapping[str, np.ndarray]
 
 
-class Gaussian(NamedTuple):
+class WeightGaussian(NamedTuple):
     """Of one array: standard deviations of its weights; or the factors of a covariance of rows and of columns."""
 
     scale: np.ndarray | None = None
@@ -25,10 +25,10 @@ class Gaussian(NamedTuple):
     columns: np.ndarray | None = None
 
 
-class Found(NamedTuple):
+class FoundGaussian(NamedTuple):
     """The Gaussians by site, the groups' precisions, and what (25.1) adds to the log likelihood, nats."""
 
-    gaussians: dict[str, Gaussian]
+    gaussians: dict[str, WeightGaussian]
     delta: np.ndarray
     evidence: float
 
@@ -37,20 +37,20 @@ class Asked(NamedTuple):
     """The weights, (site -> array); who shares a precision; where each group's starts, and whether it is to be chosen."""
 
     weights: Arrays
-    groups: Groups
+    groups: PrecisionGroups
     start: np.ndarray
     chosen: bool
 
 
-def of_diagonal(curvature: Mapping[str, np.ndarray | jax.Array], asked: Asked) -> Found:
+def of_diagonal(curvature: Mapping[str, np.ndarray | jax.Array], asked: Asked) -> FoundGaussian:
     """Independent weights of the conditional variances 1 / (H_ii + delta)."""
     h = {site: np.maximum(np.asarray(value, np.float64), 0.0) for site, value in curvature.items()}
     delta, evidence = _apart(h, asked)
     at = _of_weights(delta, asked)
-    return Found({site: Gaussian(scale=(h[site] + at[site]) ** -0.5) for site in h}, delta, evidence)
+    return FoundGaussian({site: WeightGaussian(scale=(h[site] + at[site]) ** -0.5) for site in h}, delta, evidence)
 
 
-def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> Found:
+def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> FoundGaussian:
     """A matrix normal for each array, the nearest to the Kronecker product with the prior, (25.6)."""
     bases = {site: [np.linalg.eigh(np.asarray(f, np.float64)) for f in factors] for site, factors in curvature.items()}
     values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -67,11 +67,11 @@ def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> Found:
         factors = [_factor((basis * v) @ basis.T) for basis, v in zip(vectors, variances, strict=True)]
         # An array of one row or one column has a full covariance, whose factor is the larger one.
         one = 1 in map(len, factors)
-        found[site] = Gaussian(rows=max(factors, key=len)) if one else Gaussian(rows=factors[0], columns=factors[1])
-    return Found(found, delta, evidence)
+        found[site] = WeightGaussian(rows=max(factors, key=len)) if one else WeightGaussian(rows=factors[0], columns=factors[1])
+    return FoundGaussian(found, delta, evidence)
 
 
-def of_all(curvature: np.ndarray | jax.Array, asked: Asked, marginal: bool, whole: bool) -> Found:
+def of_all(curvature: np.ndarray | jax.Array, asked: Asked, marginal: bool, whole: bool) -> FoundGaussian:
     """From the curvature of all weights together, in the order of the sites.
 
     ``marginal``: variances [P^-1]_ii, whatever the others are; else those given that the weights of other arrays (of ``whole``)
@@ -97,11 +97,11 @@ def of_all(curvature: np.ndarray | jax.Array, asked: Asked, marginal: bool, whol
         part = slice(first, first := first + weights.size)
         if whole:
             block = np.linalg.inv(precision[part, part]) if covariance is None else covariance[part, part]
-            found[site] = Gaussian(rows=_factor(block))
+            found[site] = WeightGaussian(rows=_factor(block))
         else:
             diagonal = 1.0 / np.diag(precision)[part] if covariance is None else np.diag(covariance)[part]
-            found[site] = Gaussian(scale=np.sqrt(diagonal).reshape(weights.shape))
-    return Found(found, delta, float(evidence))
+            found[site] = WeightGaussian(scale=np.sqrt(diagonal).reshape(weights.shape))
+    return FoundGaussian(found, delta, float(evidence))
 
 
 def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:

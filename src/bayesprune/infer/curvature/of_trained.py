@@ -29,7 +29,7 @@ ROWS = 256  # whose outputs are taken at once
 SETTLED = 1e-3  # deviation of the logarithms of a prior's scales: the evidence chooses the prior here, and they stay
 
 
-class Known(NamedTuple):
+class KnownWeights(NamedTuple):
     """``trained``: the network; ``params``: of what is no weight; ``nodes``: what the prior makes of one unit of each array;
     ``alive``: site -> booleans, of all Bayesian weights; ``mask``: that was given."""
 
@@ -40,7 +40,7 @@ class Known(NamedTuple):
     mask: dict[str, Any]
 
 
-def known(bnn: BNN, given: Any, data: Dataset) -> Known:
+def known(bnn: BNN, given: Any, data: Dataset) -> KnownWeights:
     """Read a fit, parameters, or what somebody trained. Raises `ValueError` for what is not of this network."""
     given, mask = params_and_mask(given)
     sites = sorted(str(spec.path) for spec in bnn.layout if spec.bayesian)  # in the order that JAX gives a dict's leaves
@@ -71,7 +71,7 @@ def known(bnn: BNN, given: Any, data: Dataset) -> Known:
     weights = _without_dead(weights, sent)
     trained = Trained(weights, points, params.get(STATE, {}), sent)
     params |= _noise(bnn, trained, params, data)
-    return Known(trained, params, _meanings(plain, params, weights), whole, dict(mask))
+    return KnownWeights(trained, params, _meanings(plain, params, weights), whole, dict(mask))
 
 
 # Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.

@@ -20,7 +20,7 @@ _OF_EACH_WEIGHT = (
 )
 
 
-class Groups(NamedTuple):
+class PrecisionGroups(NamedTuple):
     """Which weights share a precision: site -> numbers of groups, of a shape that broadcasts; and the groups' names."""
 
     members: dict[str, np.ndarray]
@@ -43,7 +43,7 @@ def check_share(share: Any, curvature: str) -> None:
     return None
 
 
-def groups_of(specs: Mapping[str, ParamSpec], share: str) -> Groups:
+def groups_of(specs: Mapping[str, ParamSpec], share: str) -> PrecisionGroups:
     """The groups of each word: a unit is one output of a layer, its bias and what enters it."""
     names: dict[str, int] = {}
     members = {}
@@ -56,7 +56,7 @@ def groups_of(specs: Mapping[str, ParamSpec], share: str) -> Groups:
         of_layer = [f"{spec.path.layer}, output {i}" if count > 1 else spec.path.layer for i in range(count)]
         numbers = [names.setdefault(name, len(names)) for name in of_layer]
         members[site] = np.asarray(numbers).reshape(sides if count > 1 else ())
-    return Groups(members, list(names))
+    return PrecisionGroups(members, list(names))
 
 
 def by_evidence(

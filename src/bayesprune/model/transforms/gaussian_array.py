@@ -14,13 +14,13 @@ from bayesprune.structure.jaxprs import Equation
 
 
 @jax.tree_util.register_pytree_node_class
-class Gaussian:
+class GaussianArray:
     """An array of independent Gaussian weights, w ~ N(loc, scale²) element by element; ``scale = 0`` is a plain array.
 
     Shapes: ``loc`` any; ``scale`` broadcastable to it; ``rng_key`` one random key. A dead weight has loc = scale = 0. The
     sign of ``scale`` does not matter. Raises `TypeError` for what is not a random key. `local_noise` takes it to functions.
 
-    >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> weight = GaussianArray(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> weight.shape, weight.materialise().shape
     ((3, 2), (3, 2))
     """
@@ -39,7 +39,7 @@ class Gaussian:
         """The weight, drawn once: the same draw every time."""
         return self.loc + self.scale * self.noise(jax.random.fold_in(self.rng_key, 0), self.shape).astype(self.loc.dtype)
 
-    def replace(self, loc: Array, scale: Array, noise: Noise | None = None) -> "Gaussian":
+    def replace(self, loc: Array, scale: Array, noise: Noise | None = None) -> "GaussianArray":
         """Other numbers under the same key."""
         return self.tree_unflatten(self.noise if noise is None else noise, (loc, scale, self.rng_key))
 
@@ -47,7 +47,7 @@ class Gaussian:
         return (self.loc, self.scale, self.rng_key), self.noise
 
     @classmethod
-    def tree_unflatten(cls, noise: Noise, children: tuple[Any, ...]) -> "Gaussian":
+    def tree_unflatten(cls, noise: Noise, children: tuple[Any, ...]) -> "GaussianArray":
         new = object.__new__(cls)  # JAX puts more than arrays into trees: nothing is checked
         new.loc, new.scale, new.rng_key = children
         new.noise = noise
@@ -76,7 +76,7 @@ def bind(equation: Equation, values: list[Any]) -> Any:
         return equation.primitive.bind(*values, **equation.params)
 
 
-def image(equation: Equation, values: list[Any], place: int) -> Gaussian:
+def image(equation: Equation, values: list[Any], place: int) -> GaussianArray:
     """An operation that leaves the weight in ``values[place]`` Gaussian, the other values being constants."""
     weight = values[place]
     loc, noise = bind(equation, _put(values, place, weight.loc)), after(weight.noise, equation, place)

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
-from bayesprune.model.transforms.gaussian_array import Gaussian, bind, image, outputs
+from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
 from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
 from bayesprune.structure.jaxprs import Equation
@@ -25,13 +25,13 @@ SHARED = ("convolutions", "draw")
 
 
 def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callable[..., Any]:
-    """``fn(weights, *data)`` with `Gaussian` arrays in ``weights``: noise where they meet data, one per output.
+    """``fn(weights, *data)`` with `GaussianArray` arrays in ``weights``: noise where they meet data, one per output.
 
     y = loc x + sqrt(scale² x²) eps, one eps per element of y (4.2). Pure: the same arguments give the same noises.
 
     Args:
-        fn: a function of a tree of weights (`Gaussian` or plain arrays) and of data. Rows are counted by the first axis of the
-            first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
+        fn: a function of a tree of weights (`GaussianArray` or plain arrays) and of data. Rows are counted by the first axis of
+            the first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
         shared: ``"convolutions"`` has the customary noise for every position of a convolution; ``"draw"`` draws a kernel once.
 
     Whatever has rows in the result has, row by row, the law it has under sampled weights; sums over rows have its mean. To be
@@ -41,7 +41,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
         ValueError: ``shared`` is an unknown name.
 
     >>> import jax.numpy as jnp
-    >>> weight = Gaussian(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> weight = GaussianArray(jnp.ones((3, 2)), 0.5, jax.random.key(0))
     >>> local_noise(lambda w, x: x @ w)(weight, jnp.ones((5, 3))).shape
     (5, 2)
 
@@ -77,7 +77,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
 
 def _is_gaussian(value: object) -> bool:
-    return isinstance(value, Gaussian)
+    return isinstance(value, GaussianArray)
 
 
 def _plain(value: Any) -> Any:

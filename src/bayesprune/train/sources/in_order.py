@@ -60,7 +60,7 @@ def by_number(table: Mapped | Examples, check: Check) -> Dataset:
 
 def by_batch(again: Callable[[], Iterator[Any]], check: Check) -> Dataset:
     """The rows of one epoch of batches; all are read once, to be checked."""
-    batches = Batches(again, check)
+    batches = BatchesInOrder(again, check)
     first = next(batches.epoch(), None)
     if first is None:
         raise ValueError("eval_data gives no batches: it is empty, or an iterator that is used up.")
@@ -74,7 +74,7 @@ def _of(read: Callable[[int, int], Dataset], parts: Iterable[Dataset], some: Dat
     return Dataset(InOrder(read, y, f"{len(y)} rows, read in order [{told[:16]}]", row_bytes), y)
 
 
-class Batches:
+class BatchesInOrder:
     """Batches, asked for by the numbers of their rows: read on where those follow, else from the beginning."""
 
     def __init__(self, again: Callable[[], Iterator[Any]], check: Check) -> None:
