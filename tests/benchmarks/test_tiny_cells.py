@@ -24,6 +24,7 @@ TINY = {
     ),
     "bmr_ablation": (["net=mlp", "change=he"], ["epochs=2"], "accuracy"),
     "equal_cost": (["data=mnist", "method=snr", "seed=0"], ["steps=10"], "in_use"),
+    "faults": (["fault=a link"], ["kind=SGHMC"], "same"),
     "inclusion": (["method=hard", "inputs=independent"], ["steps=20"], "mean_error"),
     "mnist": (["name=mlp512_svbnn"], ["epochs=1"], "median/error"),
     "sbnn": (["experiment=influence"], ["steps=20"], "correlations"),

@@ -31,7 +31,8 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
     Args:
         fn: a function of a tree of weights (`GaussianArray` or plain arrays) and of data. Rows are counted by the first axis of
-            the first array of the data, and of those others that have as many; all else is constant, what ``fn`` closes over too.
+            the first array of the data, and of those others that have as many; all else is constant, also what ``fn``
+            closes over.
         shared: ``"convolutions"`` has the customary noise for every position of a convolution; ``"draw"`` draws a kernel once.
 
     Whatever has rows in the result has, row by row, the law it has under sampled weights; sums over rows have its mean. To be
