@@ -21,7 +21,9 @@ own library with `net_params`; the compact file read by NumPy alone, and the ONN
 import tempfile
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +267,13 @@ def verdict(error: Exception) -> str:
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
-    """One net through all doors."""
+    """One net through all doors, in a process of its own: the programs of fifty nets are too much memory for one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(through_all_doors, cell).result()
+
+
+def through_all_doors(cell: Cell) -> cells.Record:
+    """What was said at each door."""
     with tempfile.TemporaryDirectory() as scratch:
         case, record = Case(NETS[cell.net], cell.steps, Path(scratch)), {}
         for name, (door, needs) in DOORS.items():

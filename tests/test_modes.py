@@ -119,6 +119,42 @@ def test_one_shot_pruning_and_samplers_send_by_intent(rng_key: jax.Array) -> Non
 
 
 @pytest.mark.slow
+def test_laplace_and_compact_networks_send_by_intent(rng_key: jax.Array) -> None:
+    key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
+    trained = main_paths.fit(rng_key, bnn, num_steps=2)
+    with jax.transfer_guard("disallow"):
+        fit = bp.laplace(key, bnn, trained.params, main_paths.CLASSES)
+        pruned = bp.bmr_prune(fit.params)
+        bp.evaluate(key, bnn, pruned.params, main_paths.CLASSES, mask=pruned.mask, num_samples=2)
+        small = bp.compact(bnn, pruned.params, pruned.mask)
+        probs = small.predict(main_paths.ROWS)
+        assert small.certify().holds
+    assert probs.shape == (24, 3)
+
+
+def _every_door(key: jax.Array) -> None:
+    """One-shot pruning, samples, Laplace, compact."""
+    bnn = main_paths.net(bp.priors.Gaussian())
+    fit = main_paths.fit(key, bnn, num_steps=2)
+    bp.prune_once(fit.params, bp.methods.SNR(0.5), mask=fit.mask)
+    settings = {"num_steps": 4, "batch_size": 12, "num_samples": 2, "progress": False}
+    bp.fit_sgmcmc(key, bnn, main_paths.CLASSES, kernel=bp.kernels.SGHMC(step_size=1e-4), **settings)
+    around = bp.laplace(key, bnn, fit.params, main_paths.CLASSES)
+    pruned = bp.bmr_prune(around.params)
+    bp.evaluate(key, bnn, pruned.params, main_paths.CLASSES, mask=pruned.mask, num_samples=2)
+    small = bp.compact(bnn, pruned.params, pruned.mask)
+    assert small.certify().holds and small.predict(main_paths.ROWS).shape == (24, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["ranks", "leaks"])
+def test_the_doors_beside_the_fit_promote_no_ranks_and_leak_no_tracer(mode: str, rng_key: jax.Array) -> None:
+    jax.clear_caches()  # what is traced already neither leaks nor promotes
+    with without_ranks_promoted() if mode == "ranks" else jax.checking_leaks():
+        _every_door(rng_key)
+
+
+@pytest.mark.slow
 def test_parameters_are_double_in_double_precision(rng_key: jax.Array) -> None:
     with in_double_precision():
         sites = trace(seed(main_paths.net(bp.priors.DiracSlab()).guide, rng_key)).get_trace()

@@ -85,25 +85,25 @@ def compact(
         raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")
     if keep == "mean" and num_draws is not None:
         raise ValueError(f"num_draws={num_draws} goes with keep='posterior', and keep='mean' keeps one network: leave it out.")
-    known = laws.fixed(bnn, params)
-    program = network(bnn, params.get(STATE, {}))
-    law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
-    means = laws.means(bnn, params, mask) if keep == "mean" else {}
-    plan = make_plan(program, laws.alive(law), known | means)
-    small = build(plan, plan.known.values)
-    kept = {site: small.alive[site] for site in small.program.weights}
-    return Compact(
-        program=small.program.single(),
-        law=laws.smaller(law, small.places, kept),
-        head=head(bnn).single(),
-        inputs=Packing.of_inputs(bnn.inputs),
-        outputs=Packing.of_shapes(bnn.output_shape),
-        cost=cost(plan, small, bnn.graph),
-        task=task_of(bnn),
-        noise_scale=noise_scale_of(bnn, params, law),
-        origin=CompactOrigin(plan, small),
-        bounds=bnn.inputs.bounds,
-    )
+    with jax.transfer_guard("allow"):  # rewriting is the host's work, done once
+        known = laws.fixed(bnn, params)
+        program = network(bnn, params.get(STATE, {}))
+        law: Law = Points() if keep == "mean" else laws.posterior(bnn, params, mask, rng_key, num_draws)
+        means = laws.means(bnn, params, mask) if keep == "mean" else {}
+        plan = make_plan(program, laws.alive(law), known | means)
+        small = build(plan, plan.known.values)
+        return Compact(
+            program=small.program.single(),
+            law=laws.smaller(law, small.places, {site: small.alive[site] for site in small.program.weights}),
+            head=head(bnn).single(),
+            inputs=Packing.of_inputs(bnn.inputs),
+            outputs=Packing.of_shapes(bnn.output_shape),
+            cost=cost(plan, small, bnn.graph),
+            task=task_of(bnn),
+            noise_scale=noise_scale_of(bnn, params, law),
+            origin=CompactOrigin(plan, small),
+            bounds=bnn.inputs.bounds,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,7 +182,7 @@ def _sums(
     if structure == "exact":
         return hessian(bnn, trained, data, density, diagonal=form == "diag")
     start, add = FORMS[form]
-    return sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, start(trained.weights), add)
+    return sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, jax.jit(start)(trained.weights), add)
 
 
 def _posterior(
@@ -229,11 +229,11 @@ def _node(gaussian: WeightGaussian | None, whole: KnownWeights, site: str) -> Me
     dtype = jnp.result_type(weight)
     loc = send(np.asarray(weight, np.float64) / unit, dtype)
     if gaussian is None:
-        return MeanField(loc, jnp.zeros_like(loc), prior_scale=None)
+        return MeanField(loc, send(np.zeros_like(loc)), prior_scale=None)
     if gaussian.scale is not None:
         return MeanField(loc, send(np.where(alive, gaussian.scale / unit, 0.0), dtype), prior_scale=None)
     rows = send(np.asarray(gaussian.rows) / unit, dtype)
-    columns = jnp.ones((1, 1), dtype) if gaussian.columns is None else send(gaussian.columns, dtype)
+    columns = send(np.ones((1, 1)) if gaussian.columns is None else gaussian.columns, dtype)
     node = Correlated(loc, marginal(rows, columns, jnp.shape(loc)), rows=rows, columns=columns, prior_scale=None)
     node.check_cut(alive)
     return node.given_zero(send(alive))

@@ -17,7 +17,7 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.deploy.program.laws import posterior
-from bayesprune.infer import refit_concentration, refit_noise
+from bayesprune.infer import refit_concentration, refit_noise, rescale
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
@@ -33,6 +33,7 @@ from bayesprune.sklearn.places import filling, placed
 from bayesprune.sklearn.thresholds import Thresholds
 
 LARGEST = 8_000  # rows of a prediction at once
+PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
@@ -152,10 +153,22 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
         self.used_features_ = inputs.used
         if refit_noise.learns_noise(self.bnn_, self.params_):
-            self.params_ |= self._noise_of_what_is_left(x, y)
+            self._ascend(self._noise_of_what_is_left, x, y)
         if refit_concentration.learns_concentration(self.bnn_, self.params_):
-            self.params_ |= self._concentration_of_what_is_left(x, y)
+            self._ascend(self._concentration_of_what_is_left, x, y)
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
+
+    def _ascend(self, refit: Callable[[np.ndarray, np.ndarray], dict[str, Any]], x: np.ndarray, y: np.ndarray) -> None:
+        """The noise given the weights, and the weights' scales given the noise, in turn: it may be far from training's."""
+        means = np.maximum(np.asarray(y[refit_noise.present_in(self.bnn_, y)], np.float64), 1.0)
+        trained, ratio, before = self.params_, 1.0, rescale.information(self.params_, means)
+        for _ in range(PASSES):
+            found = refit(x, y)
+            self.params_ = self.params_ | found
+            if not before or not (now := rescale.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
+                return
+            ratio = now / before
+            self.params_ = jax.tree.map(np.asarray, rescale.rescaled(self.bnn_, trained, ratio)) | found
 
     def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         """In training the noise explained what the weights that were cut since have added."""

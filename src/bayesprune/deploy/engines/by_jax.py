@@ -41,7 +41,8 @@ class ByJax:
         x, chosen = checked_rows(x, self.network.inputs.row_shape), self.network.law.chosen(num_samples)
         made = list[np.ndarray]()
         for block in blocks_of(x):
-            whole = self._draws(block, self._constants, self._tensors, rng_key, chosen)
+            with jax.transfer_guard("allow"):
+                whole = self._draws(block, self._constants, self._tensors, rng_key, chosen)
             made.append(np.asarray(whole).reshape(len(chosen), -1, *whole.shape[3:]))
         draws = np.concatenate(made, 1)[:, : len(x)]
         return draws[..., None] if draws.ndim == 1 + len(self.network.output_shape) else draws
@@ -58,7 +59,8 @@ class ByJax:
     # ---- inside
     def _rows(self, x: Array, function: Callable[..., jax.Array], *arguments: PyTree) -> np.ndarray:
         x = checked_rows(x, self.network.inputs.row_shape)
-        return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
+        with jax.transfer_guard("allow"):  # from arrays of the host, to arrays of the host
+            return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
 
     def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:
         program, head = self.network.program, self.network.head

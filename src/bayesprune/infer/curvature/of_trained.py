@@ -62,14 +62,22 @@ def known(bnn: BNN, given: Any, data: Dataset) -> KnownWeights:
     params |= {str(s.path): others[str(s.path)] for s in bnn.layout if not s.bayesian}
     params |= {STATE: others[STATE]} if STATE in others else {}
     spreads = [f"{name}_log_scale" for name in latents]
-    params = {n: jnp.full_like(v, SETTLED) if n.endswith("_log_scale") and n not in spreads else v for n, v in params.items()}
+    settled = [name for name in params if name.endswith("_log_scale") and name not in spreads]
+    params |= {name: send(np.full_like(params[name], SETTLED)) for name in settled}
     points = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     alive = {site: np.broadcast_to(a, shapes[site]) for site, a in check_mask(mask, shapes).items()}
     whole = {site: alive.get(site, np.ones(shapes[site], bool)) for site in sites}
-    weights = {site: jnp.where(whole[site], value, 0) for site, value in weights.items()}
-    trained = Trained(weights, points, params.get(STATE, {}), {site: send(a) for site, a in whole.items()})
+    sent = {site: send(a) for site, a in whole.items()}
+    weights = _without_dead(weights, sent)
+    trained = Trained(weights, points, params.get(STATE, {}), sent)
     params |= _noise(bnn, trained, params, data)
     return KnownWeights(trained, params, _meanings(plain, params, weights), whole, dict(mask))
+
+
+# Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.
+@jax.jit
+def _without_dead(weights: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return {site: jnp.where(alive[site], value, 0) for site, value in weights.items()}
 
 
 def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +109,7 @@ def _read(bnn: BNN, params: dict[str, Any], sites: list[str]) -> dict[str, Node]
 def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Array]) -> dict[str, Node]:
     """Nodes at zero with the units and priors that the network's prior gives them."""
     family, specs = plain.family, {str(spec.path): spec for spec in plain.layout}
-    zeros = {s: MeanField(jnp.zeros_like(w), jnp.ones_like(w), prior_scale=None) for s, w in weights.items()}
+    zeros = {s: MeanField(send(np.zeros_like(w)), send(np.ones_like(w)), prior_scale=None) for s, w in weights.items()}
     nodes = plain.posterior(params | {n: v for s, node in zeros.items() for n, v in family.write(node, specs[s]).items()})
     for site, node in nodes.items():
         unit = np.asarray(node.unit)

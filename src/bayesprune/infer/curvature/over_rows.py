@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
 from bayesprune.infer.curvature.directions import LogDensity, directions
@@ -81,11 +82,11 @@ def sum_over_rows(
         return Sums(form, total.log_likelihood + nats.sum())
 
     size = rows_of_a_chunk(trained.weights, rows_in(data.x))
-    total = Sums(start, jnp.zeros(()))
+    total = Sums(start, send(np.zeros((), jnp.result_type(float))))
     for first in range(0, rows_in(data.x), size):
         x, y = jax.tree.map(lambda leaf, at=first: _filled(leaf[at : at + size], size), (data.x, data.y))
-        counts = jnp.asarray(np.arange(size) < rows_in(data.x) - first, total.log_likelihood.dtype)
-        total = chunk(total, jax.random.fold_in(rng_key, first), x, y, counts)
+        counts = send(np.arange(size) < rows_in(data.x) - first, total.log_likelihood.dtype)
+        total = chunk(total, jax.random.fold_in(rng_key, send(first, np.uint32)), x, y, counts)
     return total
 
 
