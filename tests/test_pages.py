@@ -1,6 +1,7 @@
 """The pages for a reader: their code runs, the names in it exist, and their links lead somewhere."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -121,3 +122,12 @@ def test_a_figure_says_what_it_shows_and_has_a_caption(page: Path) -> None:
         assert len(alternative.split()) >= 5, f"{alternative!r} says too little"
         caption = re.match(r"\n\n\*([^*]+)\*\n", after)
         assert caption and caption[1] != alternative, f"no caption below {alternative!r}"
+
+
+@pytest.mark.parametrize("book", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda book: book.stem)
+def test_a_figure_of_a_notebook_has_a_text_and_a_caption_on_the_site(book: Path) -> None:
+    for cell in json.loads(book.read_text(encoding="utf-8"))["cells"]:
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            shown = cell["metadata"].get("mystnb", {})
+            alternative, caption = shown.get("image", {}).get("alt"), shown.get("figure", {}).get("caption")
+            assert alternative and caption and alternative != caption, "".join(cell["source"])[-80:]
