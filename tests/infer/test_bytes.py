@@ -55,7 +55,6 @@ def test_bytes_are_bytes_in_memory_and_in_blocks(tmp_path) -> None:
     assert check_program_data(programs.linear_program(), bp.Dataset(RAW.x, SCALED.y), "data").x.dtype == jnp.int32
 
 
-@pytest.mark.slow
 def test_floats_are_refused_wherever_rows_come_in(fit) -> None:
     twice = np.stack([SCALED.x, SCALED.x])
     one = jax.tree.map(lambda leaf: leaf[None], fit.params)

@@ -175,7 +175,6 @@ def test_chains_go_on_from_their_last_networks_and_what_is_cut_stays_so() -> Non
     assert not np.asarray(draws_of(rest.params)[SITE])[0][:, ~starts[0][1][SITE]].any()
 
 
-@pytest.mark.slow
 def test_what_is_no_start_is_refused(fit) -> None:
     two = fit._replace(params={f"{name}$draws": jnp.ones((2, 3, *spec.shape)) for name, spec in _sites().items()}, mask={})
     plain = programs.small_bnn(prior=bp.priors.Gaussian())

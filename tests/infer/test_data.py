@@ -154,7 +154,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_fed_is_refused_with_the_remedy(case: str) -> None:
     data, settings, kind, message = REFUSED[case]

@@ -58,7 +58,6 @@ MASKED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", MASKED)
 def test_a_masked_entry_is_no_number(case, fit, rng_key) -> None:
     with pytest.raises(ValueError, match=r"is a masked array with \d+ masked value"):

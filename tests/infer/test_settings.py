@@ -90,7 +90,6 @@ BAD_SETTINGS = {
 }
 
 
-@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("case", BAD_SETTINGS)
 def test_bad_settings(case, rng_key) -> None:
     settings, kind, message = BAD_SETTINGS[case]

@@ -260,7 +260,6 @@ def test_means_of_a_cut_are_those_of_what_is_left(fitted) -> None:
     np.testing.assert_array_equal(own, pruned.params["kernel_auto_loc"])
 
 
-@pytest.mark.slow
 def test_what_reads_independent_weights_refuses_them(fitted) -> None:
     bnn, data, fit = fitted
     with pytest.raises(ValueError, match="vary together"):

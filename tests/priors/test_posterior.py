@@ -88,7 +88,6 @@ def test_what_was_pruned_stays_dead_unless_asked() -> None:
         standing_mask(programs.small_bnn(prior=prior, prunable=bp.select.nothing), None)
 
 
-@pytest.mark.slow
 def test_what_is_no_fit_or_another_networks_is_refused() -> None:
     with pytest.raises(TypeError, match="fit must be a fit"):
         bp.priors.Posterior(fit_of().params)

@@ -60,7 +60,6 @@ def test_it_is_told_of_the_first_kernel_of_any_net(net) -> None:
     assert has_path(bnn.graph, reachable(bnn.graph, whole)) and not has_path(bnn.graph, reachable(bnn.graph, none))
 
 
-@pytest.mark.slow
 def test_an_act_that_leaves_no_path_is_refused_with_a_warning(rng_key) -> None:
     with pytest.warns(UserWarning, match="step 10: Deadly would have left no path") as told:
         fit = bp.fit_svi(rng_key, BNN, programs.classes(), sparsifier=Deadly(), every=10, **PLAIN)

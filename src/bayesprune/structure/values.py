@@ -6,10 +6,9 @@ So an image of 32 x 32 pixels and 64 channels is described by 64 labels, and mos
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jax.typing import DTypeLike
 from jaxtyping import Int
 
 Labels = Int[np.ndarray, "..."]
@@ -60,8 +59,8 @@ class Signals:
         """The same, at other places or of them all."""
         return replace(self, labels=labels, array=None)
 
-    def numbers(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray | None:
-        """The numbers themselves, written out in this shape; None: they are not known."""
+    def numbers(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
+        """The numbers themselves, written out in this shape and NumPy's or a key's dtype; None: they are not known."""
         known = self.array if self.array is not None else self.literal
         return None if known is None else np.broadcast_to(np.asarray(known, dtype), shape)
 

@@ -43,7 +43,6 @@ def start(bnn: bp.BNN) -> dict:
     return bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1).params
 
 
-@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("kind", "by"),
     [
@@ -75,7 +74,6 @@ def test_a_length_alone_decides_nothing() -> None:
     assert compacted("plain").certify().holds
 
 
-@pytest.mark.slow
 def test_a_likelihood_s_mean_of_all_rows_is_refused() -> None:
     class Centred(type(bp.likelihoods.Normal())):
         def mean(self, outputs):

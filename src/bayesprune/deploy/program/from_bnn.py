@@ -54,7 +54,7 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
         typed = [part.astype(leaf.dtype) for part, leaf in zip(jax.tree.leaves(inputs.apart(x)), inputs.leaves, strict=True)]
         return net(weights, state, inputs.tree(typed))
 
-    def jaxpr(rows: int) -> Any:
+    def jaxpr(rows: Any) -> Any:  # their number, or a symbol of it
         return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *inputs.row_shape), jnp.float32))
 
     if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
@@ -125,7 +125,7 @@ def head(bnn: BNN) -> Program:
     outputs = Packing.of_shapes(bnn.output_shape)
 
     @by_one_thread
-    def jaxpr(rows: int) -> Any:
+    def jaxpr(rows: Any) -> Any:  # their number, or a symbol of it
         of_rows = jax.ShapeDtypeStruct((rows, *outputs.row_shape), jnp.float32)
         return jax.make_jaxpr(lambda array: bnn.likelihood.mean(outputs.apart(array)))(of_rows)
 
