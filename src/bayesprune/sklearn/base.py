@@ -17,23 +17,19 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.deploy.program.laws import posterior
-from bayesprune.infer import refit_concentration, refit_noise, rescale
 from bayesprune.infer.log_score import log_density
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.svi import fit_svi
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
-from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, choosing, cutting, forms, network, reasons, sure
+from bayesprune.sklearn import annealing, choosing, cutting, forms, network, noise, reasons, sure
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.sklearn.places import filling, placed
+from bayesprune.sklearn.places import LARGEST, filling, placed
 from bayesprune.sklearn.thresholds import Thresholds
 
-LARGEST = 8_000  # rows of a prediction at once
-PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
@@ -152,45 +148,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
         self.used_features_ = inputs.used
-        if refit_noise.learns_noise(self.bnn_, self.params_):
-            self._ascend(self._noise_of_what_is_left, x, y)
-        if refit_concentration.learns_concentration(self.bnn_, self.params_):
-            self._ascend(self._concentration_of_what_is_left, x, y)
+        noise.settle(self, x, y)
         self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
-
-    def _ascend(self, refit: Callable[[np.ndarray, np.ndarray], dict[str, Any]], x: np.ndarray, y: np.ndarray) -> None:
-        """The noise given the weights, and the weights' scales given the noise, in turn: it may be far from training's."""
-        means = np.maximum(np.asarray(y[refit_noise.present_in(self.bnn_, y)], np.float64), 1.0)
-        trained, ratio, before = self.params_, 1.0, rescale.information(self.params_, means)
-        for _ in range(PASSES):
-            found = refit(x, y)
-            self.params_ = self.params_ | found
-            if not before or not (now := rescale.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
-                return
-            ratio = now / before
-            self.params_ = jax.tree.map(np.asarray, rescale.rescaled(self.bnn_, trained, ratio)) | found
-
-    def _noise_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-        """In training the noise explained what the weights that were cut since have added."""
-        first, squared, count = 0, np.zeros(()), np.zeros(())
-        for drawn, rows in self._streamed(predict_draws, x):
-            part = y[first : first + rows]
-            observed = refit_noise.present_in(self.bnn_, part)
-            squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, self.params_, observed)
-            count = count + refit_noise.counts(observed, self.params_)
-            first += rows
-        found = refit_noise.noise_of(of_observed(self.bnn_.likelihood), self.params_, squared, count)
-        return jax.tree.map(np.asarray, found)
-
-    def _concentration_of_what_is_left(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-        """Of one block of rows, evenly spaced: a single number needs no more."""
-        some = slice(None, None, -(-len(x) // LARGEST))
-        y = y[some].reshape((len(y[some]), -1))
-        [(drawn, rows)] = self._streamed(predict_draws, x[some])
-        means = np.asarray(drawn[:, :rows], np.float64).reshape((len(drawn), *y.shape))
-        observed = refit_noise.present_in(self.bnn_, y)
-        likelihood = of_observed(self.bnn_.likelihood)
-        return refit_concentration.concentration_of(likelihood, self.params_, means, y, observed)
 
     def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
         """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.

@@ -14,6 +14,7 @@ from bayesprune.train.batches import Padded
 from bayesprune.train.feed import WholeFeed
 
 CHUNK = 125  # predictions are of so many rows, times a power of two
+LARGEST = 8_000  # rows of a prediction at once
 
 
 class Filled(NamedTuple):

@@ -1,0 +1,65 @@
+"""The noise of what is left after a cut, and the scales that weights have under it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from bayesprune.infer import refit_concentration, refit_noise, rescale
+from bayesprune.infer.predict import predict_draws
+from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.sklearn.places import LARGEST
+
+if TYPE_CHECKING:
+    from bayesprune.sklearn.base import SparseNetwork
+
+PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
+Refit = Callable[["SparseNetwork", np.ndarray, np.ndarray], dict[str, Any]]
+
+
+def settle(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> None:
+    """Set what a fitted estimator's likelihood learns of noise, and its weights' scales, by coordinate ascent, (21.19).
+
+    In training the noise explained what the weights that were cut since have added: it may be far from what is left.
+    """
+    if refit_noise.learns_noise(estimator.bnn_, estimator.params_):
+        _ascend(estimator, _noise, x, y)
+    if refit_concentration.learns_concentration(estimator.bnn_, estimator.params_):
+        _ascend(estimator, _concentration, x, y)
+
+
+def _ascend(estimator: "SparseNetwork", refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
+    """The noise given the weights, and the weights' scales given the noise, in turn."""
+    means = np.maximum(np.asarray(y[refit_noise.present_in(estimator.bnn_, y)], np.float64), 1.0)
+    trained, ratio, before = estimator.params_, 1.0, rescale.information(estimator.params_, means)
+    for _ in range(PASSES):
+        found = refit(estimator, x, y)
+        estimator.params_ = estimator.params_ | found
+        if not before or not (now := rescale.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
+            return
+        ratio = now / before
+        estimator.params_ = jax.tree.map(np.asarray, rescale.rescaled(estimator.bnn_, trained, ratio)) | found
+
+
+def _noise(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    first, squared, count = 0, np.zeros(()), np.zeros(())
+    for drawn, rows in estimator._streamed(predict_draws, x):
+        part = y[first : first + rows]
+        observed = refit_noise.present_in(estimator.bnn_, part)
+        squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, estimator.params_, observed)
+        count = count + refit_noise.counts(observed, estimator.params_)
+        first += rows
+    found = refit_noise.noise_of(of_observed(estimator.bnn_.likelihood), estimator.params_, squared, count)
+    return jax.tree.map(np.asarray, found)
+
+
+def _concentration(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Of one block of rows, evenly spaced: a single number needs no more."""
+    some = slice(None, None, -(-len(x) // LARGEST))
+    y = y[some].reshape((len(y[some]), -1))
+    [(drawn, rows)] = estimator._streamed(predict_draws, x[some])
+    means = np.asarray(drawn[:, :rows], np.float64).reshape((len(drawn), *y.shape))
+    observed = refit_noise.present_in(estimator.bnn_, y)
+    likelihood = of_observed(estimator.bnn_.likelihood)
+    return refit_concentration.concentration_of(likelihood, estimator.params_, means, y, observed)
