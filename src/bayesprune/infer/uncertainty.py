@@ -115,7 +115,7 @@ def of_bits(probabilities: np.ndarray) -> Uncertainty:
     return of_classes(np.stack([draws, 1.0 - draws], axis=-1))
 
 
-def of_numbers(means: np.ndarray, variances: np.ndarray) -> Uncertainty:
+def of_numbers(means: np.ndarray, variances: np.ndarray | np.floating) -> Uncertainty:
     """(21.16) of draws (num_samples, rows, ...), and variances that broadcast to them.
 
     >>> [float(part[0]) for part in of_numbers(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]))]

@@ -24,7 +24,7 @@ def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     return gaps if values.ndim == 2 and values.shape[1] > 1 and gaps.any() else None
 
 
-def without(y: np.ndarray, gaps: np.ndarray | None) -> Any:
+def without(y: Any, gaps: np.ndarray | None) -> Any:
     """Targets that scikit-learn's checks take: zeros in the gaps."""
     return y if gaps is None else np.where(gaps, 0.0, np.asarray(y, np.float64))
 

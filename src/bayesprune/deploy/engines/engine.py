@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import Array
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program, alive
 from bayesprune.deploy.program.rows import checked_rows
@@ -68,7 +69,7 @@ class Engine:
         used = {i for s in self.steps for i in s.inputs} | {self.program.output}
         self._constants = {number: value for number, value in self.known.items() if number in used}
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
+    def __call__(self, x: Array) -> np.ndarray:
         """The head's outputs for rows ``x`` of shape (rows, *input_shape). Raises ``ValueError`` for others, as NaN."""
         x = checked_rows(x, self.input_shape)
         if len(x) <= ROWS:

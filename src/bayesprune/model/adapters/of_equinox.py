@@ -69,7 +69,7 @@ def _with_first_state(module: Any) -> tuple[Any, Any]:
         ) from None
 
 
-def _keys(call: Call, rng_key: jax.Array | None, num_rows: int) -> dict[str, Any]:
+def _keys(call: Call, rng_key: jax.Array | None, num_rows: Any) -> dict[str, Any]:
     """The keyword ``key``, one for each row: in training where the net has it, in prediction where it cannot do without."""
     if rng_key is None:
         rng_key = jax.random.key(0) if call.needs("key") else None
