@@ -10,7 +10,6 @@ from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moment
-from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "blundell2015weight"
 
@@ -57,6 +56,6 @@ class Gaussian:
         """w = unit w_hat."""
         return self.unit, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> Any:  # of any family with these two fields, a user's too
         """Prior N(0, prior_scale²), in units of ``unit``."""
         return replace(node, prior_scale=self.prior_scale, unit=self.unit)
