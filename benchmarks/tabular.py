@@ -112,15 +112,20 @@ def make(cell: Cell, num_classes: int) -> Any:
     if cell.model == "default":
         face = bp.BayesianSparseClassifier if num_classes else bp.BayesianSparseRegressor
         return face(random_state=0, **({"num_steps": cell.steps} if cell.steps else {}))
-    if cell.model == "boosting":
-        return (HistGradientBoostingClassifier if num_classes else HistGradientBoostingRegressor)(random_state=0)
-    if cell.model == "forest":
-        return (RandomForestClassifier if num_classes else RandomForestRegressor)(300, random_state=0)
+    if cell.model in ("forest", "boosting"):
+        return trees(cell.model, num_classes > 0)
     if not num_classes:
         return make_pipeline(StandardScaler(), LassoCV(cv=5) if cell.model == "l1" else ARDRegression())
     with warnings.catch_warnings():
         one = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=5, cv=3, penalty="l1", solver="liblinear"))
     return one if num_classes == 2 else OneVsRestClassifier(one)
+
+
+def trees(model: str, labels: bool) -> Any:
+    """A forest of 300 trees, or boosted trees as they come, for labels or numbers."""
+    if model == "forest":
+        return (RandomForestClassifier if labels else RandomForestRegressor)(300, random_state=0)
+    return (HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor)(random_state=0)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

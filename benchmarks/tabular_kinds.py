@@ -22,12 +22,6 @@ from typing import Any
 import kinds_of_tables
 import numpy as np
 import tabular
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import ElasticNetCV, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -73,9 +67,7 @@ def make(model: str, labels: bool) -> Any:
     if model == "linear":
         last = LogisticRegression(max_iter=2000) if labels else ElasticNetCV(cv=5, max_iter=5000)
         return make_pipeline(StandardScaler(), last)
-    if model == "forest":
-        return (RandomForestClassifier if labels else RandomForestRegressor)(300, random_state=0)
-    return (HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor)(random_state=0)
+    return tabular.trees(model, labels)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

@@ -36,8 +36,8 @@ def _rescaled(node: Node, ratio: float) -> Node | None:
     scale = np.asarray(node.scale, np.float64)
     least = np.broadcast_to(np.asarray(prior, np.float64) ** -2.0, scale.shape)
     known = np.where(scale > 0, scale, 1.0) ** -2.0
-    told = (scale > 0) & (known > least)
-    changed = np.where(told, (least + ratio * np.where(told, known - least, 0.0)) ** -0.5, scale)
+    informed = (scale > 0) & (known > least)
+    changed = np.where(informed, (least + ratio * np.where(informed, known - least, 0.0)) ** -0.5, scale)
     return replace(node, scale=changed.astype(np.asarray(node.scale).dtype))
 
 

@@ -107,19 +107,15 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
-        candidates = [forms.FORMS[name] for name in choice.forms]
-        wide = any(form.wide for form in candidates)
-        whole = fit_columns(x, wide, cuts, any(form.components for form in candidates))
+        candidates = {name: forms.FORMS[name] for name in choice.forms}
+        whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
         plain = network.NetworkRecipe(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
-        columns = {
-            name: whole.only(form.steps, form.components, form.wide)
-            for name, form in zip(choice.forms, candidates, strict=True)
-        }
+        columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
         def learn(name: str, rows: slice | np.ndarray) -> None:
-            self._columns, self._network = columns[name], replace(plain, wide=forms.FORMS[name].wide)
+            self._columns, self._network = columns[name], replace(plain, wide=candidates[name].wide)
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
