@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
-import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.layout import Layout
@@ -52,8 +51,7 @@ if TYPE_CHECKING:
     GivenArray: TypeAlias = ArrayLike | Sequence[Any]
     GivenInputs: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[Any]
     GivenNetwork: TypeAlias = ReadNetwork
-    GivenNumber: TypeAlias = float | np.number
     GivenParams: TypeAlias = Mapping[str, Any]
 else:
     RandomKey = GivenRows = GivenData = GivenMask = GivenScale = Any
-    GivenArray = GivenInputs = GivenNetwork = GivenNumber = GivenParams = Any
+    GivenArray = GivenInputs = GivenNetwork = GivenParams = Any
