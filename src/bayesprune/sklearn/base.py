@@ -1,7 +1,7 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, choosing, cutting, forms, network, noise, reasons, sure
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.sklearn.places import LARGEST, filling, placed
+from bayesprune.sklearn.places import at_once, filling, placed
 from bayesprune.sklearn.thresholds import Thresholds
 
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
@@ -109,13 +109,14 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        plain = network.NetworkRecipe(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs)
+        plain = network.NetworkRecipe(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
         def learn(name: str, rows: slice | np.ndarray) -> None:
-            self._columns, self._network = columns[name], replace(plain, wide=candidates[name].wide)
+            self._columns = columns[name]
+            self._network = replace(plain, wide=candidates[name].wide, num_inputs=self._columns.num_inputs)
             self._learn(x[rows], y[rows], course, num_steps, len(x))
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
@@ -225,18 +226,21 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
         return self._columns.apply(self._rows(X))
 
-    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> list[Any]:
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of each row, nats, and how wrong its prediction is, as `conformal` has it; y as trained on."""
+        raise NotImplementedError
+
+    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> Iterator[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
         key = stream(self._key(), OfAnEstimator.PREDICTING)
-        blocks = []
-        for first in range(0, len(x), LARGEST):
-            rows = x[first : first + LARGEST]
-            drawn = draw(key, self.bnn_, self.params_, self._filled(rows), mask=self.mask_, num_samples=self.num_samples)
-            blocks.append((drawn, len(rows)))
-        return blocks
+        size = at_once(len(x))
+        for first in range(0, len(x), size):
+            rows = x[first : first + size]
+            filled = self._columns.apply(rows[np.minimum(np.arange(size), len(rows) - 1)])
+            yield draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=self.num_samples), len(rows)
 
 
 def _so_many(number: int, *args: Any, num_samples: int, **others: Any) -> Any:

@@ -29,8 +29,8 @@ def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, lea
         found = []
         for kept, held in folds:
             learn(form, kept)
-            density = np.maximum(estimator._log_density(x[held], y[held]), WORST)
-            found.append((density, estimator._scores(x[held], y[held])))
+            density, wrong = estimator._judged(x[held], y[held])
+            found.append((np.maximum(density, WORST), wrong))
         densities, parts = zip(*found, strict=True)
         nats[form] = np.concatenate(densities)
         scores[form] = np.concatenate(parts)
