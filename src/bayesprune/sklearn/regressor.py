@@ -58,6 +58,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose the form and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.
+        time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
+            held-out rows are left out for which there is no time, then steps: a half, three quarters, down to 250. These are
+            done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
         likelihood: "auto": "normal", or where a forest's errors on rows that it has not seen have heavy tails, Student's t of
@@ -73,6 +76,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         bnn_, params_, mask_: the network, its NumPyro parameters, and site -> booleans (True = alive), as `bayesprune.predict`
             takes them, for ``inputs_of(X)``: standardised columns in the plain form.
         form_: the form that was taken.
+        left_out_: what ``time_limit`` had no time for, empty for nothing: "forms" (their names), "folds" and "steps" (how many
+            fewer), "held_out" (the share: no rows were held out, so that there is no ``predict(interval=)``).
         density_: fraction of the prunable weights alive.
         inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
             of priors without gates, 1 where a living edge leaves it and else 0.
