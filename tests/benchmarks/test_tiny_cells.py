@@ -34,6 +34,7 @@ TINY = {
     "streaming": (["part=step"], ["rows=64", "batch=8", "steps=2", "stretches=1", "rounds=1"], "Grain/ratio"),
     "ssvi_memory": (["batch=32"], ["batch=8", "rounds=1"], "SSVI active/state/params"),
     "tabular": (["data=iris", "model=default"], ["steps=20"], "calibration"),
+    "tabular_kinds": (["data=money", "model=linear"], ["data=heavy_tails"], "score"),
     "units": (["method=sbp"], ["epochs=1"], "compression"),
     "units_that_pay": (["rule=evidence", "nats=0.0"], ["epochs=2"], "flops"),
     "svbnn": (["simulation=teacher_b", "method=svbnn"], ["steps=20", "replications=2"], "test_rmse"),

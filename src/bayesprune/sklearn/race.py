@@ -24,7 +24,8 @@ class Halfway:
     ``judge(moment)``: log density of each row by the networks as they stand. ``rival``: what it was of the first form at this
     step, None in its own fit. Behind is who is so by more than one standard error of the mean of differences row by row.
 
-    From there on held-out densities hardly move, and their order does not: see benchmarks/tabular_kinds.md.
+    By then held-out densities are nearly what they end at: of 17 pairs of a form and the plain one, on the training rows of 12
+    tables of benchmarks/tabular.py and tabular_kinds.py, 9 were behind here, and none of them ahead by an error at the end.
     """
 
     judge: Callable[[Moment], Float64[np.ndarray, " rows"]]
