@@ -39,21 +39,21 @@ def _of_weights(jaxpr: JaxprLike, inputs: Sequence[Alone], found: list[bool]) ->
     known: dict[Any, Alone] = dict(zip(jaxpr.invars, inputs, strict=True))
     tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
     for equation in jaxpr.eqns:
-        told = list(map(tells, equation.invars))
+        alone = list(map(tells, equation.invars))
         if (inner := _inner(equation)) is not None:
-            made = _of_weights(inner.jaxpr, told, found)
+            made = _of_weights(inner.jaxpr, alone, found)
         else:
-            made = [_made_of(told)] * len(equation.outvars)
+            made = [_made_of(alone)] * len(equation.outvars)
             if made[0] and equation.primitive.name in ROOTS:
                 found.append(True)
         known.update(zip(equation.outvars, made, strict=True))
     return list(map(tells, jaxpr.outvars))
 
 
-def _made_of(told: Sequence[Alone]) -> Alone:
-    if False in told:
+def _made_of(alone: Sequence[Alone]) -> Alone:
+    if False in alone:
         return False
-    return True if True in told else None
+    return True if True in alone else None
 
 
 def _inner(equation: Equation) -> ClosedJaxpr | None:
@@ -98,23 +98,23 @@ def _run(program: ClosedJaxpr, arrays: Sequence[Any], alone: Sequence[Alone]) ->
     read = lambda atom: atom.val if isinstance(atom, Literal) else values[atom]  # noqa: E731
     tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
     for equation in jaxpr.eqns:
-        given, told = list(map(read, equation.invars)), list(map(tells, equation.invars))
+        given, alone = list(map(read, equation.invars)), list(map(tells, equation.invars))
         if (inner := _inner(equation)) is not None:
-            made, marks = _run(inner, given, told)
+            made, marks = _run(inner, given, alone)
         else:
-            made = _bound(jaxpr, equation, given, told)
-            marks = [_made_of(told)] * len(made)
+            made = _bound(jaxpr, equation, given, alone)
+            marks = [_made_of(alone)] * len(made)
         values.update(zip(equation.outvars, made, strict=True))
         known.update(zip(equation.outvars, marks, strict=True))
     return list(map(read, jaxpr.outvars)), list(map(tells, jaxpr.outvars))
 
 
-def _bound(program: Jaxpr, equation: Equation, given: list[Any], told: Sequence[Alone]) -> list[Any]:
+def _bound(program: Jaxpr, equation: Equation, given: list[Any], alone: Sequence[Alone]) -> list[Any]:
     bind = functools.partial(equation.primitive.bind, **equation.params)
-    if equation.primitive.name in ROOTS and told[0]:
+    if equation.primitive.name in ROOTS and alone[0]:
         zero = given[0] == 0
         return [jnp.where(zero, jnp.zeros_like(given[0]), bind(jnp.where(zero, jnp.ones_like(given[0]), given[0])))]
-    if equation.primitive.name == "div" and told[1]:
+    if equation.primitive.name == "div" and alone[1]:
         zero = given[1] == 0
         quotient = bind(given[0], jnp.where(zero, jnp.ones_like(given[1]), given[1]))
         return [jnp.where(zero, jnp.zeros_like(quotient), quotient)]
