@@ -1,11 +1,11 @@
 """The choice of a likelihood on the command line, where names have dashes."""
 
 import dataclasses
+from typing import Any
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model.likelihoods import named
 from bayesprune.model.likelihoods.counts import KNOWN, power_of_two
-from bayesprune.model.likelihoods.protocol import Likelihood
 
 AUTO = "auto"
 # The other readings that one's own targets may have, most usual first.
@@ -48,14 +48,14 @@ def chosen(name: str, kind: str) -> str:
     return name
 
 
-def placed(likelihood: Likelihood, rate: float | None, exposure: bool) -> Likelihood:
+def placed(likelihood: Any, rate: float | None, exposure: bool) -> Any:
     """One of counts that starts where the data lie, as the scikit-learn face has it, with their known exposures."""
     if rate is None or not hasattr(likelihood, "exposure"):
         return likelihood
     return dataclasses.replace(likelihood, start=power_of_two(rate), exposure=KNOWN if exposure else None)
 
 
-def make(name: str, kind: str, size: int) -> tuple[Likelihood, int]:
+def make(name: str, kind: str, size: int) -> tuple[Any, int]:
     """A likelihood and the number of the network's outputs. ``size``: classes, or targets in a row."""
     found = named.of_kind(kind)[chosen(name, kind).replace("-", "_")]
     return found.make(size), found.outputs(size)

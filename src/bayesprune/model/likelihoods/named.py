@@ -5,10 +5,9 @@ Every file of this folder lists its own in ``NAMED``, name -> `Named`; a new fil
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bayesprune.core.folder import files
-from bayesprune.model.likelihoods.protocol import Likelihood
 
 NUMBERS, CLASSES, COUNTS, OVERDISPERSED, SHARES = "numbers", "classes", "counts", "overdispersed counts", "shares"
 
@@ -26,7 +25,7 @@ class Named(NamedTuple):
     """
 
     kinds: tuple[str, ...]
-    make: Callable[[int], Likelihood]
+    make: Callable[[int], Any]  # a `Likelihood`, of targets of its own kind alone
     outputs: Callable[[int], int] = as_many
     default_of: tuple[str, ...] = ()
 
