@@ -227,19 +227,17 @@ class Thinning:
     [
         ("local_where_exact", {}),
         ("weight", {"optimizer": optax.chain(optax.clip_by_global_norm(0.1), optax.sgd(0.05, momentum=0.9))}),
-        ("local", {"posterior": "map"}),
+        ("local", {"posterior": "map", "prior": bp.priors.Gaussian(0.5)}),
+        ("local", {"prior": bp.priors.ScaleMixture()}),
     ],
 )
 def test_arrays_that_are_mostly_dead_are_held_by_their_entries(estimator, changes, monkeypatch) -> None:
     """Where no unit leaves: the numbers that are held are those of living weights, and the steps are the same."""
     monkeypatch.setattr(short_program, "FEWEST", 100)
     with jax.enable_x64(True):
-        posterior = changes.get("posterior", "mean_field")
-        prior = bp.priors.Gaussian(0.5) if posterior == "map" else None
-        changes = {name: value for name, value in changes.items() if name != "posterior"}
-        masked, compact = both(
-            network(prior=prior, posterior=posterior), estimator=estimator, sparsifier=Thinning(), every=5, **changes
-        )
+        parts = {name: value for name, value in changes.items() if name in ("prior", "posterior")}
+        changes = {name: value for name, value in changes.items() if name not in parts}
+        masked, compact = both(network(**parts), estimator=estimator, sparsifier=Thinning(), every=5, **changes)
         check_same(masked, compact, sizes=1)
     last, alive = compact.history["shrunk/numbers"][-1], sum(int(np.sum(m)) for m in compact.mask.values())
     assert last < 0.25 * 1_227

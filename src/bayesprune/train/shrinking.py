@@ -26,8 +26,9 @@ SHARE = 0.5
 # Of a step's time, what goes into products for each number that takes part in them, beside what each number that is held costs:
 # 13 ms and 22 ms of 35 of an MLP of five layers of 400, batch 128 (benchmarks/shrunk_training.py).
 PRODUCTS = 0.6
-# Cost times steps that a smaller program must save under "auto": eight seconds of a CPU or more, twice what compiling takes.
-WORTH = 5e8
+# Cost times steps that a smaller program must save under "auto": 24 seconds of a CPU, twice what compiling one takes at that
+# size (2.4e-8 s for each number and step).
+WORTH = 1e9
 
 
 @dataclass(frozen=True)
