@@ -48,7 +48,7 @@ test test-slow: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 OLD_XLA = $(shell $(BIN)/python -c "import jaxlib.version as v; print(int(v.__version_info__ < (0, 11)))" 2>/dev/null)
 test test-slow: export XLA_FLAGS ?= $(if $(filter 1,$(OLD_XLA)),--xla_cpu_use_fusion_emitters=false) \
 	--xla_cpu_parallel_codegen_split_count=1
-test: $(VENV)/.ready  ## the fast tests and every doctest
+test: $(VENV)/.ready  ## the fast tests and doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes

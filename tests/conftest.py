@@ -11,6 +11,7 @@ import pytest
 MAPS = Path("/proc/self/maps")  # Linux alone has it, and alone has the limit
 MANY_MAPS = 25_000  # of the 65,530 that a process may hold by default
 MANY_LOWERED = 1_500  # programs whose MLIR contexts JAX keeps: each of them makes the next one slower to lower
+DEAR = ("fit_svi(", "fit_sgmcmc(", ".fit(", "laplace(", "compact(")  # of examples in docstrings
 LOWERED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, seconds, **_: LOWERED.append(event) if event.endswith("mlir_module_duration") else None
@@ -21,9 +22,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # figures are files here; a screen i
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``fast_cases(n)``: of a parametrised test the first n cases are fast, the others carry the marker ``slow``."""
+    """``fast_cases(n)``: of a parametrised test the first n cases are fast, the others carry the marker ``slow``.
+
+    So do docstrings whose examples train a network or make one smaller: compiling them takes seconds each.
+    """
     seen: dict[tuple[str, str], int] = {}
     for item in items:
+        if isinstance(item, pytest.DoctestItem) and any(word in line.source for line in item.dtest.examples for word in DEAR):
+            item.add_marker(pytest.mark.slow)
         if (mark := item.get_closest_marker("fast_cases")) is None:
             continue
         test = (str(item.path), item.originalname)  # type: ignore[attr-defined]

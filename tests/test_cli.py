@@ -248,6 +248,7 @@ def test_a_file_of_another_kind_is_told_in_one_line(
     assert line.startswith("bayesprune: error: ") and str(folder) in line
 
 
+@pytest.mark.slow
 def test_a_finished_run_only_has_its_figures_drawn_again(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (done / "metrics.json").stat().st_mtime_ns
     (done / "training.png").unlink()

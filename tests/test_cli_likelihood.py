@@ -30,9 +30,9 @@ def test_names_with_their_outputs() -> None:
     assert likelihood.make("ordinal", "classes", 3) == (bp.likelihoods.Ordinal(3), 1)
     assert likelihood.make("predicted-noise", "numbers", 3) == (bp.likelihoods.Normal("predicted"), 6)
     assert likelihood.make("auto", "overdispersed counts", 1) == (bp.likelihoods.NegativeBinomial(), 1)
-    for kind, known in likelihood.KINDS.items():
+    for kind in likelihood.KINDS:
         asked_for = kind.removeprefix("overdispersed ")  # what a name says of the targets
-        for name in known:
+        for name in likelihood.names(kind):
             made, outputs = likelihood.make(name, kind, 3 if kind == "classes" else 1)
             made.check(TARGETS[asked_for], (outputs,))
             assert likelihood.kind_of(name) == asked_for

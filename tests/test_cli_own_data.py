@@ -59,6 +59,7 @@ def test_a_run_keeps_what_it_found_in_the_file(done: Path) -> None:
     assert made["train_rows"] == 32
 
 
+@pytest.mark.slow
 def test_a_run_logs_its_figures(done: Path) -> None:
     lines = [json.loads(line) for line in (done / "run" / log.FILE).read_text().splitlines()]
     assert lines[-1]["step"] == 6 and all(np.isfinite(line["loss"]) for line in lines)

@@ -112,6 +112,7 @@ def test_the_nets_of_the_bmr_paper(preset: str, count: int) -> None:
     assert (short.every, short.dataset, short.bayesian) == (2, "digits", "weights")
 
 
+@pytest.mark.slow
 def test_sizes_of_the_token_nets_are_flags() -> None:
     words = ("--net", "vit", "--vit.features", "8", "--vit.num-heads", "2", "--vit.frame", "8", "--vit.dropout", "0.2")
     bnn = build.make_bnn(parsed("--dataset", "digits", *words, "--vit.num-blocks", "1"), images())
@@ -160,6 +161,7 @@ def test_what_is_given_stands_and_the_rest_follows_the_course(words: list[str], 
     assert (made["kl_weight"], made["estimator"], made["every"]) == (None, None, 50)
 
 
+@pytest.mark.slow
 def test_the_weight_of_the_divergence_and_its_rise_are_given_apart() -> None:
     def weights(*words: str) -> list[float]:
         return [

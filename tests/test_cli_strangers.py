@@ -130,6 +130,7 @@ def test_a_link_out_of_a_run_s_folder_is_not_written_through(tmp_path: Path) -> 
     assert inside(tmp_path / "elsewhere", "net.bayesprune", "--to") == tmp_path / "elsewhere" / "net.bayesprune"
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_settings_come_back(kind: str, tmp_path: Path) -> None:
     """Whatever the kinds of their knobs."""

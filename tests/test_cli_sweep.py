@@ -53,6 +53,7 @@ def swept(out: Path, *words: str) -> int:
     return cli.main(["sweep", *words, "--out", str(out), "--", "--steps", "60", *PLAIN])
 
 
+@pytest.mark.slow
 def test_every_combination_is_a_run_for_each_seed(
     trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_every_combination_is_a_run_for_each_seed(
     assert settings.load(tmp_path / trained[-1]).snr.density == "0.05"  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_skipped_and_what_was_stopped_goes_on(
     trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

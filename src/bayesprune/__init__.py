@@ -50,6 +50,7 @@ from bayesprune.train import callbacks, kernels, optimizers
 from bayesprune.train.diverged import DivergedError
 from bayesprune.train.interruption import InterruptedFit
 from bayesprune.train.ivon import IVONState, ivon, ivon_curvature, ivon_draw, ivon_posterior
+from bayesprune.train.keep_zeros import KeepZerosState, keep_zeros, restore_zeros
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.stopping import EarlyStop
 from bayesprune.train.unsaved import UnsavedError
@@ -70,6 +71,7 @@ __all__ = [
     "IVONState",
     "Info",
     "InterruptedFit",
+    "KeepZerosState",
     "LocalELBO",
     "MeanField",
     "MeanFieldELBO",
@@ -106,6 +108,7 @@ __all__ = [
     "ivon_curvature",
     "ivon_draw",
     "ivon_posterior",
+    "keep_zeros",
     "kernels",
     "lab",
     "laplace",
@@ -131,6 +134,7 @@ __all__ = [
     "reduce_scales",
     "refit_noise",
     "report",
+    "restore_zeros",
     "sample_targets",
     "schedules",
     "scores",

@@ -188,6 +188,7 @@ def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):
     assert np.isfinite(record[figure]) and record[of_a_rule + "connected"] > 0
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("number", range(len(nets_at_random.KINDS)))
 def test_networks_of_every_kind_are_built(number):
     data, name = nets_at_random.draw(number)

@@ -21,6 +21,7 @@ def by_quadrature(x, y, spike, rates):
     return np.array([posterior[1].sum(), posterior[:, 1].sum()]) / posterior.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "rates"), [(0.3, [0.3]), (None, (np.arange(2000) + 0.5) / 2000)])
 def test_exact_inclusion_is_the_integral_over_weights(rate, rates):
     rng = np.random.default_rng(3)

@@ -53,7 +53,7 @@ def test_keys_may_be_asked_for_where_a_part_is_traced_by_itself():
     np.testing.assert_allclose([inside, again], [1.0 + jax.random.normal(key) for (key,) in wanted[1:]], rtol=1e-6)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("around", [lambda fn: fn, jax.jit, _in_a_loop])
 def test_a_program_draws_what_it_draws_under_numpyros_seed(around):

@@ -22,6 +22,7 @@ ALL = [
 ]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("schedule", ALL)
 def test_integer_float_traced_and_array_steps_agree(schedule: object) -> None:
     steps = np.arange(0, 100, 7)

@@ -56,6 +56,7 @@ def numbers_folded_in(source: str) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_purposes_are_nowhere_else():
     home, allowed = Path(bayesprune.__file__).parent, {"of_linen.py", "gaussian_array.py"}  # of one call, which counts its own
     files = [file for file in home.rglob("*.py") if file.name not in allowed and file != Path(streams.__file__)]

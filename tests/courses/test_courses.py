@@ -14,6 +14,7 @@ SMALL = {"num_steps": 40, "batch_size": 16, "progress": False}
 ACTS = {"sparsifier": bp.methods.Magnitude(0.5)}
 
 
+@pytest.mark.slow
 def test_the_standard_course_rises_falls_and_settles() -> None:
     """(2.10), by the steps that plain gradient descent would take at its rate."""
     course = bp.courses.Standard(rate=0.02, warm_up=0.5, every=50, first=0.1, last=0.9)

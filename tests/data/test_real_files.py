@@ -38,6 +38,7 @@ def test_cifar10_has_its_known_statistics():
     assert np.bincount(train.y).tolist() == [5000] * 10 and np.bincount(test.y).tolist() == [1000] * 10
 
 
+@pytest.mark.slow
 def test_the_kmnist_test_part_is_read_as_fashion_mnist_would_be():
     load_or_skip("fashion_mnist")
     try:

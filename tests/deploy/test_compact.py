@@ -89,6 +89,7 @@ def test_dead_units_are_gone_and_live_ones_stay() -> None:
     assert small.law.loc["Dense_1.kernel"].shape[0] == units.sum()
 
 
+@pytest.mark.slow
 def test_nothing_pruned_is_the_network_itself() -> None:
     bnn, params, _ = fitted("gaussian")
     small = bp.compact(bnn, params)
@@ -96,6 +97,7 @@ def test_nothing_pruned_is_the_network_itself() -> None:
     assert small.cost.numbers == small.cost.dense_numbers
 
 
+@pytest.mark.slow
 def test_everything_pruned_is_a_constant() -> None:
     """The last layer's biases are all that is left, of the classes as of the draws."""
     bnn, params, _ = fitted("gaussian")

@@ -55,6 +55,7 @@ def test_files_of_it_take_the_same_bytes(tmp_path) -> None:
     np.testing.assert_allclose(stable.call(RAW.x), probs, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_onnx_model_of_it_has_a_uint8_input(tmp_path) -> None:
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")

@@ -102,6 +102,7 @@ def test_it_predicts_as_the_network_does(name) -> None:
     )
 
 
+@pytest.mark.slow
 def test_dead_columns_of_a_table_leave_and_its_rows_stay() -> None:
     mask = fitted("words", "map")[2]
     read = mask["Dense_1.kernel"].any(axis=1) & mask["Embed_0.embedding"].any(axis=0)

@@ -50,6 +50,7 @@ def test_psi_with_one_output_is_the_papers_matrix_product():
     np.testing.assert_allclose(np.exp(importance([first, second, third]).log_raw), psi, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_last_layer_that_is_never_pruned_may_be_missing():
     layers = random_layers(2, (4, 5, 3))
     short, whole = importance(layers), importance([*layers, np.ones((3, 2))])

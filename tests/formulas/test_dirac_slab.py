@@ -61,6 +61,7 @@ def test_slopes_keep_their_digits_where_inclusion_saturates(odds: float) -> None
     np.testing.assert_allclose(whole, expit(odds) * dead * (odds - prior_logit + slab), rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_divergence_is_finite_and_has_finite_slopes_where_inclusion_saturates() -> None:
     odds = jnp.array([-1e4, -100.0, 0.0, 100.0, 1e4])
     value, slopes = jax.vmap(jax.value_and_grad(dirac_slab.kl_divergence, (0, 1, 2)), (None, None, 0, None, None, None))(

@@ -44,6 +44,7 @@ def test_evidence_gain_2_2_holds_in_float32(case: tuple[float, ...]) -> None:
     np.testing.assert_allclose(gaussian.log_evidence_gain(*case), gain_by_quadrature(*case), rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", CASES)
 def test_reduced_posterior_2_3_has_the_moments_of_the_reweighted_one(case: tuple[float, ...], float64: None) -> None:
     """(2.3)"""

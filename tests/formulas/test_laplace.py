@@ -47,6 +47,7 @@ def test_25_7_no_removal_gains_under_a_precision_of_ones_own(k, float64) -> None
     assert float(laplace.gain_at_own_precision(k)) <= 0
 
 
+@pytest.mark.slow
 def test_25_6_is_the_least_divergence_of_matrix_normals(float64) -> None:
     """(25.6), against a search over the logarithms of all variances; and exact without a prior."""
     rng = np.random.default_rng(0)

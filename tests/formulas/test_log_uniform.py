@@ -40,6 +40,7 @@ def test_the_divergence_13_2_is_the_integral(float64) -> None:
     np.testing.assert_allclose(ours, [exact(a) for a in GRID], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_twice_the_integral_of_dawson_s_function(float64) -> None:
     """(13.2) and its slope (13.4), from r = 1e-4 to 1e4, by SciPy's Dawson function and Gauss-Legendre pieces."""
     r = np.geomspace(1e-4, 1e4, 161)
@@ -73,6 +74,7 @@ def test_finite_with_slopes_at_the_ends() -> None:
     assert np.isfinite(noise).all() and noise[0] > 20 and noise[1] > 100 and noise[2] < -100
 
 
+@pytest.mark.slow
 def test_an_improper_prior_is_not_drawn_from(rng_key) -> None:
     with pytest.raises(ValueError, match="LogUniform is an improper prior and has no draws"):
         LogUniform().expand((3,)).sample(rng_key)

@@ -48,6 +48,7 @@ def arrays(q: MatrixNormal) -> MatrixNormal:
     return MatrixNormal(*(jnp.asarray(a, float) for a in q))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("double", "rtol"), [(False, 1e-4), (True, 1e-9)])
 def test_gain_is_the_difference_of_exact_evidences(regression: tuple, double: bool, rtol: float) -> None:
     x, y, prior = regression

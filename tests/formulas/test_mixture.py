@@ -41,7 +41,7 @@ def test_penalty_6_2_is_the_divergence_plus_a_half(case: tuple[float, ...], p: f
         np.testing.assert_allclose(mixture.penalty(loc, scale, p, *prior), expected, rtol=1e-9)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_inclusion_6_1_minimises_the_divergence(case: tuple[float, ...]) -> None:
     """(6.1), and the second form of (6.2)."""
@@ -76,6 +76,7 @@ def test_penalty_is_finite_at_the_ends_of_the_probability() -> None:
     assert np.isfinite(mixture.penalty(0.3, 0.1, jnp.asarray([0.0, 1.0]), 0.01, 1.0)).all()
 
 
+@pytest.mark.slow
 def test_collapsed_penalty_has_finite_slopes_and_those_of_the_penalty_at_the_best_p() -> None:
     loc, scale = jnp.asarray([0.0, 0.0, 3.0, 0.2]), jnp.asarray([1e-12, 0.5, 1e-3, 0.1])
     best = jax.nn.sigmoid(mixture.inclusion_log_odds(loc, scale, 0.01, 1.0))

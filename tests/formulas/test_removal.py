@@ -34,6 +34,7 @@ def test_20_1_is_the_evidence_of_the_regression_without_the_column(rho, float64)
     np.testing.assert_allclose(gaussian.log_evidence_gain_of_removal(loc, np.diag(covariance) ** 0.5, SCALE), exact, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_20_2_is_the_posterior_of_the_regression_without_the_column(float64) -> None:
     """(20.2), removed one after the other."""
     x, y, loc, covariance = regression(0.8)
@@ -64,6 +65,7 @@ def turned(loc, covariance, alive):
     return loc[alive] - slope @ loc[dead], covariance[np.ix_(alive, alive)] - slope @ covariance[np.ix_(dead, alive)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alive", [[1, 0, 1, 0, 0, 1], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
 def test_20_3_is_the_posterior_given_zeros(alive, float64) -> None:
     """(20.3), three columns at once, against the blocks; what is dead is exactly zero, and a second time changes nothing."""
@@ -82,6 +84,7 @@ def test_20_3_is_the_posterior_given_zeros(alive, float64) -> None:
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_20_3_keeps_its_digits_in_single_precision() -> None:
     """Twins of correlation 1 - 5e-7 with a third weight: what is left of it, 1e-3 of its variance, to a part in a thousand."""
     exact = np.array([[1.0, 0, 0], [1.0, 1e-3, 0], [0.999, 0.03, 0.0316]])
@@ -129,6 +132,7 @@ def test_one_row_after_another_is_20_3_of_them_all(float64) -> None:
     np.testing.assert_allclose((by_columns @ rows[0].T).T[alive][:, living], mean.T, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_row_of_zeros_moves_nothing() -> None:
     factor, mean = jnp.array([[0.0, 0.0], [0.6, 0.8]]), jnp.array([[0.0], [1.0]])
     left, moved, across = removal.row_given_zero(factor, mean, jnp.array([[0.3, 0.5]]), 0)

@@ -60,6 +60,7 @@ def test_removal_18_4_is_the_ratio_of_densities_at_the_bound(float64) -> None:
         np.testing.assert_allclose(np.log(np.trapezoid(ratio, y)), gain, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_unit_that_widens_to_the_prior_is_kept_by_18_4(float64) -> None:
     """From the middle of the interval up no width has dF >= 0; it tends to 0 from below, past the released code's -.919."""
     loc, scale = np.meshgrid(np.linspace((LOW + HIGH) / 2, 5.0, 31), np.geomspace(0.01, 1e4, 60))

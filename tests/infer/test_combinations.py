@@ -96,6 +96,7 @@ def first_params(bnn: bp.BNN) -> dict:
     return bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1).params
 
 
+@pytest.mark.slow
 def test_advice_of_one_shot_cuts_is_not_what_was_done() -> None:
     bnn = linear()
     params = first_params(bnn)

@@ -52,6 +52,7 @@ def test_the_unit_of_every_prior_is_divided_out(prior) -> None:
     assert_close(weights, dict(trained["params"]))
 
 
+@pytest.mark.slow
 def test_spreads_by_weight_and_points() -> None:
     trained = trained_of(NETS["linen"]())
     kernel = np.asarray(trained["params"]["Dense_0"]["kernel"])

@@ -140,7 +140,7 @@ def test_the_dead_stay_dead(trained, rng_key) -> None:
     assert all(not (np.asarray(pruned.mask[s]) & ~np.asarray(cut.mask[s])).any() for s in cut.mask)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NETS)
 def test_nets_of_linen_nnx_and_equinox_are_taken_as_they_were_trained(kind, rng_key) -> None:
     net = NETS[kind]()
@@ -155,6 +155,7 @@ def test_nets_of_linen_nnx_and_equinox_are_taken_as_they_were_trained(kind, rng_
     assert all((np.asarray(node.scale) > 0).all() for node in bnn.posterior(fit.params).values())
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_errors_and_the_priors_are_those_that_were_chosen(rng_key) -> None:
     data = correlated_rows(rows=400)
     bnn = linear(likelihood=bp.likelihoods.Normal())

@@ -64,6 +64,7 @@ def test_a_masked_entry_is_no_number(case, fit, rng_key) -> None:
         MASKED[case](fit, rng_key)
 
 
+@pytest.mark.slow
 def test_a_masked_array_that_hides_nothing_is_an_array(fit, rng_key) -> None:
     whole = np.ma.array(DATA.x, mask=False)
     np.testing.assert_array_equal(

@@ -92,7 +92,7 @@ def test_blocks_change_nothing(rng_key, monkeypatch) -> None:
     np.testing.assert_allclose(bp.predict_draws(rng_key, bnn, params, X, num_samples=2), whole[1], rtol=1e-5)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "outputs", "shape"),
     [

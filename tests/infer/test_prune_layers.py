@@ -39,6 +39,7 @@ def test_masks_and_means_are_those_of_the_inputs(rule, trained, rng_key) -> None
     assert probs.shape == (200, 3) and np.isfinite(probs).all()
 
 
+@pytest.mark.slow
 def test_what_stays_moves_so_that_the_outputs_move_less(trained, rng_key) -> None:
     """Of the first kernel's outputs on the rows it was calibrated with: least squares cannot be worse than standing still."""
     data, bnn, fit = trained
@@ -50,6 +51,7 @@ def test_what_stays_moves_so_that_the_outputs_move_less(trained, rng_key) -> Non
     assert np.sum((x @ (after - w)) ** 2) < 0.9 * np.sum((x @ (still - w)) ** 2)
 
 
+@pytest.mark.slow
 def test_nets_as_they_were_trained_and_fits_that_were_cut_before(trained, rng_key) -> None:
     data, bnn, fit = trained
     own = programs.small_bnn(prunable=EVERY)

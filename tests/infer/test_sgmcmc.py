@@ -255,6 +255,7 @@ def test_a_weight_is_dead_where_it_is_so_in_every_sample(rng_key) -> None:
     np.testing.assert_array_equal(masked, bp.predict(rng_key, bnn, fit.params, data.x))
 
 
+@pytest.mark.slow
 def test_samples_are_pruned_by_their_moments(rng_key) -> None:
     """`bmr_prune` by the means and standard deviations, under the prior's scale; the dead are zero in every sample."""
     data = programs.classes()

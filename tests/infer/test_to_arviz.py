@@ -46,6 +46,7 @@ def by_hand(found, unit, weights) -> np.ndarray:
     return scipy.stats.norm.logpdf(Y, unit * np.asarray(weights, np.float64) @ X.T, NOISE)
 
 
+@pytest.mark.slow
 def test_groups_are_of_one_network_a_draw(rng_key) -> None:
     params, mask = fitted(), {"kernel": np.array([[True], [False], [True]])}
     unit = float(np.ravel(BNN.posterior(params)["kernel"].unit)[0])

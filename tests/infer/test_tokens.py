@@ -40,6 +40,7 @@ def test_the_joint_density_sums_over_tokens() -> None:
     assert float(found) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_is_trained_predicted_and_judged_by_token(rng_key) -> None:
     assert CLASSES.output_shape == (TOKENS, 2) and CLASSES.num_outputs == 2
     data = bp.Dataset(X, LABELS)

@@ -64,6 +64,7 @@ def test_targets_and_log_densities_are_those_of_one_array() -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_tree_is_fed_from_files_and_batches(tmp_path) -> None:
     for name, part in PARTS.items():
         np.save(tmp_path / name, part)

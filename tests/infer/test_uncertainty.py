@@ -64,6 +64,7 @@ LAWS = {
 }  # fmt: skip
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("law", LAWS)
 def test_of_numbers_it_is_the_law_of_total_variance(law, monkeypatch) -> None:
     """(21.16)"""

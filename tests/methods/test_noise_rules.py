@@ -31,6 +31,7 @@ def cut(method, seen, mask=None):
     return alive.any(0), info
 
 
+@pytest.mark.slow
 def test_sbp_cuts_below_its_ratio() -> None:
     seen = posterior()
     ratio = np.asarray(seen["a.kernel"].law.snr())[0]
@@ -39,6 +40,7 @@ def test_sbp_cuts_below_its_ratio() -> None:
     np.testing.assert_array_equal(cut(bp.methods.SBP(threshold=0.3), seen)[0], ratio >= 0.3)
 
 
+@pytest.mark.slow
 def test_bmrs_cuts_where_evidence_is_gained_and_says_how_much() -> None:
     """dF >= 0 of (18.4), a unit's gain counted once; without the 2 pi at -.919."""
     seen = posterior([*NOISE, (-19.0, 2.0), (-12.3, 5.0)])

@@ -110,6 +110,7 @@ def test_scales_that_another_site_sets_are_no_fixed_prior() -> None:
         bp.bmr_prune(result.params)
 
 
+@pytest.mark.slow
 def test_magnitudes_are_the_networks_own_across_layers() -> None:
     """Two layers with equal loc and scales of 0.01 and 1: what goes first is of the small one."""
     bnn, result = fit(bp.priors.Flat())

@@ -32,7 +32,7 @@ def seen(key, prior_scale=0.5, unit=1.0, spread=1.0):
     return Evidence(nodes, {}, groups=GROUPS)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1.0, 0.2])
 def test_a_round_of_em_is_that_of_a_loop_over_groups(rng_key, unit) -> None:
     """(7.4) and (7.5), by densities of SciPy; small groups of an array go but for its best."""
@@ -115,6 +115,7 @@ def test_after_the_fit_it_waits_for_nothing() -> None:
         bp.prune_once(params, bp.methods.SGHMCSPL(), prior_scale=1.0)
 
 
+@pytest.mark.slow
 def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
     """Under strict promotion of types, too."""
     method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)

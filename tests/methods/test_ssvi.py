@@ -54,6 +54,7 @@ def test_scores_2_and_4_give_the_same_masks(rng_key) -> None:
     assert not laws.same(one, four)
 
 
+@pytest.mark.slow
 def test_it_drops_the_lowest_scores_and_wakes_the_largest_gradients(rng_key) -> None:
     rng = np.random.default_rng(0)
     loc, scale, gradient = rng.normal(size=100), rng.uniform(0.1, 1.0, 100), rng.normal(size=100)

@@ -68,7 +68,7 @@ def own_outputs(net, weights) -> np.ndarray:
     return net.apply({"params": tree}, ROWS)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NETS)
 def test_outputs_are_the_nets_own_under_the_sampled_weights(kind, rng_key) -> None:
     net = NETS[kind]()
@@ -87,6 +87,7 @@ def test_layers_are_ordered_by_first_use_not_by_name() -> None:
     assert {spec.path.layer for spec in layout} == {"z", "m", "a"}
 
 
+@pytest.mark.slow
 def test_predicates_choose_and_name_the_parameters(rng_key) -> None:
     bnn = build(Backwards(), bayesian=select.kernels, prunable=lambda path, shape: path.layer != "m")
     assert [str(spec.path) for spec in bnn.layout if spec.prunable] == ["z.kernel", "a.kernel"]
@@ -131,6 +132,7 @@ def test_batch_statistics_are_learned_and_used(net, settings, rng_key) -> None:
     assert not np.allclose(probs, bp.predict(rng_key, bnn, others, x, num_samples=3))
 
 
+@pytest.mark.slow
 def test_dropout_is_for_training_alone(rng_key) -> None:
     bnn = build(bp.nets.MLP(hidden=(8,), num_outputs=2, dropout=0.5))
     weights = {n: s["value"] for n, s in trace(seed(bnn.network, rng_key)).get_trace(ROWS).items() if s["type"] == "sample"}

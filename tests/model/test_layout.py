@@ -109,7 +109,7 @@ STARTS = {
 }
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "family"), [*((case, MapFamily) for case in STARTS), ("equinox", MeanFieldFamily)])
 def test_he_starts_with_a_variance_of_two_over_the_fan_in(case, family, rng_key) -> None:
     """The kernels have 2,400 to 3,200 entries: their sd is known to 1.5 %, and five of that are refused at one key in 1e6."""

@@ -45,6 +45,7 @@ def test_lenet_layers_are_used_in_their_order() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_small_images_are_framed_by_their_own_background() -> None:
     """A 28x28 image gives what the 32x32 image with two more lines of background on each side gives."""
     net = bp.nets.LeNet5(num_outputs=3, features=(2, 3, 4), units=5)

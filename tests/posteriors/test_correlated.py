@@ -29,6 +29,7 @@ def law(seed=0) -> tuple[CorrelatedNormal, np.ndarray]:
     return CorrelatedNormal(*map(jnp.array, (loc, rows, columns))), np.kron(rows @ rows.T, columns @ columns.T)
 
 
+@pytest.mark.slow
 def test_densities_by_weights_add_up_to_the_joint_one(float64) -> None:
     q, covariance = law()
     value = np.random.default_rng(1).normal(size=(3, 2))

@@ -60,6 +60,7 @@ def test_what_is_written_is_read_back(kind) -> None:
         np.testing.assert_allclose(getattr(back, field), getattr(node, field), atol=1e-7)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", NODES)
 def test_draws_have_the_moments(kind, rng_key) -> None:
     """100,000 draws: means and variances within 5 standard errors (fails once in 1e5)."""

@@ -41,6 +41,7 @@ def test_groups_are_inputs_of_dense_kernels_and_channels_of_convolutions() -> No
     assert [of_compression(s) for s in (*LAYOUT, heads, equinox)] == [(3, 1), None, (1, 1, 1, 5), (4, 1, 1), (5, 1, 1, 1)]
 
 
+@pytest.mark.slow
 @first_fast
 @by_prior
 def test_a_scale_multiplies_its_group(prior, rng_key) -> None:

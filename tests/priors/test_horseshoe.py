@@ -33,6 +33,7 @@ def weights_at(prior, values):
     return seed(substitute(lambda: prior.model(LAYOUT), data=values), jax.random.key(0))()
 
 
+@pytest.mark.slow
 def test_weights_are_the_products_of_3_1() -> None:
     """Given its sites, gamma as written out: c² nu² tau² / (c² + nu² tau²), by unit, heads included; the last layer by nu."""
     prior = bp.priors.Horseshoe(tau0=0.5, local=("b",))
@@ -68,7 +69,7 @@ def test_scales_are_half_cauchy(form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("family", [MeanFieldFamily(), StructuredFamily(), MapFamily()], ids=lambda f: type(f).__name__)
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_the_guide_has_the_sites_of_the_model(family, form, rng_key) -> None:
     prior = bp.priors.Horseshoe(form=form, local=("a",))
     model, guide = (sites_of(fn, rng_key) for fn in (lambda: prior.model(LAYOUT), lambda: prior.guide(LAYOUT, family)))
@@ -137,6 +138,7 @@ def started(course, form) -> dict[str, np.ndarray]:
     return {name: np.asarray(site["value"]) for name, site in sites.items() if site["type"] == "param"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_layers_start_at_a_scale_of_one(form) -> None:
     """tau0 nu = 1 in hidden layers, so that a deep net carries its input; nu = 1 of the last; the authors' start is theirs."""

@@ -26,6 +26,7 @@ def small_bnn() -> bp.BNN:
     return programs.small_bnn(prior=bp.priors.moped(trained(), delta=0.2, floor=0.01))
 
 
+@pytest.mark.slow
 def test_the_density_is_that_of_the_formula() -> None:
     """(22.1), at weights of no pattern; biases, all 0 in a net that begins, have the floor."""
     rng = np.random.default_rng(0)

@@ -55,6 +55,7 @@ def test_only_bayesian_weights_are_sampled_and_the_guide_has_the_same_sites(prio
     assert all(not sites[name]["fn"].event_shape for name in weights)
 
 
+@pytest.mark.slow
 def test_flat_has_one_scale_for_each_layer(rng_key) -> None:
     """(1.1): given c, w ~ N(0, (gamma c)²), gamma 0.1, in the last layer 1."""
     weights, sites = draw(bp.priors.Flat(), rng_key)

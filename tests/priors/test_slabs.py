@@ -176,6 +176,7 @@ def test_bad_knobs_are_named(make, message: str) -> None:
         make()
 
 
+@pytest.mark.slow
 def test_expected_density_counts_the_dead_as_zero() -> None:
     node = bp.SpikeSlab(jnp.zeros(4), jnp.ones(4), jnp.array([0.0, 0.0, 50.0, 50.0]))
     mask = {"w": jnp.array([True, False, True, False])}

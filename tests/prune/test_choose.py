@@ -46,6 +46,7 @@ def test_the_dead_stay_dead_and_do_not_use_up_places(scope: str) -> None:
     assert numbers(everything) == numbers(within)
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_already_gone_stays_gone() -> None:
     within = {"a": np.ones((20, 10), bool), "b": np.zeros(50, bool)}
     assert numbers(keep_density(SCORES, 0.2, within=within)) == {"a": 50, "b": 0}

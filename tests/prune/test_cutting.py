@@ -57,6 +57,7 @@ def test_the_named_methods_are_cases_of_it(scope) -> None:
         assert all(np.array_equal(one[s], other[s]) for s in SHAPES)
 
 
+@pytest.mark.slow
 def test_units_fall_whole_by_the_norm_of_their_weights() -> None:
     alive = cut("unit", score="magnitude", density=0.5)
     norm = np.sqrt((LOC["a.kernel"] ** 2).sum(0) + LOC["a.bias"] ** 2)

@@ -26,7 +26,7 @@ def by_hand(scores, growth, mask, number):
     return new
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("seed", range(3))
@@ -39,7 +39,7 @@ def test_array_by_array(seed, fraction, ties) -> None:
         np.testing.assert_array_equal(np.asarray(new[site]).reshape(-1), by_hand(*flat, number))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 def test_everywhere_the_total_stays_and_every_array_keeps_its_best(fraction, ties) -> None:

@@ -35,6 +35,7 @@ def evidence(x, y, kept) -> float:
     return stats.multivariate_normal.logpdf(y, cov=np.eye(len(y)) + x[:, kept] @ x[:, kept].T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_evidence_gained_is_that_of_the_smaller_regression(seed, float64) -> None:
     """And what is left is its posterior; no other cut of the 32 has more evidence at these four seeds."""
@@ -132,6 +133,7 @@ def test_what_is_near_singular_does_not_take_its_neighbours_along() -> None:
     assert pruned.mask["d.bias"].all() and pruned.mask["d.kernel"].tolist() == [[False, False], [True, True]]
 
 
+@pytest.mark.slow
 def test_nothing_dies_by_nan() -> None:
     """A threshold that is not known kills nothing; nor has a weight without spread, whatever its mean, a NaN to give."""
     posterior = {"v": bp.MeanField(jnp.zeros(2), jnp.ones(2)), "w": node(jnp.zeros(2), jnp.array([[1.0, 0.0], [1.0, 0.0]]))}

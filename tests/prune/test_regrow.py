@@ -41,6 +41,7 @@ def test_one_trace_serves_every_count() -> None:
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_random_growth_is_uniform_over_the_dead() -> None:
     """Each of 10 dead weights wakes with probability 0.3; 2000 draws, 5 deviations: one fixed key in 200 000 would fail."""
     mask = jnp.arange(15) < 5

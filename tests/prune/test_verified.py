@@ -47,6 +47,7 @@ def taken_by_hand(gains: dict, cut: dict, worth: dict) -> set[tuple[str, int]]:
     return taken
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_first_share_that_is_better_than_the_next_is_cut(seed: int) -> None:
     gains, cut, worth = random_case(seed)
@@ -179,6 +180,7 @@ def test_of_many_candidates_a_sample_says_where_a_share_ends(monkeypatch) -> Non
         assert abs(met - share) < 0.1 and (share < 1 or met == 1)
 
 
+@pytest.mark.slow
 def test_what_varies_together_goes_all_or_none() -> None:
     """Its gains are already evidence of the whole act: a part of it would be another act."""
     node = Correlated(jnp.zeros(6), jnp.ones(6), rows=jnp.eye(6), columns=jnp.ones((1, 1)))

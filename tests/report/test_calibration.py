@@ -79,7 +79,7 @@ def test_ties_stay_together_whatever_the_order_of_the_rows():
         assert score(probs, y) == pytest.approx(score(probs[shuffled], y[shuffled]), abs=1e-12)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "tolerance"), [(0.0, 0.0), (1.0, 0.004)])
 def test_the_debiased_estimator_is_zero_on_average_for_calibrated_samples(spread, tolerance):
     # Failure budget: the mean of 3000 estimates is compared at 5 of its own standard errors, about 6e-7 two-sided, for this

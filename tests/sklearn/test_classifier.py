@@ -48,6 +48,7 @@ def test_draws_and_the_parts_of_the_entropy(fitted):
     np.testing.assert_allclose(parts.aleatoric, entropy(draws, axis=-1).mean(axis=0), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_inputs_that_matter_lead(fitted):
     model, _, _ = fitted
     assert model.inclusion_probabilities_[:3].min() > model.inclusion_probabilities_[3:].max()

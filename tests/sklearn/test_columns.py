@@ -54,10 +54,12 @@ def test_what_is_not_asked_for_is_zero_and_counts_for_no_column() -> None:
     cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]), np.zeros((0, 1)))
     whole = fit_columns(x, clipped=True, cuts=cuts, components=True)
     none = whole.only(steps=False, components=False, clipped=True)
-    assert whole.num_inputs == none.num_inputs == none.apply(x).shape[1]
-    assert not none.apply(x)[:, 5:].any() and none.silent.tolist() == [False] * 4 + [True] * (whole.num_inputs - 4)
-    assert none.of_column(np.ones(none.num_inputs), np.add).tolist() == [1, 1, 1, 1, 0]
+    assert none.num_inputs == 5 and none.silent.tolist() == [False] * 4 + [True]
+    assert (none.apply(x) == whole.apply(x)[:, :5]).all()
+    assert none.of_column(np.ones(5), np.add).tolist() == [1, 1, 1, 1, 0]
     steps = whole.only(steps=True, components=False, clipped=True)
+    assert steps.num_inputs == whole.num_inputs == steps.apply(x).shape[1]
+    assert not steps.apply(x)[:, 7:].any() and steps.silent.tolist() == [False] * 4 + [True] + [False] * 2 + [True] * 4
     assert steps.of_column(np.ones(steps.num_inputs), np.add).tolist() == [1, 3, 1, 1, 0]
     assert whole.of_column(np.ones(whole.num_inputs, bool), np.logical_or).tolist() == [True] * 4 + [False]
 

@@ -63,6 +63,7 @@ def test_draws_are_the_networks_of_the_prediction_and_its_spread_has_two_parts(f
     np.testing.assert_allclose(parts.total, parts.aleatoric + parts.epistemic)
 
 
+@pytest.mark.slow
 def test_networks_drawn_predict_what_the_estimator_does(fitted):
     """A linear model by hand, in standard units and back: the mean of 400 networks, off by 5 standard errors at most."""
     model, x, _ = fitted

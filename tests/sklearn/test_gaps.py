@@ -34,6 +34,7 @@ def test_the_columns_are_found_from_what_is_there(fitted):
     assert (density[GAPS.all(1)] == 0).all() and np.isfinite(density).all()
 
 
+@pytest.mark.slow
 def test_a_number_may_stand_for_what_is_missing(fitted):
     likelihood = bp.likelihoods.Masked(bp.likelihoods.Normal(noise_shape=2.0, noise_rate=0.2), missing=-999)
     other = bp.BayesianSparseRegressor(**LINEAR, likelihood=likelihood).fit(X, np.where(GAPS, -999.0, Y))

@@ -60,6 +60,7 @@ def test_a_fit_is_that_of_the_rows_that_count() -> None:
         np.testing.assert_allclose(one.params[name], value, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_fills_the_places_changes_nothing() -> None:
     fits = [bp.fit_svi(jax.random.key(1), BNN, padded(19, rest), **SETTINGS) for rest in (1e6, -1.0)]
     assert fits[0].losses.tobytes() == fits[1].losses.tobytes()

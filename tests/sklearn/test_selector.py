@@ -65,6 +65,7 @@ def test_another_rule_forgets_the_details_of_the_last():
     assert not hasattr(fitted, "statistics_")
 
 
+@pytest.mark.slow
 def test_seeds_and_their_absence():
     x, y = linear_rows()
     one, same, bare = (selector().fit(x, y), selector().fit(x, y), selector().set_params(random_state=None).fit(x, y))

@@ -45,6 +45,7 @@ def test_what_is_unsure_stays_so_and_other_families_as_they_are() -> None:
     assert (np.asarray(node.moments()[0]) == 1.0).all(), "float32 has it as certain"
 
 
+@pytest.mark.slow
 def test_without_a_cut_the_posterior_is_as_it_was_trained() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 3)), rng.standard_normal(60)

@@ -50,7 +50,7 @@ def test_the_best_of_two_predicts_rows_that_it_was_not_fitted_to(monkeypatch, go
     assert trials.best_of(KEY, candidates, x[:8], y[:8]) is candidates[1]
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "columns"), [("median", 6), ("knockoff", 12)])
 def test_without_an_estimator_a_linear_model_and_the_network_are_tried_on_all_that_is_fitted(
     monkeypatch, rule, columns

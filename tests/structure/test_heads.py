@@ -165,6 +165,7 @@ def test_every_block_has_heads_of_its_own_in_their_order() -> None:
     assert groups.count == 4 and groups.members["embed.kernel"].shape == (1, 1)
 
 
+@pytest.mark.slow
 def test_heads_fall_by_the_evidence_of_all_their_weights() -> None:
     """(2.5) by hand for every weight, summed over slices of the arrays."""
     net = bp.nets.ViT(3, patch=2, features=6, num_blocks=1, num_heads=3, hidden=5, frame=0)

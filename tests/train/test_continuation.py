@@ -56,6 +56,7 @@ def test_two_halves_are_the_whole_to_the_bit(recipe, tmp_path, rng_key) -> None:
     np.testing.assert_array_equal(rest.params[f"{SITE}_auto_loc"] == 0, ~ALIVE[SITE] if "mask" in recipe else np.zeros((4, 8)))
 
 
+@pytest.mark.slow
 def test_the_reading_goes_on_where_it_was_left() -> None:
     reading = begun = batching.start(jax.random.key(5), 10)
     for taken in range(0, 35, 4):

@@ -41,6 +41,7 @@ def loss(w: dict) -> jax.Array:
 PARAMS = {"a": np.array([0.3, -1.0]), "b": np.array([[0.5], [2.0]])}
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_the_paper(float64) -> None:
     """(24.1) to (24.3): ten steps in float64, rate falling."""
     optimizer = transformation(learning_rate=lambda step: RATE / (1 + step))
@@ -254,6 +255,7 @@ def test_the_start_is_h0_s_in_the_network_s_units(rng_key) -> None:
     np.testing.assert_allclose(fit.params["Dense_0.kernel_auto_scale"], expected, rtol=1e-3)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("h0", [0.1, 30.0])
 def test_weights_without_data_come_back_to_the_prior_within_the_fit(h0, rng_key) -> None:
     """Rows of zeros say nothing: h = h0 exp(-(1 - b2) t) by (24.2), next to the decay's .1 at the end, whatever h0."""

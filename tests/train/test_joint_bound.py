@@ -69,6 +69,7 @@ def test_an_act_is_worth_what_it_does_to_the_bound(batch_size) -> None:
     assert np.array_equal(plain.mask["w"], GAINS < 0) and np.isnan(plain.history["prune/num_proposed"]).all()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
 def test_losses_are_the_bound_whatever_is_minimised(weight) -> None:
     losses = fit(kl_weight=weight).losses

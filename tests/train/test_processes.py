@@ -18,7 +18,7 @@ class Heard(Together):
 
     other: Any
 
-    def told(self, value: Any) -> list[Any]:
+    def broadcast(self, value: Any) -> list[Any]:
         return [value, self.other]
 
 
@@ -28,7 +28,7 @@ def mesh_of(*process_indices: int) -> SimpleNamespace:
 
 def test_one_process_agrees_with_itself() -> None:
     assert of_mesh(None) == Alone()
-    assert Alone().told((1, None)) == [(1, None)]
+    assert Alone().broadcast((1, None)) == [(1, None)]
     assert Alone().once(lambda: 3) == 3
     check_same(Alone(), {"rng_key": [0, 1]})
 
@@ -60,14 +60,14 @@ def test_messages_of_any_length_arrive_whole(length, monkeypatch) -> None:
 
     monkeypatch.setattr(processes.multihost_utils, "process_allgather", allgather)
     message = {"text": "ä" * length, "number": float("inf")}
-    assert Together(0, 2).told(message) == [message, message]
+    assert Together(0, 2).broadcast(message) == [message, message]
     size = gathered[1][0]
     assert size >= 256
     assert size & (size - 1) == 0, "lengths are few, for each is compiled"
 
 
 def test_an_error_of_the_first_process_is_one_of_all(monkeypatch) -> None:
-    monkeypatch.setattr(Together, "told", lambda self, value: [value if self.index == 0 else (None, "OSError: full")])
+    monkeypatch.setattr(Together, "broadcast", lambda self, value: [value if self.index == 0 else (None, "OSError: full")])
     with pytest.raises(OSError, match=r"^full$"):
         Together(0, 2).once(lambda: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(RuntimeError, match=r"first process of this fit failed.*OSError: full"):

@@ -254,7 +254,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "change"),
     [

@@ -36,6 +36,7 @@ def test_settings(settings, message) -> None:
         fit(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",
     [bp.priors.Horseshoe(), bp.priors.DiracSlab(), bp.priors.GroupHorseshoe()],
@@ -54,6 +55,7 @@ def test_priors_of_ones_own() -> None:
         fit(programs.small_bnn(prior=Wider()))
 
 
+@pytest.mark.slow
 def test_programs_written_by_hand() -> None:
     with pytest.raises(ValueError, match="written by hand"):
         bp.fit_svi(

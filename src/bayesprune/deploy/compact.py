@@ -237,8 +237,8 @@ class Compact:
         """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.
 
         Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
-        program, by number. Train them on as those of any other function; a weight that is dead within an array starts at zero.
-        Of several inputs, and outputs, the function takes, and gives, the tree.
+        program, by number. Train them on as those of any other function; a weight that is dead within an array is zero,
+        and `keep_zeros` around your optimiser keeps it so. Of several inputs, and outputs, it takes, and gives, the tree.
         """
         program, of_sites = self.program, bool(self.program.weights)
         arrays = {str(n): c for n, c in program.constants.items() if c.dtype.kind == "f" and c.ndim}

@@ -42,6 +42,6 @@ def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:
     with jax.transfer_guard("allow"):  # one number, by a function that may be anybody's
         full = math.isclose(float(recipe.kl_weight(send(len(fit.losses), np.int32))), 1.0)
     known = is_bound and full and isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)
-    told = advise(fit.losses, baseline(likelihood, y) if known else None, 1 if y is None else len(y))
-    if told:
-        warnings.warn(told, UserWarning, stacklevel=3)
+    message = advise(fit.losses, baseline(likelihood, y) if known else None, 1 if y is None else len(y))
+    if message:
+        warnings.warn(message, UserWarning, stacklevel=3)

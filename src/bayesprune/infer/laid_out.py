@@ -25,7 +25,7 @@ from bayesprune.model.program import Trainable
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.feed import Stream, WholeFeed
-from bayesprune.train.kernel import told
+from bayesprune.train.kernel import for_fit
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.start import Given, set_up_guide
@@ -91,7 +91,7 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     if a.every is None and periods.every:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
     set_up_guide(rng_key, program, feed.shown)
-    kernel = told(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
+    kernel = for_fit(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
     recipe = make_recipe(
         program,
         feed.example,

@@ -100,8 +100,8 @@ def price(
         >>> train, test = bp.data.load("digits")
         >>> bnn = bp.BNN(bp.nets.MLP((16,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(),
         ...              input_shape=(8, 8, 1))
-        >>> told = bp.price(jax.random.key(0), bnn, train, num_steps=1_000, batch_size=64, probe_seconds=0.01)
-        >>> told.steps, told.seconds > 1_000 * told.step_seconds, told.file_bytes > 8 * 1_210
+        >>> price = bp.price(jax.random.key(0), bnn, train, num_steps=1_000, batch_size=64, probe_seconds=0.01)
+        >>> price.steps, price.seconds > 1_000 * price.step_seconds, price.file_bytes > 8 * 1_210
         (1000, True, True)
     """
     check_positive(probe_seconds, "probe_seconds")

@@ -28,7 +28,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.joint import check_training
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.kernel import Kernel, told
+from bayesprune.train.kernel import Kernel, for_fit
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
@@ -96,7 +96,7 @@ def fit_replicates(
     check_training(bnn, mask=mask)
     devices = _devices(mesh, rows.x.shape[0])
     example = Example.of(Dataset(rows.x[0], rows.y[0]))
-    optimizer = told(optimizer, bnn, example.num_rows, num_steps)
+    optimizer = for_fit(optimizer, bnn, example.num_rows, num_steps)
     kl_weight = as_schedule(weight_of(optimizer, None, kl_weight), num_steps)
     recipe = make_recipe(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=kl_weight,

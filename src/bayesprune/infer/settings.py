@@ -160,11 +160,13 @@ def check_acts(sparsifier: Sparsifier, every: int, num_steps: int) -> None:
     if acts > warm_up:
         return
     period = f"every={every} (one epoch, if not given)"
-    told = f"{period} in num_steps={num_steps}. Give every= of less than num_steps"
+    message = f"{period} in num_steps={num_steps}. Give every= of less than num_steps"
     if acts:
-        told = f"{period} calls it {acts}x in num_steps={num_steps}, and at the first warm_up={warm_up} calls it does nothing"
-        told += f". Give it a warm_up= of less than {acts}, a smaller every="
-    warnings.warn(f"the sparsifier never acts: {told}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
+        message = (
+            f"{period} calls it {acts}x in num_steps={num_steps}, and at the first warm_up={warm_up} calls it does nothing"
+        )
+        message += f". Give it a warm_up= of less than {acts}, a smaller every="
+    warnings.warn(f"the sparsifier never acts: {message}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
 
 
 def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:

@@ -73,11 +73,11 @@ def tries(entry: Entry, budget: int) -> list[Any]:
     return [dataclasses.replace(entry, **values) for values in chosen]  # type: ignore[type-var]
 
 
-def told(entry: Entry) -> str:
+def described(entry: Entry) -> str:
     """The tried knobs of an entry, as text.
 
     >>> from bayesprune.lab.entries.gradual import Gradual
-    >>> told(Gradual("map", "magnitude"))
+    >>> described(Gradual("map", "magnitude"))
     'rate=0.04 end=0.75'
     """
     return " ".join(f"{name}={getattr(entry, name)}" for name, _ in entry.grid)

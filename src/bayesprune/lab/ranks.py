@@ -41,7 +41,7 @@ def table_of(records: Sequence[Record], figure: str) -> dict[str, list[float]]:
 
 
 def ranks(table: Mapping[str, Sequence[float]], higher_is_better: bool = False) -> Ranks:
-    """Mean ranks over blocks, ties shared, and what can be told apart.
+    """Mean ranks over blocks, ties shared, and which methods differ.
 
     ``table``: method -> its figure in each block, as many for all. Blocks that share data or seeds are not independent, and
     p-values then say too much: read them as an order of size.
@@ -75,12 +75,12 @@ def _differ(table: Mapping[str, np.ndarray]) -> set[frozenset[str]]:
         p = 1.0 if not apart.any() else float(stats.wilcoxon(apart, zero_method="zsplit").pvalue)
         found.append((p, frozenset((first, second))))
     found.sort(key=lambda one: one[0])
-    told: set[frozenset[str]] = set()
+    different: set[frozenset[str]] = set()
     for number, (p, pair) in enumerate(found):
         if p * (len(found) - number) > LEVEL:
             break
-        told.add(pair)
-    return told
+        different.add(pair)
+    return different
 
 
 def _groups(order: Sequence[str], differ: set[frozenset[str]]) -> list[tuple[str, ...]]:

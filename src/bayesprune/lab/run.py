@@ -15,7 +15,7 @@ from bayesprune.data.hold_out import hold_out
 from bayesprune.data.loading import load, load_test
 from bayesprune.lab import judge
 from bayesprune.lab.aim import aimed
-from bayesprune.lab.entry import ANY, Entry, Fitted, rivals, told, tries
+from bayesprune.lab.entry import ANY, Entry, Fitted, described, rivals, tries
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import TRY, Cell, numbers
 from bayesprune.lab.task import Task
@@ -63,7 +63,7 @@ def _run(cell: Cell, data_dir: str | None) -> Record:
     cost = {"training_seconds": times[-1], "all_seconds": time.perf_counter() - begin}
     cost |= {"cpu_seconds": time.process_time() - cpu, "trainings": trainings}
     found, probs = judge.figures(judge_key, fitted, test)
-    about = {"setting": told(entry)} | found | judge.densities(fitted) | cost
+    about = {"setting": described(entry)} | found | judge.densities(fitted) | cost
     return about if cell.part == TRY else about | _beyond(cell, judge_key, fitted, task, test, probs, data_dir)
 
 

@@ -131,8 +131,10 @@ def _check_draws(params: dict[str, Any]) -> None:
     leaves = [(name.removesuffix(DRAWS), leaf) for name, value in params.items() for leaf in jax.tree.leaves(value)]
     numbers = {leaf.shape[: len(AXES)]: name for name, leaf in leaves}
     if len(numbers) > 1:
-        told = " and ".join(f"{shape} of {name!r}" for shape, name in numbers.items())
-        raise ValueError(f"samples must have as many draws of every site, got (chains, draws) {told}: give whole runs.")
+        numbers_given = " and ".join(f"{shape} of {name!r}" for shape, name in numbers.items())
+        raise ValueError(
+            f"samples must have as many draws of every site, got (chains, draws) {numbers_given}: give whole runs."
+        )
     for name, leaf in leaves:
         known = not isinstance(leaf, jax.core.Tracer) and jnp.issubdtype(leaf.dtype, jnp.floating)
         if known and not np.isfinite(leaf).all():

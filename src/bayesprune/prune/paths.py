@@ -17,11 +17,11 @@ NEARLY_ALL = 0.95  # of the alive weights, cut at once by evidence that nobody v
 
 @dataclass
 class Paths:
-    """Looks at every act of one fit from outside the compiled loop. ``told``: it has warned, once for all."""
+    """Looks at every act of one fit from outside the compiled loop. ``has_warned``: it warns once."""
 
     graph: Graph | None
     sparsifier: Any
-    told: bool = False
+    has_warned: bool = False
 
     @classmethod
     def of(cls, program: Trainable | None, sparsifier: Sparsifier) -> "Paths":
@@ -68,9 +68,9 @@ class Paths:
 
     def _warn(self, text: str) -> None:
         """Once for all of a fit: what happens at one act may happen at each."""
-        if not self.told:
+        if not self.has_warned:
             warnings.warn(text, UserWarning, stacklevel=3)
-        self.told = True
+        self.has_warned = True
 
     def once(self, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
         """The same of an act that is no part of a fit: one that leaves no path stands, with a warning.

@@ -1,7 +1,7 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,11 +24,13 @@ from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, choosing, cutting, forms, network, noise, reasons, sure
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, network, noise, reasons, sure
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.sklearn.places import LARGEST, filling, placed
+from bayesprune.sklearn.places import at_once, filling, placed
 from bayesprune.sklearn.thresholds import Thresholds
+from bayesprune.sklearn.watch import Watch
+from bayesprune.train.result import Moment
 
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
@@ -51,6 +53,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         form: str | Any = "auto",
         presets: str | Any = "default",
         held_out: float | str | Any = "auto",
+        time_limit: float | Any | None = None,
         num_samples: int | Any = 100,
         activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
         likelihood: str | Likelihood | Any = "auto",
@@ -68,6 +71,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         self.form = form
         self.presets = presets
         self.held_out = held_out
+        self.time_limit = time_limit
         self.num_samples = num_samples
         self.activation = activation
         self.likelihood = likelihood
@@ -82,7 +86,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         return network.build(self._network)
 
     def _plan(self, x: np.ndarray) -> forms.FormChoice:
-        """What there is to choose among, and the seed of the fit."""
+        """What there is to choose among; begins the fit: its seed is drawn, its time runs."""
+        self._budget = budget.read(self.time_limit)
         hidden = network.read_hidden(self.hidden)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         preset = forms.read_preset(self.presets)
@@ -109,20 +114,31 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        plain = network.NetworkRecipe(hidden, activation, prior, likelihood, whole.num_inputs, num_outputs)
+        plain = network.NetworkRecipe(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
-        def learn(name: str, rows: slice | np.ndarray) -> None:
-            self._columns, self._network = columns[name], replace(plain, wide=candidates[name].wide)
-            self._learn(x[rows], y[rows], course, num_steps, len(x))
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch) -> None:
+            self._columns = columns[name]
+            self._network = replace(plain, wide=candidates[name].wide, num_inputs=self._columns.num_inputs)
+            self._learn(x[rows], y[rows], course, steps, len(x), *watches)
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
-        self.form_ = choosing.choose(self, choice, x, y, learn)
-        learn(self.form_, slice(None))
+        self.form_ = choosing.choose(self, choice, x, y, learn, num_steps)
+        self._budget.last(lambda steps, *watches: learn(self.form_, slice(None), steps, *watches), num_steps)
+        self.left_out_ = self._budget.left_out
+        del self._budget
 
-    def _learn(self, x: np.ndarray, y: np.ndarray, course: annealing.Annealed, num_steps: int, like: int) -> None:
+    def _learn(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        course: annealing.Annealed,
+        num_steps: int,
+        like: int,
+        *watches: Watch,
+    ) -> None:
         """One fit to these rows; sets what predictions need, and what describes it. ``like``: rows of the largest such fit."""
         fit = fit_svi(
             self._key(),
@@ -133,7 +149,11 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
             course=course,
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
+            callbacks=watches,
+            callback_every=min((watch.every for watch in watches), default=None),
         )
+        for watch in watches:
+            watch.check()
         sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
         params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, fit.params, sparsifier)
         if sparsifier is not None and self.density is None and self._columns.silent.any():
@@ -225,18 +245,27 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
         return self._columns.apply(self._rows(X))
 
-    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> list[Any]:
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of each row, nats, and how wrong its prediction is, as `conformal` has it; y as trained on."""
+        raise NotImplementedError
+
+    def _judged_at(self, moment: Moment, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Log density of each row, nats, by the networks of a moment of training, nothing cut."""
+        params = moment.params()
+        self.params_, self.mask_ = (jax.tree.map(np.asarray, dict(part)) for part in cutting.whole(self.bnn_, params))
+        return self._judged(x, y)[0]
+
+    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> Iterator[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
         key = stream(self._key(), OfAnEstimator.PREDICTING)
-        blocks = []
-        for first in range(0, len(x), LARGEST):
-            rows = x[first : first + LARGEST]
-            drawn = draw(key, self.bnn_, self.params_, self._filled(rows), mask=self.mask_, num_samples=self.num_samples)
-            blocks.append((drawn, len(rows)))
-        return blocks
+        size = at_once(len(x))
+        for first in range(0, len(x), size):
+            rows = x[first : first + size]
+            filled = self._columns.apply(rows[np.minimum(np.arange(size), len(rows) - 1)])
+            yield draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=self.num_samples), len(rows)
 
 
 def _so_many(number: int, *args: Any, num_samples: int, **others: Any) -> Any:

@@ -10,8 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from bayesprune.core.numbers import without_mask
-from bayesprune.infer.predict import predict
-from bayesprune.sklearn import network
+from bayesprune.infer.predict import predict_draws
+from bayesprune.model.likelihoods import Categorical
+from bayesprune.sklearn import densities, network
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.conformal import check_level, classes_within, of_labels, threshold
 from bayesprune.sklearn.thresholds import fit_thresholds
@@ -64,8 +65,14 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = self.predict_proba(X)
         return classes_within(probabilities, threshold(self._held_out_scores(), float(level)))
 
-    def _scores(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return of_labels(self._probabilities(x), np.asarray(y, np.int64))
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        likelihood, labels = self.bnn_.likelihood, np.asarray(y, np.int64)
+        probabilities = self._probabilities(x)
+        if isinstance(likelihood, Categorical) and likelihood == Categorical():
+            nats = densities.of_labels(probabilities, labels)
+        else:  # weights of classes count here too
+            nats = self._log_density(x, y)
+        return nats, of_labels(probabilities, labels)
 
     def predict(self, X: ArrayLike | Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""
@@ -80,7 +87,8 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return self._probabilities(self._rows(X))
 
     def _probabilities(self, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:
-        probabilities = np.concatenate([drawn[:rows] for drawn, rows in self._streamed(predict, x)]).astype(np.float64)
+        parts = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
+        probabilities = np.concatenate(parts)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 
     def predict_log_proba(self, X: ArrayLike | Any) -> Float64[np.ndarray, "rows classes"]:

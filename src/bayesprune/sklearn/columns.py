@@ -57,7 +57,13 @@ class Columns(NamedTuple):
         return joined
 
     def only(self, steps: bool, components: bool, clipped: bool) -> "Columns":
-        """The same number of inputs, so that the same compiled program serves, with those that are not asked for zero."""
+        """The columns alone, or where more is asked for the same number of inputs, of which what is not asked for is zero.
+
+        A network of the columns alone takes half of the time of a step, or less. Forms that read more share what is compiled.
+        """
+        if not (steps or components):
+            none = Scaling(np.zeros(0), np.zeros(0))
+            return Columns(self.scaling, clipped, self.at[:0], self.owner[:0], none, self.turn[:, :0], none)
         kept = {"steps": steps, "components": components}
         dropped = {name: getattr(self, name) for name, wanted in kept.items() if not wanted}
         silent = {name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()}

@@ -16,16 +16,7 @@ import numpy as np
 from bayesprune.core.checks import check_integer, check_object, check_positive, got, unknown_name
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import (
-    Beta,
-    Categorical,
-    Likelihood,
-    NegativeBinomial,
-    Normal,
-    Ordinal,
-    Poisson,
-    StudentT,
-)
+from bayesprune.model.likelihoods import Likelihood, Normal, Ordinal, StudentT, named
 from bayesprune.model.likelihoods.counts import power_of_two
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.nets import MLP, WideMLP
@@ -40,20 +31,11 @@ PRIORS: dict[str, Callable[[int, int], Any]] = {
     "flat": lambda rows, inputs: Flat(),
 }
 ROWS_OF_AN_INPUT = 10
-# Of mean 10 and shape 2: the (6, 6) of `Normal` keeps the noise of 200 rows above a quarter of the target's spread.
+# Targets are standardised here. Of mean 10 and shape 2: the (6, 6) of `Normal` keeps the noise of 200 rows above a quarter of
+# their spread.
 LEARNED_NOISE = Normal(noise_shape=2.0, noise_rate=0.2)
 # Three degrees of freedom: outliers pull little, and the noise still has a variance.
 HEAVY_NOISE = StudentT(df=3.0, noise_shape=2.0, noise_rate=0.2)
-LIKELIHOODS: dict[str, Any] = {
-    "auto": LEARNED_NOISE,
-    "beta": Beta(),
-    "negative_binomial": NegativeBinomial(),
-    "normal": LEARNED_NOISE,
-    "poisson": Poisson(),
-    "predicted_noise": Normal("predicted"),
-    "student_t": StudentT(),
-}
-OF_LABELS = ("auto", "categorical", "ordinal")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
     "gelu": jax.nn.gelu,
@@ -148,9 +130,12 @@ def counts_rows(prior: object) -> bool:
 def read_likelihood(likelihood: Any) -> Any:
     """The likelihood of a name; or an object of numbers, with whatever knobs."""
     if isinstance(likelihood, str):
-        if likelihood not in LIKELIHOODS:
-            raise unknown_name("likelihood", likelihood, LIKELIHOODS, "Or give an object of bayesprune.likelihoods.")
-        return LIKELIHOODS[likelihood]
+        if likelihood in ("auto", "normal"):
+            return LEARNED_NOISE
+        known = {name: found for name, found in named.all_named().items() if named.CLASSES not in found.kinds}
+        if likelihood not in known:
+            raise unknown_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
+        return known[likelihood].make(1)
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
     observed = of_observed(likelihood)
     if getattr(observed, "known", False) or getattr(observed, "exposure", None) is not None:
@@ -168,7 +153,7 @@ def started(likelihood: Any, targets: np.ndarray) -> Any:
 
     To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.
     """
-    counts = isinstance(likelihood, Poisson | NegativeBinomial) and likelihood.start is None
+    counts = hasattr(likelihood, "exposure") and likelihood.start is None
     sound = counts and not (targets < 0).any()
     return replace(likelihood, start=power_of_two(np.nanmean(targets, axis=0))) if sound else likelihood
 
@@ -176,9 +161,11 @@ def started(likelihood: Any, targets: np.ndarray) -> Any:
 def read_likelihood_of_labels(likelihood: object, num_classes: int) -> tuple[Any, int]:
     """The likelihood of a name, or an object of labels, and the outputs that it asks of the network."""
     if isinstance(likelihood, str):
-        if likelihood not in OF_LABELS:
-            raise unknown_name("likelihood", likelihood, OF_LABELS, "Or give an object of bayesprune.likelihoods.")
-        likelihood = Ordinal(num_classes) if likelihood == "ordinal" else Categorical()
+        known = named.of_kind(named.CLASSES)
+        likelihood = next(iter(known)) if likelihood == "auto" else likelihood
+        if likelihood not in known:
+            raise unknown_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
+        return known[likelihood].make(num_classes), known[likelihood].outputs(num_classes)
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.Categorical()")
     if getattr(likelihood, "task", "other") != "classes":
         raise ValueError(f"likelihood={likelihood!r} is not of classes: use BayesianSparseRegressor for numbers.")

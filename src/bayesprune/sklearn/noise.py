@@ -58,8 +58,8 @@ def _concentration(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> 
     """Of one block of rows, evenly spaced: a single number needs no more."""
     some = slice(None, None, -(-len(x) // LARGEST))
     y = y[some].reshape((len(y[some]), -1))
-    [(drawn, rows)] = estimator._streamed(predict_draws, x[some])
-    means = np.asarray(drawn[:, :rows], np.float64).reshape((len(drawn), *y.shape))
+    drawn = np.concatenate([drawn[:, :rows] for drawn, rows in estimator._streamed(predict_draws, x[some])], axis=1)
+    means = np.asarray(drawn, np.float64).reshape((len(drawn), *y.shape))
     observed = refit_noise.present_in(estimator.bnn_, y)
     likelihood = of_observed(estimator.bnn_.likelihood)
     return refit_concentration.concentration_of(likelihood, estimator.params_, means, y, observed)

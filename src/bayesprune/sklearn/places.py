@@ -13,8 +13,8 @@ from bayesprune.sklearn import network
 from bayesprune.train.batches import Padded
 from bayesprune.train.feed import WholeFeed
 
-CHUNK = 125  # predictions are of so many rows, times a power of two
-LARGEST = 8_000  # rows of a prediction at once
+BLOCK = 500  # rows of a prediction at once: one program for the rows that are trained on, those held out, and new ones
+LARGEST = 8_000  # the same where there are more than eight such blocks
 
 
 class Filled(NamedTuple):
@@ -60,15 +60,22 @@ def _room(num_rows: int) -> int:
 
 
 def filling(num_rows: int) -> np.ndarray:
-    """The numbers of rows, the last one again and again up to the canonical number."""
-    return _repeated(num_rows, _blocks(num_rows))
+    """The numbers of rows, the last one again and again up to the canonical number: ``BLOCK`` times a power of two.
+
+    >>> [len(filling(rows)) for rows in (1, 500, 1001)]
+    [500, 500, 2000]
+    """
+    return _repeated(num_rows, BLOCK * 2 ** (-(-num_rows // BLOCK) - 1).bit_length())
+
+
+def at_once(num_rows: int) -> int:
+    """Rows of each block of a prediction of so many.
+
+    >>> at_once(1), at_once(4000), at_once(4001)
+    (500, 500, 8000)
+    """
+    return BLOCK if num_rows <= 8 * BLOCK else LARGEST
 
 
 def _repeated(num_rows: int, places: int) -> np.ndarray:
     return np.minimum(np.arange(places), num_rows - 1)
-
-
-def _blocks(num_rows: int) -> int:
-    """The number of rows, rounded up to ``CHUNK`` times a power of two."""
-    chunks = -(-num_rows // CHUNK)
-    return CHUNK * 2 ** (chunks - 1).bit_length()

@@ -13,12 +13,12 @@ from sklearn.utils.validation import validate_data
 from bayesprune.core import numbers
 from bayesprune.data.scaling import Scaling
 from bayesprune.infer.observed import draws_of_targets
-from bayesprune.infer.predict import predict, predict_draws
+from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Normal, StudentT
+from bayesprune.model.likelihoods import Masked, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
-from bayesprune.sklearn import gaps, network
+from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.conformal import check_level, of_numbers, threshold
@@ -58,6 +58,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose the form and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.
+        time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
+            held-out rows are left out for which there is no time, then steps: a half, three quarters, down to 250. These are
+            done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
         likelihood: "auto": "normal", or where a forest's errors on rows that it has not seen have heavy tails, Student's t of
@@ -73,6 +76,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         bnn_, params_, mask_: the network, its NumPyro parameters, and site -> booleans (True = alive), as `bayesprune.predict`
             takes them, for ``inputs_of(X)``: standardised columns in the plain form.
         form_: the form that was taken.
+        left_out_: what ``time_limit`` had no time for, empty for nothing: "forms" (their names), "folds" and "steps" (how many
+            fewer), "held_out" (the share: no rows were held out, so that there is no ``predict(interval=)``).
         density_: fraction of the prunable weights alive.
         inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
             of priors without gates, 1 where a living edge leaves it and else 0.
@@ -140,7 +145,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             check_level(interval, "interval")
             limit = threshold(self._held_out_scores(), float(interval))
         if not return_std and interval is None:
-            means = [drawn[:rows] for drawn, rows in self._streamed(predict, x)]
+            means = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
         mean, std = self._mean_and_std(x)
         found = [self._in_units(mean, self._target_scaling.loc)] + [self._in_units(std, 0.0)] * bool(return_std)
@@ -150,9 +155,18 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
         return tuple(found)
 
-    def _scores(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        mean, std = (part.reshape((len(x), -1)) for part in self._mean_and_std(x))
-        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, std)
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y = np.asarray(y, np.float64).reshape((len(x), -1))
+        if isinstance(self.bnn_.likelihood, Masked) or not learns_noise(self.bnn_, self.params_):
+            mean, std = (part.reshape(y.shape) for part in self._mean_and_std(x))
+            return self._log_density(x, y[:, 0] if y.shape[1] == 1 else y), of_numbers(y, mean, std)
+        rng, nats, moments, first = np.random.default_rng([densities.SEED, self._seed]), [], [], 0
+        for drawn, rows in self._streamed(predict_draws, x):
+            moments.append(_moments(drawn[:, :rows]))
+            nats.append(densities.of_numbers(rng, self.params_, drawn[:, :rows], y[first : first + rows]))
+            first += rows
+        mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
+        return np.concatenate(nats), of_numbers(y, mean, np.sqrt(variance + self._noise_variance(x)))
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the predictive distribution, in the units that were trained on."""

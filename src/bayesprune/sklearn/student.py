@@ -145,15 +145,15 @@ def _drawn_labels(rng: np.random.Generator, teacher: Any, x: np.ndarray) -> np.n
 
 
 def _of_labels(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
-    told = _probabilities(teacher, x)
-    said = np.zeros_like(told)
+    taught = _probabilities(teacher, x)
+    said = np.zeros_like(taught)
     said[:, np.searchsorted(np.asarray(teacher.classes_), student.classes_)] = _probabilities(student, x)
     said = np.maximum(said, 1e-7)  # of a class that was never drawn
-    nats = np.sum(told * (np.log(np.maximum(told, 1e-300)) - np.log(said)), axis=1)
-    return float(np.mean(told.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))
+    nats = np.sum(taught * (np.log(np.maximum(taught, 1e-300)) - np.log(said)), axis=1)
+    return float(np.mean(taught.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))
 
 
 def _of_numbers(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
-    told, said = np.asarray(teacher.predict(x), np.float64), np.asarray(student.predict(x))
-    error, spread = float(np.mean((told - said.reshape(told.shape)) ** 2)), float(np.var(told))
+    taught, said = np.asarray(teacher.predict(x), np.float64), np.asarray(student.predict(x))
+    error, spread = float(np.mean((taught - said.reshape(taught.shape)) ** 2)), float(np.var(taught))
     return 1.0 - error / max(spread, 1e-300), float(np.sqrt(error / max(spread, 1e-300)))

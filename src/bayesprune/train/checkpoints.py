@@ -140,7 +140,7 @@ class Checkpoints:
         self._present(step).unlink()
 
     def _present(self, step: int) -> Path:
-        if not os.path.lexists(self._file(step)):  # a link that leads nowhere is told where it is read
+        if not os.path.lexists(self._file(step)):  # the reader refuses a link that leads nowhere
             known = ", ".join(map(str, self.steps())) or "none"
             raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self._folder))
         return self._file(step)
@@ -169,9 +169,10 @@ def check_same_settings(saved: dict[str, Any], current: dict[str, Any], folder: 
     before, now = _flat_json(saved), _flat_json(current)
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed:
-        told = "; ".join(f"{name} was {before.get(name, 'not set')}, now {now.get(name, 'not set')}" for name in changed)
+        changes = "; ".join(f"{name} was {before.get(name, 'not set')}, now {now.get(name, 'not set')}" for name in changed)
         raise ValueError(
-            f"{os.fspath(folder)} was started with other settings: {told}. Repeat the first settings, or give another folder."
+            f"{os.fspath(folder)} was started with other settings: {changes}. "
+            "Repeat the first settings, or give another folder."
         )
 
 

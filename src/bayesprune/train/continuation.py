@@ -95,12 +95,12 @@ class Origin(NamedTuple):
         """Refuse parameters of other names than the program's."""
         own, names = own_names(self.params), own_names(names)
         if own != names:
-            told = [
+            differences = [
                 f"only {who} has {_some(extra)}" for who, extra in (("init", own - names), ("this one", names - own)) if extra
             ]
             raise ValueError(
-                f"init is a fit of another network, prior or kind of posterior: {'; '.join(told)}. Build the program as it was "
-                "for that fit, or give what they share as init_params=."
+                f"init is a fit of another network, prior or kind of posterior: {'; '.join(differences)}. Build the program as "
+                "it was for that fit, or give what they share as init_params=."
             )
 
     def check_units(self, units: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Origin(NamedTuple):
 
 
 def own_names(names: Iterable[str]) -> set[str]:
-    """Those of parameters, without what is told beside them: units, priors, a network's state.
+    """Those of parameters, without what comes beside them: units, priors, a network's state.
 
     >>> own_names(["w_auto_loc", "w$unit", "net$state"])
     {'w_auto_loc'}

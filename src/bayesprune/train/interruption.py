@@ -64,13 +64,13 @@ class Interruption:
 
     def end(self, step: int, num_steps: int) -> None:
         """To be called once step ``step`` is saved: raises `InterruptedFit`, or warns where the fit returns what there is."""
-        told = f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}."
+        message = f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}."
         if self._folder is not None:
-            told += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
+            message += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
         if not self._returns or self._signum != signal.SIGINT:
-            raise InterruptedFit(told, self._signum, step)
-        told += " It is returned as it stands; with on_interrupt='raise' a loop of fits would end too."
-        warnings.warn(told, UserWarning, stacklevel=5)  # the caller of `fit_svi`
+            raise InterruptedFit(message, self._signum, step)
+        message += " It is returned as it stands; with on_interrupt='raise' a loop of fits would end too."
+        warnings.warn(message, UserWarning, stacklevel=5)  # the caller of `fit_svi`
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:
         self._signum = signum

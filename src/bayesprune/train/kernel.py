@@ -27,8 +27,8 @@ class Kernel(Protocol):
     function of the parameters, of the same rows and draws; without one or False: it does not. ``evaluated(params, state)``,
     where there is one: the parameters to evaluate and return, in place of those that are trained.
 
-    ``told(program, num_rows, num_steps)``, where there is one: the kernel of one fit, which knows its prior and its length; it
-    refuses programs that it is not for. ``begin(params)``: the parameters of a new fit, started as the kernel wants them.
+    ``for_fit(program, num_rows, num_steps)``, where there is one: the kernel of one fit, which knows its prior and its length;
+    it refuses programs that it is not for. ``begin(params)``: the parameters of a new fit, started as the kernel wants them.
     ``whole_bound``: whether the divergence must have weight 1 throughout.
 
     ``per_row``: whether ``gradient`` is that of the loss divided by the number of rows, as learning rates expect it; without
@@ -51,10 +51,10 @@ def asks_value(kernel: Kernel) -> bool:
     return bool(getattr(kernel, "asks_value", False))
 
 
-def told(kernel: object, program: Trainable, num_rows: int, num_steps: int) -> Any:
+def for_fit(kernel: object, program: Trainable, num_rows: int, num_steps: int) -> Any:
     """The kernel, or what else is given for one, as it is for one fit."""
-    tell = getattr(kernel, "told", None)
-    return kernel if tell is None else tell(program, num_rows, num_steps)
+    bound = getattr(kernel, "for_fit", None)
+    return kernel if bound is None else bound(program, num_rows, num_steps)
 
 
 def begun(kernel: Kernel, params: Params) -> Params:

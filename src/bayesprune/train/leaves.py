@@ -89,17 +89,19 @@ def _pinned(value: ArrayLike | None, target: jax.Array) -> jax.Array:
 
 def differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
     """One sentence for every leaf that the checkpoint and the run do not share; both say dtype and shape by path."""
-    told = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
+    differences = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
     for path, (dtype, shape) in wanted.items():
         if path not in saved:
-            told.append(f"state{path} is only in this run")
+            differences.append(f"state{path} is only in this run")
             continue
         old_dtype, old_shape = saved[path]
         weak = "Python" in old_dtype or "Python" in dtype
         same = _family(old_dtype) == _family(dtype) if weak else old_dtype == dtype
         if not same or old_shape != shape:
-            told.append(f"state{path} is {old_dtype}{list(old_shape)} in the checkpoint and {dtype}{list(shape)} in this run")
-    return told
+            differences.append(
+                f"state{path} is {old_dtype}{list(old_shape)} in the checkpoint and {dtype}{list(shape)} in this run"
+            )
+    return differences
 
 
 def _family(dtype: str) -> str:

@@ -25,7 +25,7 @@ class Alone:
     index: int = 0
     count: int = 1
 
-    def told(self, value: PyTree) -> list[Any]:
+    def broadcast(self, value: PyTree) -> list[Any]:
         """What each process says, by its number; what JSON holds."""
         return [value]
 
@@ -45,7 +45,7 @@ class Together:
     index: int
     count: int
 
-    def told(self, value: PyTree) -> list[Any]:
+    def broadcast(self, value: PyTree) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = multihost_utils.process_allgather(np.asarray(len(text), np.int32))
         room = np.zeros(max(_SHORTEST, 1 << int(max(sizes) - 1).bit_length()), np.uint8)
@@ -60,7 +60,7 @@ class Together:
                 answer = act()
             except BaseException as raised:  # the others wait for an answer, whatever it is
                 error = raised
-        answer, failed = self.told((answer, error and f"{type(error).__name__}: {error}"))[0]
+        answer, failed = self.broadcast((answer, error and f"{type(error).__name__}: {error}"))[0]
         if error is not None:
             raise error
         if failed is not None:
@@ -118,7 +118,7 @@ def of_mesh(mesh: jax.sharding.Mesh | Any) -> Alone | Together:
 
 def check_same(processes: Alone | Together, words: dict[str, Any]) -> None:
     """Refuse, in every process, to train together on what differs: names -> text or numbers that must be the same."""
-    said = processes.told({name: json.dumps(word, sort_keys=True) for name, word in words.items()})
+    said = processes.broadcast({name: json.dumps(word, sort_keys=True) for name, word in words.items()})
     for other, theirs in enumerate(said):
         differ = [name for name in {**said[0], **theirs} if said[0].get(name) != theirs.get(name)]
         if differ:
@@ -132,7 +132,7 @@ def check_same(processes: Alone | Together, words: dict[str, Any]) -> None:
 def check_shares(processes: Alone | Together, first: PyTree, rows_here: int) -> None:
     """Refuse batches of which each process was not given a share of its own. ``first``: its first minibatch."""
     shapes = [(str(leaf.dtype), *leaf.shape) for leaf in jax.tree.leaves(first)]
-    said = processes.told([shapes, digest(tuple(map(array_digest, jax.tree.leaves(first))))])
+    said = processes.broadcast([shapes, digest(tuple(map(array_digest, jax.tree.leaves(first))))])
     if any(theirs != said[0][0] for theirs, _ in said):
         raise ValueError(f"data gave the processes batches of different shapes, {_short([theirs for theirs, _ in said])}.")
     if len({rows for _, rows in said}) < processes.count:

@@ -39,11 +39,11 @@ def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: M
 
 def check_chain(kernel: Kernel, sparsifier: Sparsifier) -> None:
     """Refuse a kernel that does not sample the posterior itself, of which the sparsifier's moves are moves."""
-    told = f"{type(sparsifier).__name__} accepts its moves by the odds of the posterior itself"
+    message = f"{type(sparsifier).__name__} accepts its moves by the odds of the posterior itself"
     remedy = "sample by bp.fit_sgmcmc(..., kernel=bp.kernels.SGLD()) or SGHMC()."
     if not hasattr(kernel, "num_cycles"):
-        raise ValueError(f"{told}, and nothing is sampled here: {remedy}")
+        raise ValueError(f"{message}, and nothing is sampled here: {remedy}")
     if getattr(kernel, "per_row", False):
-        raise ValueError(f"{told}, and {type(kernel).__name__} samples a colder one: {remedy}")
+        raise ValueError(f"{message}, and {type(kernel).__name__} samples a colder one: {remedy}")
     if (temperature := getattr(kernel, "temperature", 1.0)) != 1.0:
-        raise ValueError(f"{told}, and the kernel's temperature is {temperature}: leave it at 1.")
+        raise ValueError(f"{message}, and the kernel's temperature is {temperature}: leave it at 1.")

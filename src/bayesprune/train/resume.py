@@ -69,7 +69,7 @@ class FitCheckpoints:
 
     def latest(self) -> int | None:
         """The last step that is saved, which is the same for all processes. `ValueError` where they see different folders."""
-        said = self.processes.told(self.checkpoints.latest())
+        said = self.processes.broadcast(self.checkpoints.latest())
         if other := [process for process, step in enumerate(said) if step != said[0]]:
             raise ValueError(
                 f"checkpoint {os.fspath(self.checkpoints.folder)} holds step {said[0]} for process 0 and step {said[other[0]]} "
@@ -99,7 +99,7 @@ class FitCheckpoints:
         metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
         metadata |= {"slices": standing.slices} if standing.slices else {}
         metadata |= {"single": single_written(standing.single)} if standing.single else {}
-        metadata |= {"readings": self.processes.told(standing.reading)}
+        metadata |= {"readings": self.processes.broadcast(standing.reading)}
         state = self.processes.own((standing.carry, standing.sparse, record.losses[:step], standing.best))
         self.processes.once(lambda: self.checkpoints.save(step, state, metadata))
 

@@ -28,8 +28,8 @@ def rows_here(mesh: Mesh | Any, batch_size: int) -> np.ndarray:
     for device, (index,) in indices.items():
         rows.setdefault(device.process_index, set()).update(range(*index.indices(batch_size)))
     if len({len(numbers) for numbers in rows.values()}) > 1:
-        told = ", ".join(f"{len(numbers)} in process {process}" for process, numbers in sorted(rows.items()))
-        raise ValueError(f"mesh gives the processes different numbers of rows, {told}: give each as many devices of it.")
+        counts = ", ".join(f"{len(numbers)} in process {process}" for process, numbers in sorted(rows.items()))
+        raise ValueError(f"mesh gives the processes different numbers of rows, {counts}: give each as many devices of it.")
     return np.asarray(sorted(rows[jax.process_index()]))
 
 

@@ -64,8 +64,8 @@ class Periods(NamedTuple):
                 check_integer(period, name)
         idle = [name for name, (used, period) in wanted.items() if period is not None and not used]
         if idle:
-            told = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
-            warnings.warn(f"{told}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
+            message = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
+            warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
         return cls(num_steps=num_steps, acts=acts, stops=(), **chosen)
 
@@ -139,7 +139,7 @@ class Training:
 
     def _agreed(self, pace: int, interruption: Interruption) -> tuple[int, bool]:
         """The steps of the next chunk, and whether to end: what the processes saw of clocks and signals differs."""
-        said = self.processes.told((pace, int(interruption.signum)))
+        said = self.processes.broadcast((pace, int(interruption.signum)))
         interruption.hear(max(signum for _, signum in said))
         return said[0][0], any(signum for _, signum in said)
 

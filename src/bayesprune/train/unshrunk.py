@@ -1,4 +1,4 @@
-"""Why a fit cannot be trained on slices of its arrays: told at the door, by a trial of a network with half of its units."""
+"""Why a fit cannot be trained on slices of its arrays: said at the door, by a trial of a network with half of its units."""
 
 from typing import Any
 
@@ -69,15 +69,15 @@ def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
         return f"a weight's gate draws numbers that are not known by their place in whole arrays. {_MASKED}"
     short = short_recipe(recipe, slices)
     prior = type(getattr(recipe.program, "prior", None)).__name__
-    told = f"{prior} has numbers for units, or arrays, of its own. {_MASKED}"
+    message = f"{prior} has numbers for units, or arrays, of its own. {_MASKED}"
     try:
         found = sites_of(short.program, example).params
         traced(short, found, example)
     except UnfitError as error:
         return f"in this network {error} {_MASKED}"
     except (TypeError, ValueError):
-        return told
-    return told if _shapes(found) != _shapes(_cut(whole, slices)) else ""
+        return message
+    return message if _shapes(found) != _shapes(_cut(whole, slices)) else ""
 
 
 def traced(recipe: Recipe, params: Params, example: Example) -> None:
@@ -110,19 +110,19 @@ def _shapes(tree: PyTree) -> Any:
 def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
     """Whether an optimiser moves every entry as if the dead ones, whose gradient is zero, were not there."""
     name = f"the optimizer has to treat every entry alone, which {_name(kernel)} does not"
-    told = f"{name}, as LAMB and Adafactor: dead weights would be missed. Give another, or storage='masked'."
+    message = f"{name}, as LAMB and Adafactor: dead weights would be missed. Give another, or storage='masked'."
     if not isinstance(kernel, Optax) and type(kernel).__module__ != "bayesprune.train.kernels.lookahead":
-        return told
+        return message
     try:
         whole, short = (
             jax.eval_shape(lambda p: kernel.moments(kernel.init(p)), tree) for tree in (params, _cut(params, slices))
         )
         cut = {kind: _cut(arrays, slices) for kind, arrays in whole.items()}
         if _shapes(short) != _shapes(cut):
-            return told
-        return "" if all(_alike(kernel, params, axis, slices) for axis in (0, -1)) else told
+            return message
+        return "" if all(_alike(kernel, params, axis, slices) for axis in (0, -1)) else message
     except Exception:  # of whatever is not a plain function of its arrays
-        return told
+        return message
 
 
 def _name(kernel: Kernel) -> str:

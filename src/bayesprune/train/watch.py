@@ -32,7 +32,7 @@ class Watch(NamedTuple):
         """Evaluate, and record the figures and whether to stop; returns whether this state is the one to keep."""
         figures = self.evaluate(rng_key, program, params, self.data, mask=mask, num_samples=self.num_samples)
         if self.processes.count > 1:
-            figures = self.processes.told({name: float(figure) for name, figure in figures.items()})[0]
+            figures = self.processes.broadcast({name: float(figure) for name, figure in figures.items()})[0]
         record.add_metrics(step, figures)
         record.stopped = self.early_stop(record.history)
         return self.early_stop.keeps(record.history)

@@ -12,6 +12,7 @@ from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of, r
 KEY = jax.random.key(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 def test_draws_are_those_of_the_law_in_one_call(backend, monkeypatch) -> None:
     """ "gpu" lets networks go side by side; more rows than are taken at a time, so that some are filled up."""

@@ -163,6 +163,7 @@ def test_every_operation_is_among_the_cases() -> None:
     assert {name for name, *_ in CASES} == reader.NAMES
 
 
+@pytest.mark.fast_cases(106)
 @pytest.mark.parametrize(
     "name, attributes, operands, shape", CASES, ids=[f"{position}-{name}" for position, (name, *_) in enumerate(CASES)]
 )
@@ -373,6 +374,7 @@ def averaged(compact: bp.Compact, x: np.ndarray, rng_key: jax.Array, number: int
     return np.mean([means(index, compact.law.tensors()) for index in compact.law.chosen(number)], axis=0)
 
 
+@pytest.mark.slow
 def test_networks_drawn_now_are_those_of_the_key(tmp_path, rng_key) -> None:
     compact = small()
     x = rows_of(compact)

@@ -70,6 +70,7 @@ def test_code_for_one_number_of_rows_is_found() -> None:
         check_alone(jaxpr)
 
 
+@pytest.mark.slow
 def test_a_length_alone_decides_nothing() -> None:
     assert compacted("plain").certify().holds
 
@@ -86,6 +87,7 @@ def test_a_likelihood_s_mean_of_all_rows_is_refused() -> None:
         bp.compact(bnn, fit.params)
 
 
+@pytest.mark.slow
 def test_an_array_tiled_for_the_rows_is_written_otherwise() -> None:
     """A class token, say: its rows do not meet, but the program has as many arrays as there are rows."""
     with pytest.raises(ValueError, match=r"joins as many arrays as there are rows.*write jnp\.broadcast_to"):

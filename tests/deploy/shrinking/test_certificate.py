@@ -89,7 +89,7 @@ def test_there_are_more_than_two_hundred_faults() -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), [("mlp", 1), ("branches", 0), ("nnx", 1), ("resnet, group", 1)])
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(2)
 def test_a_fold_that_is_forgotten_is_caught(name, seed, monkeypatch) -> None:
     plan, small = plan_of(name, weights_of(name, seed, 0.35, 0.3), "mean")
     folds = []

@@ -30,7 +30,7 @@ def smaller_outputs(small, weights, x, numpy=False):
 
 @pytest.mark.parametrize("keep", ["posterior", "mean"])
 @pytest.mark.parametrize("name", APART)
-@pytest.mark.fast_cases(4)
+@pytest.mark.slow
 def test_the_smaller_network_gives_the_outputs_of_the_masked_one(name, keep) -> None:
     """Unstructured and by units: equal in float32, over the field in every bit; every net's outputs vary with the rows."""
     varied = False

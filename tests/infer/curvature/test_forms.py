@@ -82,6 +82,7 @@ def test_25_3_the_diagonal_and_the_whole_are_those_of_the_jacobians(kind, struct
     assert float(diagonal.log_likelihood) == pytest.approx(nats, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_25_3_of_classes_is_diag_p_minus_p_p(rng_key) -> None:
     bnn, _, _ = at_weights()
     f = jnp.array([0.3, -1.0, 2.0])

@@ -28,6 +28,7 @@ def log_density(kind, y, mean):
     return scipy.stats.poisson.logpmf(y, mean) if kind is L.Poisson else scipy.stats.nbinom.logpmf(y, 3.0, 3.0 / (3.0 + mean))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_density_is_that_of_start_times_exposure(name) -> None:
     kind, outputs = KINDS[name], RNG.normal(size=(4, 2))

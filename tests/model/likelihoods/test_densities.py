@@ -196,7 +196,7 @@ LEARNED = {
 }  # fmt: skip
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LEARNED)
 def test_what_is_learned_has_a_prior_and_a_guide(case) -> None:
     likelihood, name, (shape, rate) = LEARNED[case]
@@ -220,7 +220,7 @@ TAILS = {
 }
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("case", TAILS)
 def test_densities_and_gradients_are_finite_far_out(case) -> None:
     likelihood, width, targets = TAILS[case]
@@ -232,6 +232,7 @@ def test_densities_and_gradients_are_finite_far_out(case) -> None:
         assert np.isfinite(value) and np.isfinite(slope).all()
 
 
+@pytest.mark.slow
 def test_exponents_go_on_as_logarithms() -> None:
     """(21.1) in both tails: the exponential's tangent, and slopes that agree where the pieces meet."""
     np.testing.assert_allclose(bounded(jnp.asarray([-3.0, 0.0, 20.0])), [-3.0, 0.0, 20.0])

@@ -66,7 +66,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_density_is_that_of_what_is_observed(case) -> None:
     likelihood, outputs, y, each = CASES[case]
@@ -105,6 +105,7 @@ def test_every_output_is_fitted_by_the_rows_that_have_it(fit) -> None:
     np.testing.assert_allclose(again[refit_noise.SCALE], (1.0 + 0.5 * (~GAPS).sum(0)) ** -0.5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_figures_are_of_what_is_observed(fit) -> None:
     """Beside those of the whole rows, output by output, where an output is missing throughout."""
     gone = np.zeros((300, 2), bool)

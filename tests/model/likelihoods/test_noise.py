@@ -45,6 +45,7 @@ def test_two_outputs_of_other_noise_are_told_apart(fit) -> None:
     np.testing.assert_allclose(again[refit_noise.LOC], fit.params[refit_noise.LOC], atol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [L.Normal(), L.StudentT(df=None)])
 def test_the_density_has_a_noise_for_each_output_and_shared_has_one(likelihood) -> None:
     outputs, y = RNG.normal(size=(5, 2)), RNG.normal(size=(5, 2))
@@ -59,6 +60,7 @@ def test_the_density_has_a_noise_for_each_output_and_shared_has_one(likelihood) 
         assert params["noise_precision_log_loc"]["value"].shape == shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [L.NegativeBinomial, L.Beta])
 def test_every_output_has_a_concentration_of_its_own(kind) -> None:
     outputs, y = np.zeros((5, 2)), np.full((5, 2), 2 if kind is L.NegativeBinomial else 0.3)
@@ -79,6 +81,7 @@ def test_a_single_output_has_the_names_and_shapes_that_it_had() -> None:
     assert trace(seed(linear(L.Normal(), 1).guide, 0)).get_trace()["noise_precision_log_loc"]["value"].shape == ()
 
 
+@pytest.mark.slow
 def test_a_compact_network_and_samples_have_every_noise(fit, tmp_path) -> None:
     bnn, data = linear(L.Normal(**VAGUE)), bp.Dataset(X[:50], Y[:50])
     small = bp.compact(bnn, fit.params)
@@ -99,6 +102,7 @@ def test_a_compact_network_and_samples_have_every_noise(fit, tmp_path) -> None:
 KNOWN = L.Normal(noise="known")
 
 
+@pytest.mark.slow
 def test_known_noise_weighs_every_row_by_its_own() -> None:
     """Weighted least squares, in closed form; half of the rows are 100 times as noisy as the others."""
     scale = np.where(np.arange(400) % 2, 0.05, 5.0)

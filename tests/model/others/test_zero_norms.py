@@ -66,6 +66,7 @@ def test_a_cut_direction_is_a_dead_unit(name, rng_key) -> None:
     np.testing.assert_allclose(small.predict(X), wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_lives_is_as_the_net_has_it() -> None:
     net = lambda params, x: jax.nn.relu(x @ (params["v"] / jnp.linalg.norm(params["v"], axis=0))) / params["v"].sum()  # noqa: E731
     v = {"v": jax.random.normal(jax.random.key(0), (3, 5))}

@@ -85,7 +85,7 @@ def assert_same_moments(ours, mean, variance):
     assert np.max(np.abs(ours.var(0) / variance - 1)) < SIGMAS * np.sqrt(2 / num)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DENSE)
 def test_4_2_dense_moments(kind):
     """(4.2)"""
@@ -100,7 +100,7 @@ def test_4_2_dense_moments(kind):
     assert np.abs(correlation).max() < SIGMAS / np.sqrt(DRAWS)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CONV)
 def test_4_2_convolution_moments(kind):
     apply, params, channel_axis = CONV[kind]()
@@ -153,7 +153,7 @@ def test_scale_zero_is_deterministic():
     np.testing.assert_array_equal(local_noise(apply)(lift(params, 0.0, jax.random.key(0)), x), apply(params, x))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-19, 1e-10])
 def test_gradients_are_finite_near_scale_zero(scale):
     x = jnp.array([[0.0, 0.0], [1.0, 2.0]])

@@ -183,7 +183,7 @@ def test_one_draw_has_the_law_of_sampled_weights(name) -> None:
     assert_same_law(ours(*case(DRAWN[name])), by_numpy(*case(DRAWN[name])))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_has_the_law_of_sampled_weights_row_by_row(name) -> None:
     samples = ours(*case(NOISY[name]))

@@ -19,7 +19,7 @@ def taken(array, kept):
     return array
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("noise", [noises.quantile, noises.exact])
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_outputs_have_the_noise_of_whole_layers(name) -> None:
     layer, sizes, kept = LAYERS[name]

@@ -78,7 +78,7 @@ def arrays_of(net, shape, rng, rate):
     return apply, whole, short, kept, jnp.asarray(x)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.3, 0.7])
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_those_of_whole_arrays(name, rate) -> None:

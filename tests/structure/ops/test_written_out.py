@@ -21,6 +21,7 @@ def written(function, *arrays, known=()):
     return program if program is None else lambda *arrays: jaxpr_as_fun(program)(*arrays)[0]
 
 
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("function", [lax.cumsum, lax.cumprod, lax.cummax, lax.cummin])
 @pytest.mark.parametrize("x", [X, (10 * X).astype(np.int32), X[:, :1], X[:, :0]], ids=["floats", "whole", "one", "none"])
@@ -54,6 +55,7 @@ def test_the_inverse_error_function() -> None:
     np.testing.assert_allclose(written(lax.erf_inv, x)(x), special.erfinv(x.astype(float)), rtol=3e-6)
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("way", ["set", "add", "multiply", "min", "max"])
 @pytest.mark.parametrize("places", [2, [6, 0, 3], [5]], ids=["one", "several", "a list of one"])
 def test_what_is_put_at_known_places(way, places) -> None:

@@ -193,20 +193,20 @@ def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
-    kind, sites, told = plan["law"]["kind"], list(plan["weights"]), plan["law"]
-    if kind != GaussianLaw.kind and (told["log"] or told["shared"]):
+    kind, sites, stated = plan["law"]["kind"], list(plan["weights"]), plan["law"]
+    if kind != GaussianLaw.kind and (stated["log"] or stated["shared"]):
         raise ValueError(f"a law of the kind {kind!r} with shared scales")
     if kind == Points.kind:
         return Points()
     if kind == Draws.kind:
         return Draws({site: arrays[f"draws/{site}"] for site in sites})
     loc, scale = ({site: arrays[f"{name}/{site}"] for site in sites} for name in ("loc", "scale"))
-    log = {str(name): (float(mean), float(std)) for name, (mean, std) in told["log"].items()}
+    log = {str(name): (float(mean), float(std)) for name, (mean, std) in stated["log"].items()}
     if any(not math.isfinite(mean) or not 0 <= std < math.inf for mean, std in log.values()):
         raise ValueError("a shared scale is not finite, or its spread below zero")
     if any(not np.isfinite(np.float32(math.exp(mean + 0.5 * std**2))) for mean, std in log.values()):
         raise ValueError("a shared scale has no mean")
-    shared = {site: log[name] and name for site, name in told["shared"].items()}
+    shared = {site: log[name] and name for site, name in stated["shared"].items()}
     if not {*shared} <= {*sites}:
         raise ValueError("a shared scale of weights that are not there")
     return GaussianLaw(loc, scale, shared, log)

@@ -9,7 +9,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.model.inputs import Inputs
 
-# The keyword by which a net is told that it trains, whatever the net calls it.
+# The keyword that says to a net that it trains, whatever the net calls it.
 TRAINING = ("train", "training", "is_training", "enable_dropout")
 PREDICTING = ("deterministic", "use_running_average", "inference")
 SUPPLIED = ("key", "rngs", "state")  # by the adapters, where a net asks for them
@@ -37,8 +37,8 @@ class Call:
 
     def keywords(self, train: bool) -> dict[str, Any]:
         """What the net is called with beside its rows, its key and its state."""
-        told = {name: train for name in TRAINING} | {name: not train for name in PREDICTING}
-        mode = next(({name: value} for name, value in told.items() if name in self.names), {})
+        flags = {name: train for name in TRAINING} | {name: not train for name in PREDICTING}
+        mode = next(({name: value} for name, value in flags.items() if name in self.names), {})
         return {name: value for name, value in mode.items() if name not in self.fixed} | self.fixed
 
 

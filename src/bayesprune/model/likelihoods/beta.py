@@ -12,6 +12,7 @@ from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned
 from bayesprune.model.likelihoods.links import share
+from bayesprune.model.likelihoods.named import SHARES, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
@@ -70,3 +71,6 @@ class Beta:
     def _concentration(self, num_outputs: int) -> Any:
         sizes = learned.sizes_of(self.noise, num_outputs)
         return learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate, sizes)
+
+
+NAMED = {"beta": Named((SHARES,), lambda targets: Beta(), default_of=(SHARES,))}

@@ -13,6 +13,7 @@ from bayesprune.core.checks import check_not_negative
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
+from bayesprune.model.likelihoods.named import CLASSES, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 
@@ -107,6 +108,9 @@ class Categorical:
         counts = without_inputs.labels(y, len(weights))
         spread = self.label_smoothing * counts.sum() / len(counts)
         return without_inputs.of_shares(weights * ((1.0 - self.label_smoothing) * counts + spread))
+
+
+NAMED = {"categorical": Named((CLASSES,), lambda classes: Categorical(), default_of=(CLASSES,))}
 
 
 class WeighedLabels(dist.CategoricalLogits):

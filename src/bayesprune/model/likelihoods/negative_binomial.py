@@ -11,6 +11,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, learned, without_inputs
+from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import observe_rows
 
@@ -98,3 +99,8 @@ class NegativeBinomial:
         sizes, start = learned.sizes_of(self.noise, num_outputs), 1.0 if self.start is None else np.asarray(self.start)
         rate: Any = self.concentration_rate / (start if sizes else np.mean(start))
         return learned.positive("concentration", self.concentration, self.concentration_shape, rate, sizes)
+
+
+NAMED = {
+    "negative_binomial": Named((COUNTS, OVERDISPERSED), lambda targets: NegativeBinomial(), default_of=(OVERDISPERSED,)),
+}

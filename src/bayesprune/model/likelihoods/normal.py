@@ -11,6 +11,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned, without_inputs
+from bayesprune.model.likelihoods.named import NUMBERS, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
@@ -181,6 +182,12 @@ class Normal:
                 "the last columns of data.y must hold the standard deviations of the noise for Normal(noise='known'), all "
                 f"positive, got {scale[~(scale > 0)].flat[0]}: a row whose noise is not known takes that of rows like it."
             )
+
+
+NAMED = {
+    "normal": Named((NUMBERS,), lambda targets: Normal(), default_of=(NUMBERS,)),
+    "predicted_noise": Named((NUMBERS,), lambda targets: Normal(PREDICTED), lambda targets: 2 * targets),
+}
 
 
 def _baseline_of_known(targets: np.ndarray, scale: np.ndarray) -> float | None:

@@ -13,6 +13,7 @@ from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
+from bayesprune.model.likelihoods.named import CLASSES, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 from bayesprune.posteriors.samples import DRAWS
@@ -88,6 +89,9 @@ class Ordinal:
 
     def _gaps(self) -> Any:
         return numpyro.sample(GAPS, dist.Gamma(self.gap_shape, self.gap_rate).expand((self.num_classes - 2,)))
+
+
+NAMED = {"ordinal": Named((CLASSES,), Ordinal, lambda classes: 1)}
 
 
 def cut_points(gaps: Array) -> Any:

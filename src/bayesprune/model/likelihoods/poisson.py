@@ -10,6 +10,7 @@ from scipy.special import gammaln, xlogy
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, without_inputs
+from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import observe_rows
 
@@ -82,3 +83,6 @@ class Poisson:
         found, exposure = without_inputs.columns(found), without_inputs.columns(exposure)
         means = exposure * found.sum(0) / np.broadcast_to(exposure, found.shape).sum(0)
         return float(np.sum(means - xlogy(found, means) + gammaln(found + 1.0)))
+
+
+NAMED = {"poisson": Named((COUNTS, OVERDISPERSED), lambda targets: Poisson(), default_of=(COUNTS,))}

@@ -9,6 +9,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned
+from bayesprune.model.likelihoods.named import NUMBERS, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
@@ -71,3 +72,6 @@ class StudentT:
         """About the standard deviation of targets below which the prior of the noise rules (21.14); 0 of a given scale."""
         learns = self.scale is None
         return learned.least_spread(self.noise_shape, self.noise_rate, num_targets) if learns else 0.0
+
+
+NAMED = {"student_t": Named((NUMBERS,), lambda targets: StudentT())}

@@ -39,21 +39,21 @@ def _of_weights(jaxpr: JaxprLike, inputs: Sequence[Alone], found: list[bool]) ->
     known: dict[Any, Alone] = dict(zip(jaxpr.invars, inputs, strict=True))
     tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
     for equation in jaxpr.eqns:
-        told = list(map(tells, equation.invars))
+        of_weights = list(map(tells, equation.invars))
         if (inner := _inner(equation)) is not None:
-            made = _of_weights(inner.jaxpr, told, found)
+            made = _of_weights(inner.jaxpr, of_weights, found)
         else:
-            made = [_made_of(told)] * len(equation.outvars)
+            made = [_made_of(of_weights)] * len(equation.outvars)
             if made[0] and equation.primitive.name in ROOTS:
                 found.append(True)
         known.update(zip(equation.outvars, made, strict=True))
     return list(map(tells, jaxpr.outvars))
 
 
-def _made_of(told: Sequence[Alone]) -> Alone:
-    if False in told:
+def _made_of(of_weights: Sequence[Alone]) -> Alone:
+    if False in of_weights:
         return False
-    return True if True in told else None
+    return True if True in of_weights else None
 
 
 def _inner(equation: Equation) -> ClosedJaxpr | None:
@@ -90,31 +90,31 @@ def _apart(tree: jax.tree_util.PyTreeDef, leaves: Sequence[Any]) -> tuple[Any, .
     return params, *others
 
 
-def _run(program: ClosedJaxpr, arrays: Sequence[Any], alone: Sequence[Alone]) -> tuple[list[Any], list[Alone]]:
+def _run(program: ClosedJaxpr, arrays: Sequence[Any], of_weights: Sequence[Alone]) -> tuple[list[Any], list[Alone]]:
     """Results, and what they are made of."""
     jaxpr = program.jaxpr
     values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*program.consts, *arrays], strict=True))
-    known: dict[Any, Alone] = dict(zip(jaxpr.invars, alone, strict=True))
+    known: dict[Any, Alone] = dict(zip(jaxpr.invars, of_weights, strict=True))
     read = lambda atom: atom.val if isinstance(atom, Literal) else values[atom]  # noqa: E731
     tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
     for equation in jaxpr.eqns:
-        given, told = list(map(read, equation.invars)), list(map(tells, equation.invars))
+        given, of_weights = list(map(read, equation.invars)), list(map(tells, equation.invars))
         if (inner := _inner(equation)) is not None:
-            made, marks = _run(inner, given, told)
+            made, marks = _run(inner, given, of_weights)
         else:
-            made = _bound(jaxpr, equation, given, told)
-            marks = [_made_of(told)] * len(made)
+            made = _bound(jaxpr, equation, given, of_weights)
+            marks = [_made_of(of_weights)] * len(made)
         values.update(zip(equation.outvars, made, strict=True))
         known.update(zip(equation.outvars, marks, strict=True))
     return list(map(read, jaxpr.outvars)), list(map(tells, jaxpr.outvars))
 
 
-def _bound(program: Jaxpr, equation: Equation, given: list[Any], told: Sequence[Alone]) -> list[Any]:
+def _bound(program: Jaxpr, equation: Equation, given: list[Any], of_weights: Sequence[Alone]) -> list[Any]:
     bind = functools.partial(equation.primitive.bind, **equation.params)
-    if equation.primitive.name in ROOTS and told[0]:
+    if equation.primitive.name in ROOTS and of_weights[0]:
         zero = given[0] == 0
         return [jnp.where(zero, jnp.zeros_like(given[0]), bind(jnp.where(zero, jnp.ones_like(given[0]), given[0])))]
-    if equation.primitive.name == "div" and told[1]:
+    if equation.primitive.name == "div" and of_weights[1]:
         zero = given[1] == 0
         quotient = bind(given[0], jnp.where(zero, jnp.ones_like(given[1]), given[1]))
         return [jnp.where(zero, jnp.zeros_like(quotient), quotient)]

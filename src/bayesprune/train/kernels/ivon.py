@@ -94,7 +94,7 @@ class IVON:
             check_integer(getattr(self, name), name, minimum=0)
         check_not_negative(self.prior_scale, "prior_scale")
 
-    def told(self, program: Trainable, num_rows: int, num_steps: int) -> "IVON":
+    def for_fit(self, program: Trainable, num_rows: int, num_steps: int) -> "IVON":
         """The kernel of one fit. `ValueError` for a program whose posterior it cannot write."""
         if not isinstance(program, BNN):
             raise ValueError(

@@ -20,7 +20,7 @@ _AT_ONCE = 1024  # rows
 @dataclass(frozen=True, eq=False)
 class InOrder:
     """The inputs of such data, of which a slice gives checked rows. ``read``: rows from one number up to another; ``y``: all
-    targets, by which rows that come otherwise than before are told; ``described``: what identifies them; ``row_bytes``: of x.
+    targets, by which a change of the rows is found; ``described``: what identifies them; ``row_bytes``: of x.
 
     An evaluator that knows nothing of it may make an array of it, all rows in memory.
     """
@@ -69,9 +69,9 @@ def by_batch(again: Callable[[], Iterator[Any]], check: Check) -> Dataset:
 
 def _of(read: Callable[[int, int], Dataset], parts: Iterable[Dataset], some: Dataset) -> Dataset:
     y = np.concatenate([part.y for part in parts])
-    told = digest(tuple(map(array_digest, (y, *jax.tree.leaves(some)))))
+    identity = digest(tuple(map(array_digest, (y, *jax.tree.leaves(some)))))
     row_bytes = max(1, sum(leaf.nbytes for leaf in jax.tree.leaves(some.x)) // len(some.y))
-    return Dataset(InOrder(read, y, f"{len(y)} rows, read in order [{told[:16]}]", row_bytes), y)
+    return Dataset(InOrder(read, y, f"{len(y)} rows, read in order [{identity[:16]}]", row_bytes), y)
 
 
 class BatchesInOrder:

@@ -1,0 +1,112 @@
+"""A limit on the time of a fit: what there is time for, by the pace of its first steps, and what is left out."""
+
+import math
+import numbers
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bayesprune.core.checks import got
+from bayesprune.sklearn.watch import GivenUpError
+from bayesprune.train.result import Moment
+
+EVERY = 100  # steps between two looks at the clock; the second look tells the pace
+LEAST = 250  # steps of the shortest course
+LARGER = 2.0  # how much longer a further form may take than the first one: it reads more
+
+clock: Callable[[], float] = time.monotonic  # seconds
+
+
+class OutOfTimeError(GivenUpError):
+    """A fit would not have ended in time."""
+
+
+@dataclass
+class Budget:
+    """The seconds that a fit may take, and what it has used of them. ``limit``: infinite for none.
+
+    ``left_out``: what there was no time for, see `BayesianSparseRegressor`. ``pace``: seconds of a step of the fit seen last;
+    ``lead``: seconds of that fit before its first step, which are compilation for the most part.
+    """
+
+    limit: float = math.inf
+    begun: float = field(default_factory=lambda: clock())
+    left_out: dict[str, Any] = field(default_factory=dict)
+    pace: float = 0.0
+    lead: float = 0.0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.limit < math.inf
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.limit - (clock() - self.begun)
+
+    def watches(self, num_steps: int, after: int = 0) -> "tuple[Timed, ...]":
+        """What follows a fit of so many steps, behind which ``after`` more must have time; nothing where there is no limit."""
+        return (Timed(self, num_steps, after),) if self.limited else ()
+
+    def last(self, fit: Callable[..., None], num_steps: int) -> None:
+        """The fit that is kept, ``fit(num_steps, *watches)``: of fewer steps where there is no time for all.
+
+        A half, a quarter ... of them: a course that is broken off has not come to its end, where the prior counts whole.
+        """
+        try:
+            if not self.pace or num_steps * self.pace <= self.left():
+                return fit(num_steps, *self.watches(num_steps))
+        except OutOfTimeError:
+            pass
+        fewer = num_steps
+        while fewer // 2 >= LEAST and fewer * self.pace + self.lead > self.left():
+            fewer //= 2
+        if fewer < num_steps:
+            self.left_out["steps"] = num_steps - fewer
+        fit(fewer)
+
+
+@dataclass
+class Timed:
+    """A `Watch` that ends a fit for which there is no time."""
+
+    budget: Budget
+    num_steps: int
+    after: int
+    begun: float = field(default_factory=lambda: clock())
+    first: tuple[int, float] | None = None
+    ended: bool = False
+    every: int = EVERY
+
+    def __call__(self, moment: Moment) -> bool:
+        """Whether to end: of the fit that is kept within its first tenth alone, for what it has learned would be lost."""
+        step, now = moment.step, clock()
+        if self.first is None:
+            self.first = (step, now)
+            return False
+        self.budget.pace = max(now - self.first[1], 1e-9) / (step - self.first[0])
+        self.budget.lead = max(0.0, self.first[1] - self.begun - self.first[0] * self.budget.pace)
+        late = (self.num_steps - step + self.after) * self.budget.pace > self.budget.left()
+        self.ended = late and (self.after > 0 or step <= max(2 * EVERY, self.num_steps // 10)) and step < self.num_steps
+        return self.ended
+
+    def check(self) -> None:
+        """Raise `OutOfTimeError` if it has ended the fit."""
+        if self.ended:
+            raise OutOfTimeError
+
+
+def read(time_limit: object) -> Budget:
+    """The budget of a setting, from now on.
+
+    >>> read(None).limited, read(60).limit
+    (False, 60.0)
+    """
+    if time_limit is None:
+        return Budget()
+    if isinstance(time_limit, bool) or not isinstance(time_limit, numbers.Real):
+        raise TypeError(f"time_limit must be a number of seconds, or None for no limit; got {got(time_limit)}.")
+    if not float(time_limit) > 0:
+        raise ValueError(f"time_limit must be positive, got {time_limit}: it is in seconds; None is no limit.")
+    return Budget(float(time_limit))

@@ -1,0 +1,48 @@
+"""Log densities reckoned from draws, against SciPy and against those of the compiled program."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayesprune as bp
+from bayesprune.sklearn import densities
+from tests.sklearn.problems import NET, linear_rows
+
+
+def test_a_sure_noise_gives_a_mixture_of_gaussians() -> None:
+    """Of two outputs with noise of a scale of their own that is known all but surely, by SciPy's densities."""
+    rng = np.random.default_rng(0)
+    draws, y = rng.standard_normal((7, 5, 2)), rng.standard_normal((5, 2))
+    scale = np.array([0.5, 2.0])
+    params = {"noise_precision_log_loc": -2 * np.log(scale), "noise_precision_log_scale": np.full(2, 1e-9)}
+    wanted = np.log(stats.norm.pdf(y, draws, scale).prod(axis=2).mean(axis=0))
+    np.testing.assert_allclose(densities.of_numbers(rng, params, draws, y), wanted, rtol=1e-6)
+
+
+def test_a_noise_that_is_not_sure_has_the_density_of_its_law() -> None:
+    """20,000 draws of a log-normal precision, by SciPy's quadrature: one draw's density has a deviation below its mean, so that
+    their mean is off by 4 % less often than once in 1e7 runs of another key."""
+    params = {"noise_precision_log_loc": np.array(0.3), "noise_precision_log_scale": np.array(0.5)}
+    nats = densities.of_numbers(np.random.default_rng(0), params, np.zeros((20_000, 1, 1)), np.array([[1.5]]))
+    law = stats.norm(0.3, 0.5)
+    wanted = law.expect(lambda log_c: stats.norm.pdf(1.5, scale=np.exp(-0.5 * log_c)))
+    assert abs(np.exp(nats[0]) / wanted - 1) < 0.04
+
+
+@pytest.mark.slow
+def test_a_fit_judges_rows_by_the_density_that_it_tells() -> None:
+    """The public method draws its noise by other numbers: of 20 networks and 120 rows the law of the noise is narrow."""
+    x, y = linear_rows()
+    model = bp.BayesianSparseRegressor(**NET).fit(x, y)
+    nats, _ = model._judged(x, model._target_scaling.apply(y[:, None])[:, 0])
+    np.testing.assert_allclose(nats - np.log(model._target_scaling.scale), model.log_density(x, y), atol=0.15)
+
+
+@pytest.mark.slow
+def test_labels_are_judged_by_the_probabilities_that_are_told() -> None:
+    x, y = linear_rows()
+    labels = (y > 0).astype(int)
+    model = bp.BayesianSparseClassifier(**NET).fit(x, labels)
+    nats, wrong = model._judged(x, labels)
+    np.testing.assert_allclose(nats, model.log_density(x, labels), atol=1e-12)
+    np.testing.assert_allclose(wrong, 1 - np.exp(nats), atol=1e-12)
