@@ -10,8 +10,6 @@ from bayesprune.core.types import Node
 from bayesprune.infer import refit_concentration, refit_noise
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors import params as posterior_params
-from bayesprune.posteriors.mean_field import MeanField
-from bayesprune.posteriors.spike_slab import SpikeSlab
 
 
 def rescaled(bnn: BNN, params: dict[str, Any], ratio: float) -> dict[str, Any]:
@@ -28,17 +26,15 @@ def rescaled(bnn: BNN, params: dict[str, Any], ratio: float) -> dict[str, Any]:
 
 
 def _rescaled(node: Node, ratio: float) -> Node | None:
-    if not isinstance(node, SpikeSlab | MeanField):
-        return None
-    prior = node.prior_scale if isinstance(node, MeanField) else 1.0  # a slab's, in units of the node
-    if prior is None:
+    prior = 1.0 if node.gated else node.prior_scale  # a slab's, in units of the node
+    if node.together or prior is None:
         return None
     scale = np.asarray(node.scale, np.float64)
     least = np.broadcast_to(np.asarray(prior, np.float64) ** -2.0, scale.shape)
     known = np.where(scale > 0, scale, 1.0) ** -2.0
     informed = (scale > 0) & (known > least)
     changed = np.where(informed, (least + ratio * np.where(informed, known - least, 0.0)) ** -0.5, scale)
-    return replace(node, scale=changed.astype(np.asarray(node.scale).dtype))
+    return replace(node, scale=changed.astype(np.asarray(node.scale).dtype))  # type: ignore[type-var]
 
 
 def information(params: dict[str, Any], means: Float[np.ndarray, " rows"]) -> float | None:
