@@ -31,7 +31,7 @@ class Cell:
     steps: int
 
 
-CELLS = tuple(Cell(storage, 2_000) for storage in ("masked", "compact"))
+CELLS = tuple(Cell(storage, steps) for steps in (2_000, 4_000) for storage in ("masked", "compact"))
 
 
 def measured(cell: Cell) -> cells.Record:
@@ -84,8 +84,8 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 def table(found: cells.Found) -> str:
     head = ["storage", "steps", "CPU seconds", "of which steps", "ms a step, first tenth", "last tenth", "shrunk before step"]
     head += [
-        "numbers in the last program",
-        "in slices that are in use at the end",
+        "numbers held at the end",
+        "in slices that are in use",
         "peak memory, MB",
         "density",
         "accuracy",

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from numpyro.handlers import substitute, trace
 
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
+from bayesprune.core.compiling import soundly
 from bayesprune.core.given import GivenMask, RandomKey
 from bayesprune.core.numbers import numbers_of, rows_in
 from bayesprune.core.send import send, send_all
@@ -285,7 +286,7 @@ def _mean(bnn: BNN, linearised: bool) -> Callable[..., jax.Array]:
         shape = jax.eval_shape(lambda: draw_outputs(bnn, rng_key, 0, params, mask, block))
         return jax.lax.fori_loop(0, num_samples, add, jnp.zeros(shape.shape, shape.dtype)) / num_samples.astype(shape.dtype)
 
-    return jax.jit(by_one_thread(mean))
+    return jax.jit(by_one_thread(mean), compiler_options=soundly())
 
 
 @functools.lru_cache(maxsize=32)
@@ -293,4 +294,4 @@ def _draw(bnn: BNN, linearised: bool) -> Callable[..., jax.Array]:
     def draw(rng_key, params, mask, block, index):  # type: ignore[no-untyped-def]
         return draw_outputs(bnn, rng_key, index, params, mask, block, linearised)
 
-    return jax.jit(by_one_thread(draw))
+    return jax.jit(by_one_thread(draw), compiler_options=soundly())

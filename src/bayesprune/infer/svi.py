@@ -124,12 +124,14 @@ def fit_svi(
             optimiser state are vectors of their number, with the same results to rounding if the optimiser treats every
             entry alone (LAMB and Adafactor do not). For a sparsifier that keeps the counts of every array, such as
             `methods.SSVI`, or a fixed ``mask``; ``fit.state`` then holds such vectors.
-            "compact" trains on what is connected: where an act leaves half of the arrays' slices or less, units, channels and
-            inputs, the program goes on with those alone, in the same steps to rounding, with the same noise for the same
-            weight; results and checkpoints have whole arrays, and ``fit.history["shrunk/step"]`` says when. Verified acts
-            leave no slices that nobody needs. For methods that cut for good, estimators "weight" and "local", optimizers
-            that treat every entry alone, and priors without numbers for units; others are refused with the reason. "auto":
-            the same where it can be and what is left to do is worth the compilation, else "masked".
+            "compact" trains on what is connected: where an act leaves half of a step's work or less, the program goes on with
+            the slices of arrays that are in use, units, channels and inputs, and of arrays that are mostly dead with a vector
+            of the living entries, which products see as whole slices. The steps are the same to rounding, with the same noise
+            for the same weight; results and checkpoints have whole arrays, ``fit.history["shrunk/step"]`` says when, and
+            "shrunk/numbers" how many numbers are held. Verified acts leave no slices that nobody needs. For methods that cut
+            for good, estimators "weight" and "local", optimizers that treat every entry alone, and priors without numbers for
+            units; others are refused with the reason. "auto": the same where it can be and what is left to do is worth the
+            compilation, else "masked".
         remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
             the rest again: less memory at once, the same results to rounding, often slower steps. On a CPU XLA's default order
             of work takes the gain back; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false has another.

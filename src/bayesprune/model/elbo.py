@@ -27,12 +27,14 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.model.seeding import seeded
 from bayesprune.model.transforms import noise as noises
+from bayesprune.model.transforms.entries import Entries, NoiseOfEntries
 from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
 from bayesprune.model.transforms.parts import Kept
 from bayesprune.posteriors.divergence import Elementwise, closed_form, divergence, read_elementwise
 from bayesprune.posteriors.spike_slab import GatedNormal
 
 Slices = tuple[tuple[str, tuple[int, ...], Kept], ...]  # site, its whole shape, the slices of it that are there
+Single = tuple[tuple[str, Entries], ...]  # sites of which only these entries are there, all in slices that are there
 
 
 class MeanFieldELBO(ELBO):
@@ -49,15 +51,18 @@ class MeanFieldELBO(ELBO):
         super().__init__(num_particles=num_particles)
         self.noise = noise
         self.slices: Slices = ()
+        self.single: Single = ()
 
     def noise_of(self, name: str) -> noises.Noise:
-        """The noise of a site, of which only slices may be there."""
+        """The noise of a site, of which only slices may be there, or entries."""
+        if entries := dict(self.single).get(name):
+            return NoiseOfEntries(self.noise, entries)
         return next((NoiseOfSlices(self.noise, sizes, kept) for site, sizes, kept in self.slices if site == name), self.noise)
 
-    def of_slices(self, slices: Slices) -> "MeanFieldELBO":
-        """The same bound of arrays of which only these slices are there, with the noise that they have in whole arrays."""
+    def of_slices(self, slices: Slices, single: Single = ()) -> "MeanFieldELBO":
+        """The same bound of arrays of which only these slices are there, or entries, with their noise in whole arrays."""
         other = copy.copy(self)
-        other.slices = slices
+        other.slices, other.single = slices, single
         return other
 
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:

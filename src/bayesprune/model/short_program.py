@@ -8,10 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from bayesprune.model.bnn import BNN
-from bayesprune.model.elbo import Slices
+from bayesprune.model.elbo import Single, Slices
+from bayesprune.model.transforms.entries import Entries, of_entries
 from bayesprune.model.transforms.lower import lower_convolutions
 from bayesprune.model.transforms.parts import Kept
 from bayesprune.model.transforms.short_arrays import of_short_arrays
+
+# An array of at least so many numbers, of which at most this share lives, is held by its single entries.
+FEWEST, MOST = 4096, 0.5
 
 
 def slices_in_use(bnn: BNN, mask: Mapping[str, np.ndarray]) -> Slices:
@@ -46,6 +50,17 @@ def slices_in_use(bnn: BNN, mask: Mapping[str, np.ndarray]) -> Slices:
     return tuple(slices)
 
 
+def single_entries(mask: Mapping[str, np.ndarray], slices: Slices) -> Single:
+    """The living entries of the arrays that are mostly dead, also in the slices that are there."""
+    known = {site: kept for site, _, kept in slices}
+    found = []
+    for site, alive in mask.items():
+        kept, count = known.get(site, (None,) * alive.ndim), int(np.count_nonzero(alive))
+        if 0 < count <= MOST * math.prod(short_shape(alive.shape, kept)) and alive.size >= FEWEST:
+            found.append((site, Entries.at(np.flatnonzero(alive), alive.shape, kept)))
+    return tuple(found)
+
+
 def short_shape(sizes: tuple[int, ...], kept: Kept) -> tuple[int, ...]:
     """The shape of the slices.
 
@@ -55,24 +70,27 @@ def short_shape(sizes: tuple[int, ...], kept: Kept) -> tuple[int, ...]:
     return tuple(size if index is None else len(index) for size, index in zip(sizes, kept, strict=True))
 
 
-def numbers_in(bnn: BNN, slices: Slices) -> int:
-    """Numbers in the network's arrays, of which these slices are there."""
+def numbers_in(bnn: BNN, slices: Slices, single: Single = ()) -> int:
+    """Numbers in the network's arrays, of which these slices are there, or entries."""
     short = {site: math.prod(short_shape(sizes, kept)) for site, sizes, kept in slices}
+    short |= {site: len(entries) for site, entries in single}
     return sum(short.get(str(spec.path), math.prod(spec.shape)) for spec in bnn.layout)
 
 
-def cut_short(bnn: BNN, slices: Slices, strict: bool = False) -> BNN:
+def cut_short(bnn: BNN, slices: Slices, strict: bool = False, single: Single = ()) -> BNN:
     """The network with arrays of these slices alone, whose other weights are dead: the same outputs from smaller products.
+
+    ``single``: arrays that are held as vectors of their entries.
 
     ``strict``: as of `transforms.short_arrays.of_short_arrays`, whose `UnfitError` the program then raises where it is run.
     """
     kept, sizes = {site: one for site, _, one in slices}, {site: shape for site, shape, _ in slices}
-    other = copy.copy(bnn)
-    other.layout = tuple(
-        spec._replace(shape=short_shape(spec.shape, kept[str(spec.path)])) if str(spec.path) in kept else spec
-        for spec in bnn.layout
-    )
+    other, entries = copy.copy(bnn), dict(single)
+    shapes = {site: short_shape(sizes[site], one) for site, one in kept.items()}
+    shapes |= {site: (len(one),) for site, one in single}
+    other.layout = tuple(spec._replace(shape=shapes.get(str(spec.path), spec.shape)) for spec in bnn.layout)
     apply = of_short_arrays(bnn._net.apply, sizes, kept, strict)
-    other._net = replace(bnn._net, apply=lower_convolutions(apply))
-    other._key = (*bnn._key, slices, strict)
+    lowered = lower_convolutions(apply)
+    other._net = replace(bnn._net, apply=of_entries(lowered, entries) if entries else lowered)
+    other._key = (*bnn._key, slices, strict, single)
     return other

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from bayesprune.core.compiling import quickly
 from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, SparseState
@@ -147,12 +148,13 @@ class Loop(Objective):
 def compile_loop(recipe: Recipe, example: Example) -> Compiled:
     """Jit the functions once for each distinct fit; a second fit of the same kind compiles nothing."""
     loop = Loop(recipe, sites_of(recipe.program, example), example.num_rows)
+    once, acts = quickly(), quickly(1)
     return Compiled(
-        init=jax.jit(by_one_thread(loop.init)),
+        init=jax.jit(by_one_thread(loop.init), compiler_options=once),
         run=jax.jit(by_one_thread(loop.run), donate_argnums=0),
-        keep=jax.jit(by_one_thread(loop.keep)),
-        whole=jax.jit(by_one_thread(loop.whole)),
-        prune=jax.jit(by_one_thread(loop.prune)),
+        keep=jax.jit(by_one_thread(loop.keep), compiler_options=once),
+        whole=jax.jit(by_one_thread(loop.whole), compiler_options=acts),
+        prune=jax.jit(by_one_thread(loop.prune), compiler_options=acts),
         renew=jax.jit(by_one_thread(functools.partial(renew, recipe, loop.sites)))
         if needs_of(recipe.sparsifier).renewal
         else lambda carry, old, new, known: carry,
@@ -162,7 +164,7 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         else lambda carry, mask: carry,
         whole_mask=jax.jit(recipe.storage.whole_mask) if recipe.storage is not MASKED else lambda mask: mask,
         evaluated=jax.jit(loop.evaluated) if loop.averages() else lambda carry: carry.params,
-        constrain=jax.jit(loop.sites.constrain),
+        constrain=jax.jit(loop.sites.constrain, compiler_options=acts),
         unconstrain=jax.jit(loop.sites.unconstrain),
         storage=recipe.storage,
     )

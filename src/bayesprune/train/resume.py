@@ -13,7 +13,7 @@ from bayesprune.train.checkpoints import Checkpoints, check_same_settings
 from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
 from bayesprune.train.processes import ALONE, Alone, Together
-from bayesprune.train.shrinking import as_slices
+from bayesprune.train.shrinking import as_single, as_slices, single_written
 from bayesprune.train.state import Standing
 
 _BY_CODE = (
@@ -89,13 +89,16 @@ class FitCheckpoints:
         record.add_losses(0, losses)
         planned = metadata.get("planned", standing.planned)
         slices = as_slices(metadata.get("slices", ()))
-        return Standing(carry, sparse, best, planned, self._reading(metadata), slices), record
+        sizes = {site: tuple(alive.shape) for site, alive in sparse.mask.items()}
+        single = as_single(metadata.get("single", ()), slices, sizes)
+        return Standing(carry, sparse, best, planned, self._reading(metadata), slices, single), record
 
     def save(self, step: int, standing: Standing, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         metadata["halted"] = record.halted
         metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
         metadata |= {"slices": standing.slices} if standing.slices else {}
+        metadata |= {"single": single_written(standing.single)} if standing.single else {}
         metadata |= {"readings": self.processes.broadcast(standing.reading)}
         state = self.processes.own((standing.carry, standing.sparse, record.losses[:step], standing.best))
         self.processes.once(lambda: self.checkpoints.save(step, state, metadata))

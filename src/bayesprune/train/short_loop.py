@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Mask, Params
-from bayesprune.model.elbo import MeanFieldELBO, Slices
+from bayesprune.model.elbo import MeanFieldELBO, Single, Slices
 from bayesprune.model.local import LocalELBO
 from bayesprune.model.short_program import cut_short
 from bayesprune.posteriors.params import stems
@@ -24,20 +24,22 @@ from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Carry, Data, Jitted, Recipe
 
 
-def short_recipe(recipe: Recipe, slices: Slices) -> Recipe:
-    """The recipe of arrays of which only these slices are there, with the noise that they have in whole arrays."""
+def short_recipe(recipe: Recipe, slices: Slices, single: Single = ()) -> Recipe:
+    """The recipe of arrays of which only these slices are there, or entries, with the noise that they have in whole arrays."""
     assert isinstance(recipe.elbo, MeanFieldELBO)
     # Noise of outputs follows a weight through what becomes of it: there the weights have to stay as they are.
-    program = cut_short(recipe.program, slices, strict=isinstance(recipe.elbo, LocalELBO))  # type: ignore[arg-type]
-    return replace(recipe, program=program, elbo=recipe.elbo.of_slices(slices))
+    strict = isinstance(recipe.elbo, LocalELBO)
+    program = cut_short(recipe.program, slices, strict, single)  # type: ignore[arg-type]
+    return replace(recipe, program=program, elbo=recipe.elbo.of_slices(slices, single))
 
 
 class ShortLoop:
-    """The loop of one recipe on slices of its arrays."""
+    """The loop of one recipe on slices of its arrays, and on single entries of some."""
 
-    def __init__(self, recipe: Recipe, example: Example, slices: Slices) -> None:
-        self.slices, self.kernel = slices, recipe.kernel
-        short = short_recipe(recipe, slices)
+    def __init__(self, recipe: Recipe, example: Example, slices: Slices, single: Single = ()) -> None:
+        self.entries, self.kernel = dict(single), recipe.kernel
+        self.slices = {site: kept for site, _, kept in slices if site not in self.entries}
+        short = short_recipe(recipe, slices, single)
         self.loop = Loop(short, sites_of(short.program, example), example.num_rows)
 
     def run(self, carry: Carry, data: Data, mask: Mask, num_steps: jax.Array) -> tuple[Carry, jax.Array, jax.Array]:
@@ -46,8 +48,8 @@ class ShortLoop:
         return self.put(carry, short), losses, done
 
     def of_mask(self, mask: Mask) -> Mask:
-        """The slices of a mask."""
-        return mask | {site: _take(mask[site], kept) for site, _, kept in self.slices}
+        """The slices of a mask, and the entries."""
+        return mask | {site: self._part(site, mask[site]) for site in (*self.slices, *self.entries)}
 
     def taken(self, carry: Carry) -> Carry:
         """The slices of a state."""
@@ -62,17 +64,23 @@ class ShortLoop:
         opt_state = self.kernel.with_moments(short.opt_state, moments)
         return short._replace(params=self._put(whole.params, short.params), opt_state=opt_state)
 
-    def _owned(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The slices of those arrays that have the shape of their site."""
-        known = {site: (sizes, kept) for site, sizes, kept in self.slices}
-        return {name: known[site][1] for name, site in stems(arrays, known).items()}
+    def _owned(self, arrays: Mapping[str, Any]) -> dict[str, str]:
+        """Parameter -> site, of those that have the shape of a site that is not whole."""
+        return stems(arrays, {*self.slices, *self.entries})
+
+    def _part(self, site: str, array: jax.Array) -> jax.Array:
+        return self.entries[site].taken(array) if site in self.entries else _take(array, self.slices[site])
+
+    def _back(self, site: str, whole: jax.Array, part: jax.Array) -> jax.Array:
+        if site in self.entries:
+            return self.entries[site].put(whole, part)
+        return whole.at[_grid(whole, self.slices[site])].set(part)
 
     def _taken(self, arrays: Mapping[str, Any]) -> Params:
-        return dict(arrays) | {name: _take(arrays[name], kept) for name, kept in self._owned(arrays).items()}
+        return dict(arrays) | {name: self._part(site, arrays[name]) for name, site in self._owned(arrays).items()}
 
     def _put(self, whole: Mapping[str, Any], short: Mapping[str, Any]) -> Params:
-        owned = self._owned(whole)
-        return dict(short) | {name: whole[name].at[_grid(whole[name], kept)].set(short[name]) for name, kept in owned.items()}
+        return dict(short) | {name: self._back(site, whole[name], short[name]) for name, site in self._owned(whole).items()}
 
 
 def _take(array: jax.Array, kept: tuple[tuple[int, ...] | None, ...]) -> jax.Array:
@@ -86,6 +94,6 @@ def _grid(array: jax.Array, kept: tuple[tuple[int, ...] | None, ...]) -> tuple[n
 
 
 @functools.lru_cache(maxsize=16)
-def compile_short(recipe: Recipe, example: Example, slices: Slices) -> Jitted:
+def compile_short(recipe: Recipe, example: Example, slices: Slices, single: Single = ()) -> Jitted:
     """`ShortLoop.run`, jitted once for equal recipes and slices."""
-    return jax.jit(by_one_thread(ShortLoop(recipe, example, slices).run), donate_argnums=0)
+    return jax.jit(by_one_thread(ShortLoop(recipe, example, slices, single).run), donate_argnums=0)

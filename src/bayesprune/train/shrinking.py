@@ -1,7 +1,9 @@
 """Training on what is connected: after an act that leaves half or less, the program goes on with the slices that are in use."""
 
+import base64
 import warnings
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +11,24 @@ import numpy as np
 
 from bayesprune.core.types import Mask
 from bayesprune.model.bnn import BNN
-from bayesprune.model.elbo import Slices
-from bayesprune.model.short_program import numbers_in, slices_in_use
+from bayesprune.model.elbo import Single, Slices
+from bayesprune.model.short_program import numbers_in, single_entries, slices_in_use
+from bayesprune.model.transforms.entries import Entries
 from bayesprune.model.transforms.parts import UnfitError
 from bayesprune.train.history import Record
 from bayesprune.train.short_loop import compile_short, short_recipe
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Compiled, Recipe, Standing
-from bayesprune.train.unshrunk import why_not
+from bayesprune.train.unshrunk import traced, why_not
 
-# Each new size has at most this share of the numbers of the one before, so that there are at most log2 of the shrinkage.
+# Each new size has at most this share of the cost of a step of the one before, so that there are at most log2 of the shrinkage.
 SHARE = 0.5
-# Numbers times steps that a smaller program must save under "auto": eight seconds of a CPU or more, twice what compiling takes.
-WORTH = 3e8
+# Of a step's time, what goes into products for each number that takes part in them, beside what each number that is held costs:
+# 13 ms and 22 ms of 35 of an MLP of five layers of 400, batch 128 (benchmarks/shrunk_training.py).
+PRODUCTS = 0.6
+# Cost times steps that a smaller program must save under "auto": 24 seconds of a CPU, twice what compiling one takes at that
+# size (2.4e-8 s for each number and step).
+WORTH = 1e9
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class WholeArrays:
     def settle(self, step: int, standing: Standing, record: Record) -> Standing:
         return standing
 
-    def run(self, loop: Compiled, slices: Slices) -> Callable[..., Any]:
+    def run(self, loop: Compiled, standing: Standing) -> Callable[..., Any]:
         return loop.run
 
 
@@ -48,33 +55,51 @@ class Shrinking:
     worth: float = 0.0
 
     def settle(self, step: int, standing: Standing, record: Record) -> Standing:
-        """The state with the slices that the steps after ``step`` are done on; how many numbers they have is recorded.
+        """The state with the slices, and single entries, that the steps after ``step`` are done on.
 
-        A mask with living weights outside of the present slices, as a sparsifier of one's own may make it, gets new ones.
+        How many numbers are held is recorded. A mask with living weights outside of what is there, as a sparsifier of one's own
+        may make it, gets new ones.
         """
-        program, slices = self._program, standing.slices
+        program, now = self._program, (standing.slices, standing.single)
         mask = _arrays(standing.sparse.mask)
         if not mask:
             return standing
-        wanted = slices_in_use(program, mask)
-        before, after = numbers_in(program, slices), numbers_in(program, wanted)
-        if _covered(slices, mask):
+        slices = slices_in_use(program, mask)
+        wanted = (slices, single_entries(mask, slices))
+        covered = _covered(*now, mask)
+        if covered:
+            before, after = self._cost(*now), self._cost(*wanted)
             saved = (before - after) * float(self.num_steps - step)
-            if wanted == slices or after > SHARE * before or saved < self.worth:
+            if wanted == now or after > SHARE * before or saved < self.worth:
                 return standing
-        try:
-            sites_of(short_recipe(self.recipe, wanted).program, self.example)
-        except UnfitError as error:  # what the trial of the start has not seen
-            warnings.warn(f"step {step}: the program is not shrunk further: {error}", UserWarning, stacklevel=2)
-            wanted, after = (slices, before) if _covered(slices, mask) else ((), numbers_in(program, ()))
-        if wanted == slices:
+        wanted = self._fitting(step, wanted, now if covered else ((), ()))
+        if wanted == now:
             return standing
-        record.add_size(step, after)
-        return standing._replace(slices=wanted)
+        record.add_size(step, numbers_in(program, *wanted))
+        return standing._replace(slices=wanted[0], single=wanted[1])
 
-    def run(self, loop: Compiled, slices: Slices) -> Callable[..., Any]:
-        """The steps on these slices, compiled where they are new."""
-        return compile_short(self.recipe, self.example, slices) if slices else loop.run
+    def _cost(self, slices: Slices, single: Single) -> float:
+        """Of a step, in numbers: those that are held, and in their measure those that products see."""
+        return numbers_in(self._program, slices, single) + PRODUCTS * numbers_in(self._program, slices)
+
+    def _fitting(self, step: int, wanted: tuple[Slices, Single], other: tuple[Slices, Single]) -> tuple[Slices, Single]:
+        """What is wanted; where that cannot be done, the same without single entries, or else the ``other``."""
+        said = ""
+        for slices, single in dict.fromkeys((wanted, (wanted[0], ()))):
+            short = short_recipe(self.recipe, slices, single)
+            try:
+                traced(short, sites_of(short.program, self.example).params, self.example)
+            except (UnfitError, TypeError, ValueError) as error:
+                said = str(error)
+            else:
+                return slices, single
+        warnings.warn(f"step {step}: the program is not shrunk further: {said}", UserWarning, stacklevel=3)
+        return other
+
+    def run(self, loop: Compiled, standing: Standing) -> Callable[..., Any]:
+        """The steps on what is there, compiled where that is new."""
+        slices, single = standing.slices, standing.single
+        return compile_short(self.recipe, self.example, slices, single) if slices or single else loop.run
 
     @property
     def _program(self) -> BNN:
@@ -106,14 +131,28 @@ def as_slices(written: Sequence[Any]) -> Slices:
     )
 
 
+def single_written(single: Single) -> list[Any]:
+    """What JSON holds of single entries."""
+    return [[site, base64.b64encode(zlib.compress(entries.packed)).decode("ascii")] for site, entries in single]
+
+
+def as_single(written: Sequence[Any], slices: Slices, sizes: Mapping[str, tuple[int, ...]]) -> Single:
+    """Single entries from what JSON made of them, of arrays of these sizes."""
+    known = {site: kept for site, _, kept in slices}
+    return tuple(
+        (site, Entries(zlib.decompress(base64.b64decode(text)), sizes[site], known.get(site, (None,) * len(sizes[site]))))
+        for site, text in written
+    )
+
+
 def _arrays(mask: Mask) -> dict[str, np.ndarray]:
     return {site: np.asarray(alive) for site, alive in mask.items()}
 
 
-def _covered(slices: Slices, mask: dict[str, np.ndarray]) -> bool:
-    """Whether every living weight is in a slice that is there."""
+def _covered(slices: Slices, single: Single, mask: dict[str, np.ndarray]) -> bool:
+    """Whether every living weight is in a slice that is there, and among the entries where these are single."""
     for site, _, kept in slices:
         for axis, index in enumerate(kept):
             if index is not None and np.delete(mask[site], index, axis).any():
                 return False
-    return True
+    return not any(np.delete(mask[site].reshape(-1), entries.places).any() for site, entries in single)

@@ -9,7 +9,7 @@ from jax.stages import Lowered, Traced
 from numpyro.infer import ELBO
 
 from bayesprune.core.types import Dataset, Info, Mask, Params, PyTree, SparseState, Sparsifier
-from bayesprune.model.elbo import Slices
+from bayesprune.model.elbo import Single, Slices
 from bayesprune.model.program import Trainable
 from bayesprune.train.batches import Block, Padded, Reading
 from bayesprune.train.kernel import Kernel
@@ -109,7 +109,7 @@ class Standing(NamedTuple):
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the
     reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: those of the weight
-    arrays on which the steps are done; none: whole arrays.
+    arrays on which the steps are done; none: whole arrays. ``single``: arrays of which the steps hold single entries alone.
     """
 
     carry: Carry
@@ -118,3 +118,4 @@ class Standing(NamedTuple):
     planned: int = 1
     reading: Any = None
     slices: Slices = ()
+    single: Single = ()

@@ -159,7 +159,7 @@ class Training:
         # day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(params=self.loop.evaluated(carry), opt_state=()))
         data, room = self.feed.block(step)
-        run = self.shrinking.run(self.loop, standing.slices)
+        run = self.shrinking.run(self.loop, standing)
         carry, losses, done = run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])

@@ -72,12 +72,17 @@ def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
     message = f"{prior} has numbers for units, or arrays, of its own. {_MASKED}"
     try:
         found = sites_of(short.program, example).params
-        jax.eval_shape(_loss(short), found, abstract_key(), example.abstract(2))
+        traced(short, found, example)
     except UnfitError as error:
         return f"in this network {error} {_MASKED}"
     except (TypeError, ValueError):
         return message
     return message if _shapes(found) != _shapes(_cut(whole, slices)) else ""
+
+
+def traced(recipe: Recipe, params: Params, example: Example) -> None:
+    """Look through the loss of two rows: `UnfitError` and others are for what cannot be done on parts of arrays."""
+    jax.eval_shape(_loss(recipe), params, abstract_key(), example.abstract(2))
 
 
 def _loss(recipe: Recipe) -> Any:

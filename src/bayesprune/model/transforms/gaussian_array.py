@@ -8,6 +8,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from bayesprune.core.checks import check_key
 from bayesprune.model.transforms.convolution import conv_general_dilated
+from bayesprune.model.transforms.entries import NoiseOfEntries, noise_after
 from bayesprune.model.transforms.noise import Noise, exact
 from bayesprune.model.transforms.noise_of_slices import after, of_outputs
 from bayesprune.structure.jaxprs import Equation
@@ -79,11 +80,15 @@ def bind(equation: Equation, values: list[Any]) -> Any:
 def image(equation: Equation, values: list[Any], place: int) -> GaussianArray:
     """An operation that leaves the weight in ``values[place]`` Gaussian, the other values being constants."""
     weight = values[place]
-    loc, noise = bind(equation, _put(values, place, weight.loc)), after(weight.noise, equation, place)
+    loc = bind(equation, _put(values, place, weight.loc))
+    own = isinstance(weight.noise, NoiseOfEntries)
+    noise = noise_after(weight.noise, equation) if own else after(weight.noise, equation, place)
     if equation.primitive.name in ("add", "sub"):
         return weight.replace(loc, weight.scale, noise)
     if equation.primitive.name == "select_n":  # the scale is zero where the constant is chosen
         values = [values[0], *map(jnp.zeros_like, _put(values, place, weight.loc)[1:])]
+    if equation.primitive.name == "scatter":  # and where no weight is put
+        values = [jnp.zeros_like(values[0]), *values[1:]]
     return weight.replace(loc, bind(equation, _put(values, place, weight.scale)), noise)
 
 

@@ -26,6 +26,8 @@ def meet(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> K
     if record.keeps and record.linear and len(equation.invars) == 1:  # every element moves as a whole
         return kinds[place] if math.prod(shape) == math.prod(out) and _is_floating(equation) else None
     if all(kind == Dependence() for kind in others):  # constants
+        if _lays_out(equation, place):
+            return kinds[place]
         return kinds[place] if _keeps(name, place) and _padded(shape, out) == out else None
     if _makes_noise(name, place) and len(others) == 1:
         return _noise(ledger, equation, kinds, place)
@@ -34,6 +36,13 @@ def meet(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> K
 
 def _is_floating(equation: Equation) -> bool:
     return bool(jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact))
+
+
+def _lays_out(equation: Equation, place: int) -> bool:
+    """Whether every element of the weight is put in a place of its own."""
+    if equation.primitive.name != "scatter" or place != 2 or not equation.params["unique_indices"]:
+        return False
+    return not equation.params["dimension_numbers"].update_window_dims
 
 
 def _keeps(name: str, place: int) -> bool:
