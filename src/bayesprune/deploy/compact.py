@@ -2,13 +2,12 @@
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import jax
 import jax.export
-import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.given import RandomKey
@@ -17,12 +16,12 @@ from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
 from bayesprune.deploy.files.save import save
 from bayesprune.deploy.judged import noise_scale_of, task_of
+from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import check_bounds, taken
-from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost
@@ -115,7 +114,7 @@ class CompactOrigin:
 
 
 @dataclass(frozen=True, eq=False)
-class Compact:
+class Compact(HandedOn):
     """A smaller network with its weights; made by `compact`, read by `load`.
 
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
@@ -232,23 +231,6 @@ class Compact:
             OSError: as the disk says, with a remedy; an older file is then left as it was.
         """
         save(self, path, values, metadata)
-
-    def net(self) -> tuple[Callable[[Mapping[str, Any], Any], jax.Array], dict[str, Any]]:
-        """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.
-
-        Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
-        program, by number. Train them on as those of any other function; a weight that is dead within an array is zero,
-        and `keep_zeros` around your optimiser keeps it so. Of several inputs, and outputs, it takes, and gives, the tree.
-        """
-        program, of_sites = self.program, bool(self.program.weights)
-        arrays = {str(n): c for n, c in program.constants.items() if c.dtype.kind == "f" and c.ndim}
-
-        def apply(params: Mapping[str, Any], x: Any) -> Any:
-            own = {} if of_sites else {int(n): value for n, value in params.items()}
-            rows = self.inputs.together(x)
-            return self.outputs.apart(run(program, params if of_sites else {}, rows, {**program.constants, **own}))
-
-        return apply, jax.tree.map(jnp.asarray, self.law.mean() if of_sites else arrays)
 
     def exported(self, platforms: Sequence[str] | None = None) -> jax.export.Exported:
         """The network at the posterior mean as StableHLO, for any number of rows: ``.serialize()`` gives its bytes.

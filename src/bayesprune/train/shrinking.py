@@ -24,10 +24,10 @@ from bayesprune.train.unshrunk import traced, why_not
 # Each new size has at most this share of the cost of a step of the one before, so that there are at most log2 of the shrinkage.
 SHARE = 0.5
 # Of a step's time, what goes into products for each number that takes part in them, beside what each number that is held costs:
-# 13 ms and 22 ms of 35 of an MLP of five layers of 400, batch 128 (benchmarks/shrunk_training.py).
+# six products, 2.1 ms for 160,000, of a step of 35 ms for 960,000 (benchmarks/shrunk_steps.py).
 PRODUCTS = 0.6
-# Cost times steps that a smaller program must save under "auto": 24 seconds of a CPU, twice what compiling one takes at that
-# size (2.4e-8 s for each number and step).
+# Cost times steps that a smaller program must save under "auto": about 20 seconds of a CPU, at 2e-8 s for each number and step,
+# where tracing and compiling one takes 16 (an MLP of five layers of 400).
 WORTH = 1e9
 
 
