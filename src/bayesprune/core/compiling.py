@@ -3,6 +3,10 @@
 from typing import Any
 
 import jax
+import jaxlib.version
+
+# A newer jaxlib knows no such option, and refuses what it does not know.
+HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
 
 
 def quickly(level: int = 0) -> dict[str, Any]:
@@ -17,7 +21,7 @@ def quickly(level: int = 0) -> dict[str, Any]:
     """
     if jax.default_backend() != "cpu" or jax.config.values["jax_disable_most_optimizations"]:
         return {}
-    return {"xla_backend_optimization_level": level, "xla_cpu_use_fusion_emitters": False}
+    return {"xla_backend_optimization_level": level} | ({"xla_cpu_use_fusion_emitters": False} if HAS_OTHER_EMITTERS else {})
 
 
 def soundly() -> dict[str, Any]:
