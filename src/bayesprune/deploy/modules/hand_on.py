@@ -13,8 +13,9 @@ from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Law
 
 if TYPE_CHECKING:
-    import equinox
     import torch
+
+    import bayesprune.deploy.modules.to_equinox
 
 
 class HandedOn:
@@ -47,7 +48,7 @@ class HandedOn:
             return dict(self.law.mean())
         return {str(n): np.asarray(c) for n, c in self.program.constants.items() if c.dtype.kind == "f" and c.ndim}
 
-    def to_equinox(self) -> "equinox.Module":
+    def to_equinox(self) -> "bayesprune.deploy.modules.to_equinox.EquinoxModule":
         """An Equinox module of one row, ``jax.vmap(module)(x)`` of many, whose parameters are the weights that are not zero.
 
         ``module.values`` has them, {name: (number of them,)}; `equinox.filter_grad` and optax take the module as any other, and
