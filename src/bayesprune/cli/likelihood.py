@@ -17,6 +17,10 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
+def _undashed(name: str) -> str:
+    return name.replace("-", "_")
+
+
 def names(kind: str) -> list[str]:
     """Of targets of a kind, the one for "auto" first."""
     return [dashed(name) for name in named.of_kind(kind)]
@@ -31,7 +35,7 @@ def check(name: str) -> None:
 
 def kind_of(name: str) -> str | None:
     """The kind of targets that a likelihood is for; None for "auto", which takes them as they look."""
-    return None if name == AUTO else named.all_named()[name.replace("-", "_")].kinds[0]
+    return None if name == AUTO else named.all_named()[_undashed(name)].kinds[0]
 
 
 def first(kind: str) -> str:
@@ -57,5 +61,5 @@ def placed(likelihood: Any, rate: float | None, exposure: bool) -> Any:
 
 def make(name: str, kind: str, size: int) -> tuple[Any, int]:
     """A likelihood and the number of the network's outputs. ``size``: classes, or targets in a row."""
-    found = named.of_kind(kind)[chosen(name, kind).replace("-", "_")]
+    found = named.of_kind(kind)[_undashed(chosen(name, kind))]
     return found.make(size), found.outputs(size)

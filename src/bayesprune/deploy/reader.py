@@ -250,15 +250,20 @@ def dot(a, b, contract, batch):
     """The sum of products over pairs of axes; the result has the batch axes first, then what is left of a and of b."""
     if not batch[0] and b.ndim == 2 and contract == [[a.ndim - 1], [0]]:
         return a @ b
+    return np.einsum(subscripts(a.ndim, b.ndim, contract, batch), a, b, optimize=True)
+
+
+def subscripts(left_axes, right_axes, contract, batch):
+    """The same product as `einsum` has it."""
     letters = iter(string.ascii_letters)
-    left, right = [""] * a.ndim, [""] * b.ndim
+    left, right = [""] * left_axes, [""] * right_axes
     for pairs in (batch, contract):
         for i, j in zip(*pairs, strict=True):
             left[i] = right[j] = next(letters)
     left, right = [n or next(letters) for n in left], [n or next(letters) for n in right]
     free = [n for n in left if n not in right] + [n for n in right if n not in left]
     result = [left[i] for i in batch[0]] + free
-    return np.einsum(f"{''.join(left)},{''.join(right)}->{''.join(result)}", a, b, optimize=True)
+    return f"{''.join(left)},{''.join(right)}->{''.join(result)}"
 
 
 def lookup(table, index, fill):

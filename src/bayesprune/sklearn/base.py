@@ -27,7 +27,7 @@ from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, network, noise, reasons, sure
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.sklearn.places import at_once, filling, placed
+from bayesprune.sklearn.places import at_once, filling, placed, repeated
 from bayesprune.sklearn.thresholds import Thresholds
 from bayesprune.sklearn.watch import Watch
 from bayesprune.train.result import Moment
@@ -264,7 +264,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         size = at_once(len(x))
         for first in range(0, len(x), size):
             rows = x[first : first + size]
-            filled = self._columns.apply(rows[np.minimum(np.arange(size), len(rows) - 1)])
+            filled = self._columns.apply(rows[repeated(len(rows), size)])
             yield draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=self.num_samples), len(rows)
 
 

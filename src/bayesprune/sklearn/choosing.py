@@ -8,7 +8,7 @@ from jaxtyping import Float64
 
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import FormChoice
-from bayesprune.sklearn.race import BehindError, Halfway, halfway
+from bayesprune.sklearn.race import BehindError, Halfway, halfway, is_behind
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
@@ -84,9 +84,7 @@ def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:
     Source: the rule of one standard error, Breiman, Friedman, Olshen & Stone (1984), section 3.4.3.
     """
     first, best = next(iter(nats)), max(nats, key=lambda form: float(nats[form].mean()))
-    lead = nats[best] - nats[first]
-    error = lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else np.inf
-    return best if lead.mean() > error else first
+    return best if is_behind(nats[first] - nats[best]) else first
 
 
 def _folds(rng: np.random.Generator, num_rows: int, choice: FormChoice) -> Any:

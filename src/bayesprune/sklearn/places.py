@@ -45,7 +45,7 @@ def placed(x: np.ndarray, y: np.ndarray, batch_size: int | None, prior: object, 
     places = _room(max(len(x), like))
     if batch_size is None or batch_size >= len(x) or places == len(x) or network.counts_rows(prior):
         return Dataset(x, y)
-    index = _repeated(len(x), places)
+    index = repeated(len(x), places)
     return Filled(x[index], y[index], len(x))
 
 
@@ -65,7 +65,7 @@ def filling(num_rows: int) -> np.ndarray:
     >>> [len(filling(rows)) for rows in (1, 500, 1001)]
     [500, 500, 2000]
     """
-    return _repeated(num_rows, BLOCK * 2 ** (-(-num_rows // BLOCK) - 1).bit_length())
+    return repeated(num_rows, BLOCK * 2 ** (-(-num_rows // BLOCK) - 1).bit_length())
 
 
 def at_once(num_rows: int) -> int:
@@ -77,5 +77,6 @@ def at_once(num_rows: int) -> int:
     return BLOCK if num_rows <= 8 * BLOCK else LARGEST
 
 
-def _repeated(num_rows: int, places: int) -> np.ndarray:
+def repeated(num_rows: int, places: int) -> np.ndarray:
+    """The numbers of rows, the last one again and again up to so many ``places``."""
     return np.minimum(np.arange(places), num_rows - 1)

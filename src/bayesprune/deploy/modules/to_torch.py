@@ -2,7 +2,6 @@
 
 import functools
 import math
-import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -93,14 +92,7 @@ def _step(op: Op, rows: int, arrays: list[Tensor]) -> Tensor:
 
 def _dot(a: Tensor, b: Tensor, contract: Sequence[Sequence[int]], batch: Sequence[Sequence[int]]) -> Tensor:
     """The sum of products over pairs of axes; the result has the batch axes first, then what is left of a and of b."""
-    letters = iter(string.ascii_letters)
-    left, right = [""] * a.ndim, [""] * b.ndim
-    for pairs in (batch, contract):
-        for i, j in zip(*pairs, strict=True):
-            left[i] = right[j] = next(letters)
-    left, right = [n or next(letters) for n in left], [n or next(letters) for n in right]
-    free = [n for n in left if n not in right] + [n for n in right if n not in left]
-    return torch.einsum(f"{''.join(left)},{''.join(right)}->{''.join([left[i] for i in batch[0]] + free)}", a, b)
+    return torch.einsum(reader.subscripts(a.ndim, b.ndim, contract, batch), a, b)
 
 
 def _convolve(
