@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 MAPS = Path("/proc/self/maps")  # Linux alone has it, and alone has the limit
@@ -13,6 +14,7 @@ MANY_MAPS = 25_000  # of the 65,530 that a process may hold by default
 MANY_LOWERED = 1_500  # programs whose MLIR contexts JAX keeps: each of them makes the next one slower to lower
 DEAR = ("fit_svi(", "fit_sgmcmc(", ".fit(", "laplace(", "compact(")  # of examples in docstrings
 LOWERED: list[str] = []
+AFTER_IMPORT = pytest.StashKey[dict[str, dict]]()  # the state of each file's random numbers
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, seconds, **_: LOWERED.append(event) if event.endswith("mlir_module_duration") else None
 )
@@ -72,3 +74,13 @@ def float64() -> Iterator[None]:
     """Double precision for the length of one test, for oracles that hold to rounding."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _draws_of_its_own(request: pytest.FixtureRequest) -> None:
+    """A file's ``RNG`` stands for every test where the file's import left it, whatever ran before it in this process."""
+    module = getattr(request, "module", None)
+    if isinstance(rng := getattr(module, "RNG", None), np.random.Generator):
+        rng.bit_generator.state = request.config.stash.setdefault(AFTER_IMPORT, {}).setdefault(
+            module.__name__, rng.bit_generator.state
+        )

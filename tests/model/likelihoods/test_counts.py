@@ -90,7 +90,10 @@ def test_the_first_gradients_do_not_grow_with_the_mean() -> None:
     + [("negative_binomial", False, 300.0)],
 )
 def test_the_spread_of_large_counts_is_theirs(kind, spread, mean) -> None:
-    """Of known true means: sqrt(m), and of concentration 10 sqrt(m + m²/10), which 400 rows give to a tenth."""
+    """Of known true means: sqrt(m), and of concentration 10 sqrt(m + m²/10), which 400 rows give to a tenth.
+
+    Of eight draws of X and y a kind, the relative error of the mean was at most .062 and .013.
+    """
     rates = mean * np.exp(0.3 * X[:, 0])
     variance = rates + rates**2 / 10 if spread else rates
     y = RNG.poisson(rates * RNG.gamma(10.0, 0.1, size=400) if spread else rates)
