@@ -78,8 +78,7 @@ def make_bnn(settings: RunSettings, data: Data) -> BNN:
 
 def bnn_for(settings: RunSettings, task: RowsTask) -> BNN:
     """The network for a task."""
-    made, outputs = likelihood.make(settings.likelihood, task.kind, task.size)
-    made = likelihood.placed(made, task.rate, task.exposure)
+    made, outputs = likelihood.make(settings.likelihood, task.kind, task.size, task.rate, task.exposure)
     if settings.net in NEED_IMAGES:
         _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
     prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model.likelihoods import named
-from bayesprune.model.likelihoods.counts import KNOWN, power_of_two
+from bayesprune.model.likelihoods.counts import KNOWN, starting_at
 
 AUTO = "auto"
 # The other readings that one's own targets may have, most usual first.
@@ -52,14 +52,13 @@ def chosen(name: str, kind: str) -> str:
     return name
 
 
-def placed(likelihood: Any, rate: float | None, exposure: bool) -> Any:
-    """One of counts that starts where the data lie, as the scikit-learn face has it, with their known exposures."""
-    if rate is None or not hasattr(likelihood, "exposure"):
-        return likelihood
-    return dataclasses.replace(likelihood, start=power_of_two(rate), exposure=KNOWN if exposure else None)
+def make(name: str, kind: str, size: int, rate: float | None = None, exposure: bool = False) -> tuple[Any, int]:
+    """A likelihood and the number of the network's outputs. ``size``: classes, or targets in a row.
 
-
-def make(name: str, kind: str, size: int) -> tuple[Any, int]:
-    """A likelihood and the number of the network's outputs. ``size``: classes, or targets in a row."""
+    ``rate``, ``exposure``: of counts, their mean, at which the likelihood starts, and whether their exposures are known.
+    """
     found = named.of_kind(kind)[_undashed(chosen(name, kind))]
-    return found.make(size), found.outputs(size)
+    made = starting_at(found.make(size), rate)
+    if exposure and hasattr(made, "exposure"):
+        made = dataclasses.replace(made, exposure=KNOWN)
+    return made, found.outputs(size)

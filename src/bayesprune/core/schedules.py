@@ -19,6 +19,10 @@ def _progress(step: Real[ArrayLike, "..."], begin: int | float, end: int | float
     return jnp.clip((jnp.asarray(step, float) - begin) / (end - begin), 0.0, 1.0)
 
 
+class Checked:
+    """A schedule that is nowhere negative or infinite, and has made sure of it by its numbers."""
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same value at every step.
@@ -34,7 +38,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class LinearWarmup:
+class LinearWarmup(Checked):
     """0 until ``begin``, then linear to ``peak`` at ``end``, then constant: the weight of a KL term; the beta_t of (4.1).
 
     A `ValueError` unless 0 <= begin < end and 0 <= peak.
@@ -59,7 +63,7 @@ class LinearWarmup:
 
 
 @dataclass(frozen=True)
-class Cubic:
+class Cubic(Checked):
     """Density from 1 at ``begin`` to ``final_density`` at ``end``, fast at first: final + (1 - final) (1 - u)³, u the progress.
 
     A `ValueError` for a density outside (0, 1] or unless 0 <= begin < end.
@@ -84,7 +88,7 @@ class Cubic:
 
 
 @dataclass(frozen=True)
-class CosineReplacement:
+class CosineReplacement(Checked):
     """Fraction of the alive weights to exchange: (initial/2) (1 + cos(pi step/end)), 0 from ``end`` on; the r_t of section 4.
 
     A `ValueError` unless ``end`` > 0 and 0 < ``initial`` <= 1.
@@ -108,7 +112,7 @@ class CosineReplacement:
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Checked):
     """Density after each of several prunings that cut ``rate`` of what is left: max(final, (1 - rate)^step).
 
     A `ValueError` for a rate outside (0, 1) or a density outside (0, 1].
@@ -134,7 +138,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class Halving:
+class Halving(Checked):
     """M 2^(M - i) / (2^M - 1) for the i-th of the M minibatches of an epoch: a penalty's weight, 1 on average.
 
     The first minibatch carries half of the epoch's penalty and each next one half as much as the one before it. ``step`` counts
@@ -158,7 +162,7 @@ class Halving:
 
 
 @dataclass(frozen=True)
-class CyclicalCosine:
+class CyclicalCosine(Checked):
     """From ``peak`` towards 0 by half a cosine, anew in each cycle: (peak/2) (1 + cos(pi (step mod period)/period)).
 
     ``period``: steps of a cycle. A `ValueError` unless both are positive.

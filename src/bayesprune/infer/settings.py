@@ -15,7 +15,7 @@ from numpyro.handlers import seed, trace
 from bayesprune.core.checks import check_function, check_mask, check_object, got, unknown_name
 from bayesprune.core.given import GivenMask
 from bayesprune.core.keys import abstract_key
-from bayesprune.core.schedules import Constant, LinearWarmup
+from bayesprune.core.schedules import Checked, Constant
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Params, Sparsifier
@@ -52,8 +52,8 @@ def check_parts(program: object, sparsifier: object, early_stop: object) -> None
 
 def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps: int) -> Callable[[jax.Array], Any]:
     """The divergence's weight as a function of the step; a number is a constant one. Of a function some steps are looked at."""
-    if isinstance(kl_weight, LinearWarmup):
-        return kl_weight  # has checked itself
+    if isinstance(kl_weight, Checked):
+        return kl_weight
     if callable(kl_weight) and not isinstance(kl_weight, type):
         _check_weights(kl_weight, np.unique(np.linspace(0, num_steps - 1, _LOOKED_AT).astype(np.int32)))
         return kl_weight

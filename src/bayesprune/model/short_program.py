@@ -11,7 +11,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import Single, Slices
 from bayesprune.model.transforms.entries import Entries, of_entries
 from bayesprune.model.transforms.lower import lower_convolutions
-from bayesprune.model.transforms.parts import Kept
+from bayesprune.model.transforms.parts import short_shape
 from bayesprune.model.transforms.short_arrays import of_short_arrays
 
 # An array of at least so many numbers, of which at most this share lives, is held by its single entries.
@@ -59,15 +59,6 @@ def single_entries(mask: Mapping[str, np.ndarray], slices: Slices) -> Single:
         if 0 < count <= MOST * math.prod(short_shape(alive.shape, kept)) and alive.size >= FEWEST:
             found.append((site, Entries.at(np.flatnonzero(alive), alive.shape, kept)))
     return tuple(found)
-
-
-def short_shape(sizes: tuple[int, ...], kept: Kept) -> tuple[int, ...]:
-    """The shape of the slices.
-
-    >>> short_shape((4, 3), ((0, 2), None))
-    (2, 3)
-    """
-    return tuple(size if index is None else len(index) for size, index in zip(sizes, kept, strict=True))
 
 
 def numbers_in(bnn: BNN, slices: Slices, single: Single = ()) -> int:

@@ -7,7 +7,7 @@ candidate of a grid search, finds what the one before has compiled.
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from bayesprune.core.checks import check_integer, check_object, check_positive, 
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood, Normal, Ordinal, StudentT, named
-from bayesprune.model.likelihoods.counts import power_of_two
+from bayesprune.model.likelihoods.counts import starting_at
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.nets import MLP, WideMLP
 from bayesprune.priors import DiracSlab, Flat, GaussianSlab
@@ -153,9 +153,7 @@ def started(likelihood: Any, targets: np.ndarray) -> Any:
 
     To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.
     """
-    counts = hasattr(likelihood, "exposure") and likelihood.start is None
-    sound = counts and not (targets < 0).any()
-    return replace(likelihood, start=power_of_two(np.nanmean(targets, axis=0))) if sound else likelihood
+    return starting_at(likelihood, None if (targets < 0).any() else np.nanmean(targets, axis=0))
 
 
 def read_likelihood_of_labels(likelihood: object, num_classes: int) -> tuple[Any, int]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, jaxpr_as_fun
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 MOST_EQUATIONS = 4000  # of a loop that is written out; a longer one takes seconds to read
@@ -59,6 +59,16 @@ def called(equation: Equation) -> Any:
         return None
     arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     return jax.make_jaxpr(lambda *arrays: WRITTEN_OUT[name](arrays, **params))(*arrays)
+
+
+def again(jaxpr: Jaxpr, equation: Equation, values: Sequence[Any]) -> list[Any]:
+    """The results of an equation of ``jaxpr`` for other operands.
+
+    It is run as a program of one equation: a function that brings its own derivative has no primitive's parameters.
+    """
+    operands = {v: value for v, value in zip(equation.invars, values, strict=True) if not isinstance(v, Literal)}
+    program = jaxpr.replace(constvars=(), invars=list(operands), outvars=equation.outvars, eqns=[equation])
+    return jax.core.eval_jaxpr(program, (), *operands.values())
 
 
 def length(jaxpr: JaxprLike) -> int:

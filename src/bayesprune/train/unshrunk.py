@@ -11,8 +11,8 @@ from bayesprune.core.types import Dataset, Params, PyTree
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO, Slices
 from bayesprune.model.local import LocalELBO
-from bayesprune.model.short_program import short_shape, slices_in_use
-from bayesprune.model.transforms.parts import UnfitError
+from bayesprune.model.short_program import slices_in_use
+from bayesprune.model.transforms.parts import UnfitError, short_shape
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.needs import needs_of
 from bayesprune.train.kernel import Kernel, asks_value

@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.deploy.modules.alive import alive
+from bayesprune.model.transforms.entries import Entries
 from tests.deploy.fits import DATA, fitted
 from tests.deploy.functions import FUNCTIONS, compact_of, program_of, rows, sparse
 
@@ -28,7 +28,7 @@ def test_outputs_are_those_of_the_function_and_parameters_are_what_is_not_zero(n
 
 
 def test_alive_of_nothing_and_of_all() -> None:
-    assert alive(np.zeros((2, 2))).values.size == 0 and alive(np.ones(3)).places.tolist() == [0, 1, 2]
+    assert len(Entries.living(np.zeros((2, 2)))) == 0 and Entries.living(np.ones(3)).places.tolist() == [0, 1, 2]
 
 
 @pytest.mark.slow

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from bayesprune.deploy.modules.alive import alive
+from bayesprune.model.transforms.entries import Entries
 
 if TYPE_CHECKING:
     from bayesprune.deploy.modules.hand_on import HandedOn
@@ -25,10 +24,11 @@ class EquinoxModule(eqx.Module):
 
     def __init__(self, network: "HandedOn") -> None:
         self.apply, _ = network.net()
-        found = {name: alive(np.asarray(array)) for name, array in network.trainable().items()}
-        self.values = {name: jnp.asarray(one.values) for name, one in found.items()}
-        self.places = {name: jnp.asarray(one.places, jnp.int32) for name, one in found.items()}
-        self.shapes = tuple((name, one.shape) for name, one in found.items())
+        trainable = network.trainable()
+        found = {name: Entries.living(array) for name, array in trainable.items()}
+        self.values = {name: one.taken(jnp.asarray(trainable[name])) for name, one in found.items()}
+        self.places = {name: jnp.asarray(one.places) for name, one in found.items()}
+        self.shapes = tuple((name, one.sizes) for name, one in found.items())
 
     def weights(self) -> dict[str, jax.Array]:
         """The arrays with their zeros, as `Compact.net` has them."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.modules.alive import alive
 from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.model.transforms.entries import Entries
 
 if TYPE_CHECKING:
     from bayesprune.deploy.modules.hand_on import HandedOn
@@ -50,10 +50,11 @@ class TorchModule(torch.nn.Module):
         self.values = torch.nn.ParameterDict()
         self.numbers = {str(number): site for site, number in program.weights.items()} or {name: name for name in trainable}
         for number, name in self.numbers.items():
-            one = alive(np.asarray(trainable[name]))
-            self.values[number] = torch.nn.Parameter(torch.tensor(one.values))
-            self.register_buffer(f"places{number}", torch.tensor(one.places))
-            self.shapes[number] = one.shape
+            array = np.asarray(trainable[name])
+            living = Entries.living(array)
+            self.values[number] = torch.nn.Parameter(torch.tensor(array.reshape(-1)[living.places]))
+            self.register_buffer(f"places{number}", torch.tensor(living.places, dtype=torch.long))
+            self.shapes[number] = living.sizes
         for place, constant in program.constants.items():
             if str(place) not in self.numbers:
                 self.register_buffer(f"constant{place}", torch.tensor(np.asarray(constant)))

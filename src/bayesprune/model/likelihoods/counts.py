@@ -1,6 +1,7 @@
 """What likelihoods of counts have in common: the mean that outputs of zero stand for, and exposures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -64,6 +65,18 @@ def check(
             f"{exposures[~(exposures > 0)].flat[0]}: leave out rows in which nothing could be counted."
         )
     return check_counts(counts, name)
+
+
+def starting_at(likelihood: Any, means: ArrayLike | None) -> Any:
+    """A likelihood of counts whose outputs of zero mean about ``means``, where it says nothing; any other as it is.
+
+    >>> from bayesprune.model.likelihoods import Normal, Poisson
+    >>> starting_at(Poisson(), 1000.0).start, starting_at(Poisson(start=3.0), 1000.0).start, starting_at(Normal(), 1000.0)
+    (1024.0, 3.0, Normal(...))
+    """
+    if means is None or not hasattr(likelihood, "exposure") or likelihood.start is not None:
+        return likelihood
+    return replace(likelihood, start=power_of_two(means))
 
 
 def power_of_two(means: ArrayLike | Sequence[float | int]) -> Any:

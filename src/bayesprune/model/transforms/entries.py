@@ -15,7 +15,7 @@ from jaxtyping import Int
 from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.noise import Noise
 from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices, by_place, noise_at
-from bayesprune.model.transforms.parts import Kept
+from bayesprune.model.transforms.parts import Kept, short_shape
 from bayesprune.structure.jaxprs import Equation
 
 _ONE_EACH = jax.lax.ScatterDimensionNumbers
@@ -39,6 +39,15 @@ class Entries:
     def at(cls, places: Any, sizes: tuple[int, ...], kept: Kept) -> "Entries":
         return cls(np.asarray(places, np.int32).tobytes(), sizes, kept)
 
+    @classmethod
+    def living(cls, array: np.ndarray) -> "Entries":
+        """Those of an array that are not zero.
+
+        >>> Entries.living(np.array([[0.0, 2.0], [3.0, 0.0]])).places.tolist()
+        [1, 2]
+        """
+        return cls.at(np.flatnonzero(array), np.shape(array), (None,) * np.ndim(array))
+
     def __len__(self) -> int:
         return len(self.packed) // 4
 
@@ -52,7 +61,7 @@ class Entries:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the slices."""
-        return tuple(size if index is None else len(index) for size, index in zip(self.sizes, self.kept, strict=True))
+        return short_shape(self.sizes, self.kept)
 
     def indices(self) -> Int[np.ndarray, "entries axes"]:
         """Where they stand among the slices, axis by axis."""

@@ -19,7 +19,7 @@ from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledg
 from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
 from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
-from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.jaxprs import Equation, again
 
 SHARED = ("convolutions", "draw")
 
@@ -115,22 +115,13 @@ def _run_equation(
         return _run_call(ledger, equation, values, kinds)
     found = kinds_of(ledger, equation, kinds)
     if not images:
-        return _again(jaxpr, equation, values), found
+        plain = equation.primitive.name != "conv_general_dilated"
+        return again(jaxpr, equation, values) if plain else [bind(equation, values)], found
     ((place, weight),) = images
     if isinstance(result := found[0], Image):
         return [image(equation, values, place)], found
     number = next(use.number for use in result.uses if use.site == weight.site)
     return [outputs(equation, values, place, number)], found
-
-
-def _again(jaxpr: Jaxpr, equation: Equation, values: list[Any]) -> list[Any]:
-    """The results of an equation without weights, one of a program's."""
-    if equation.primitive.name == "conv_general_dilated":
-        return [bind(equation, values)]
-    # A function that brings its derivative has no primitive's parameters: a program of this one equation knows what to do.
-    operands = {v: value for v, value in zip(equation.invars, values, strict=True) if not isinstance(v, Literal)}
-    program = jaxpr.replace(constvars=(), invars=list(operands), outvars=equation.outvars, eqns=[equation])
-    return jax.core.eval_jaxpr(program, (), *operands.values())
 
 
 def _run_call(ledger: Ledger, equation: Equation, values: list[Any], kinds: list[Kind]) -> tuple[list[Any], list[Kind]]:

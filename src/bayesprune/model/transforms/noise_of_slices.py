@@ -10,7 +10,7 @@ from jaxtyping import Array, UInt32
 
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.noise import Noise
-from bayesprune.model.transforms.parts import Kept
+from bayesprune.model.transforms.parts import Kept, short_shape
 from bayesprune.structure.jaxprs import Equation
 
 _LARGEST = 2**32  # numbers of an array that one 32-bit counter tells apart
@@ -39,7 +39,7 @@ class NoiseOfSlices:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(size if index is None else len(index) for size, index in zip(self.sizes, self.kept, strict=True))
+        return short_shape(self.sizes, self.kept)
 
     def __call__(self, rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         if shape != self.shape:

@@ -15,8 +15,8 @@ from jax.extend.core import primitives as prims
 from jax.typing import ArrayLike
 
 from bayesprune.model.transforms.entry_by_entry import bind, entry_by_entry, one_at_least
-from bayesprune.model.transforms.parts import Index, Part, moved, spread_out, whole
-from bayesprune.structure.jaxprs import Equation
+from bayesprune.model.transforms.parts import Index, Part, moved, short_shape, spread_out, whole
+from bayesprune.structure.jaxprs import Equation, again
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.ops.movement import regrouped
 
@@ -52,14 +52,7 @@ def _results(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict: bool) 
             return [result._replace(of_weights=all(part.of_weights for part in parts))]
     arrays = [spread_out(part) if plain else whole(part, strict) for part in parts]
     of_weights = all(part.of_weights for part in parts)
-    return [Part.whole(value, of_weights) for value in _again(jaxpr, equation, [array.value for array in arrays])]
-
-
-def _again(jaxpr: Jaxpr, equation: Equation, values: list[Any]) -> list[Any]:
-    """The equation on whole arrays. As a program of one: a function with its own derivative has no primitive's parameters."""
-    operands = {v: value for v, value in zip(equation.invars, values, strict=True) if not isinstance(v, Literal)}
-    program = jaxpr.replace(constvars=(), invars=list(operands), outvars=equation.outvars, eqns=[equation])
-    return jax.core.eval_jaxpr(program, (), *operands.values())
+    return [Part.whole(value, of_weights) for value in again(jaxpr, equation, [array.value for array in arrays])]
 
 
 def _zero_elsewhere(part: Part, strict: bool) -> Part:
@@ -120,8 +113,7 @@ def _broadcast(equation: Equation, parts: list[Part], strict: bool) -> Part:
     given = tuple(here[place[out]] if out in place else 1 for out in range(len(shape)))
     if part.of_weights and part.number is None:
         part = spread_out(part)
-        given = tuple(size if index is None else len(index) for size, index in zip(shape, kept, strict=True))
-        return Part(bind(equation, [part.value], shape=given), shape, kept, rest=part.rest)
+        return Part(bind(equation, [part.value], shape=short_shape(shape, kept)), shape, kept, rest=part.rest)
     return Part(bind(equation, [part.value], shape=given), shape, kept, number=part.number, rest=part.rest)
 
 
@@ -150,8 +142,7 @@ def _reshape(equation: Equation, parts: list[Part], strict: bool) -> Part | None
     lost = any(part.kept[axis] is not None for axis, size in enumerate(part.sizes) if size == 1)
     if lost:
         return None
-    shape = tuple(size if index is None else len(index) for size, index in zip(new, kept, strict=True))
-    return Part(jnp.reshape(part.value, shape), new, tuple(kept), rest=part.rest)
+    return Part(jnp.reshape(part.value, short_shape(new, kept)), new, tuple(kept), rest=part.rest)
 
 
 def _flags(part: Part, axis: int) -> np.ndarray:
@@ -209,7 +200,7 @@ def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict:
 
     def derivative(values: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
-        one = lambda *given: _again(jaxpr, equation, list(given))  # noqa: E731
+        one = lambda *given: again(jaxpr, equation, list(given))  # noqa: E731
         both = jax.make_jaxpr(lambda given, moves: jax.jvp(one, given, moves))(tuple(avals), tuple(avals))
         given = [*_valued(parts, values), *(part._replace(rest=0.0) for part in _valued(parts, tangents))]
         done = run(both.jaxpr, both.consts, given, strict)

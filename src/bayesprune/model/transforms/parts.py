@@ -4,6 +4,7 @@ Along an axis that was cut short a `Part` says which slices it holds. Of a netwo
 zeros, every operation can be done on what is left; `part_rules` says how.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,15 @@ Kept = tuple[tuple[int, ...] | None, ...]  # by axis: the slices that are there,
 
 class UnfitError(ValueError):
     """A network that cannot be computed from slices of its weights as it is asked to be."""
+
+
+def short_shape(sizes: Sequence[int], kept: Sequence[Sequence[int] | Index | None]) -> tuple[int, ...]:
+    """The shape of the slices.
+
+    >>> short_shape((4, 3), ((0, 2), None))
+    (2, 3)
+    """
+    return tuple(size if index is None else len(index) for size, index in zip(sizes, kept, strict=True))
 
 
 class Part(NamedTuple):
@@ -56,7 +66,7 @@ class Part(NamedTuple):
 
 def spread_out(part: Part) -> Part:
     """The same with its constant axes at the size of the slices that are there."""
-    shape = tuple(size if index is None else len(index) for size, index in zip(part.sizes, part.kept, strict=True))
+    shape = short_shape(part.sizes, part.kept)
     return part if jnp.shape(part.value) == shape else part._replace(value=jnp.broadcast_to(part.value, shape))
 
 
