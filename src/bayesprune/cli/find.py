@@ -12,6 +12,7 @@ from bayesprune import nets as all_nets
 from bayesprune import priors as all_priors
 from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.types import Weighing
 from bayesprune.courses import Plain, Standard, paper, papers
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
@@ -39,8 +40,7 @@ def flag_name(name: str) -> str:
 def _methods(sampled: bool) -> dict[str, type]:
     """Methods by their flags' names: those of `fit_svi`, or those of a sampler, which set its decays or move its chain."""
     found = {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
-    needs = {name: needs_of(cls()) for name, cls in found.items()}
-    return {name: cls for name, cls in found.items() if (needs[name].decay or needs[name].chain) == sampled}
+    return {name: cls for name, cls in found.items() if (needs_of(cls()).chain or issubclass(cls, Weighing)) == sampled}
 
 
 # What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
@@ -77,7 +77,7 @@ def _check_trained(name: str) -> None:
     """Refuse a method that prunes on the way of a sampler: runs train by an optimiser."""
     for candidate, cls in _methods(sampled=True).items():
         if _squash(candidate) == _squash(name):
-            does, kernel = ("sets the decay of single weights", "SGHMCSPL()") if needs_of(cls()).decay else _MOVES
+            does, kernel = ("sets the decay of single weights", "SGHMCSPL()") if issubclass(cls, Weighing) else _MOVES
             raise ValueError(
                 f"method {candidate!r} {does}, which no optimizer of a run has: sample by "
                 f"bp.fit_sgmcmc(..., sparsifier=bp.methods.{cls.__name__}(), kernel=bp.kernels.{kernel}) in Python."

@@ -143,13 +143,10 @@ class Needs(NamedTuple):
     """What a sparsifier needs, and what it promises; `prune.needs.check_needs` compares it with what there is.
 
     ``node``: kind of the posterior's nodes. ``evidence``: a Gaussian prior of every weight. ``spread``: a scale above zero; a
-    posterior of points has none. ``gradient``: how the gradient in `Evidence` is to be taken. ``renewal``: it reactivates
-    weights, and has a third method, ``renew(posterior, old_mask, new_mask) -> posterior``, that says how those start.
+    posterior of points has none. ``gradient``: how the gradient in `Evidence` is to be taken.
     ``first_counts``: its first mask says how many weights are alive from then on; ``constant_counts``: in each array apart.
     ``groups``: the name of the `Groups` in `Evidence`, as `model.groups.groups` knows them; "" for none.
     ``law``: kind, or kinds as ``A | B``, of the law of the unit's scales, where it reads that of `Scaled` nodes; else None.
-    ``decay``: it sets the decay of single weights, and has a third method, ``precision(state) -> site -> array``, what each
-    weight's prior precision is to be beyond the model's, in the coordinates of loc; the kernel takes it by ``with_decay``.
     ``whole``: of a matrix normal it cuts whole rows and columns, as those of the ``groups`` "unit" and "head" do by themselves.
     ``loss``: it compares masks by the loss of the data, `Evidence.loss`. ``chain``: it is a move of a sampler's own chain, and
     refused elsewhere; before it acts, dead weights are drawn anew from their prior, so that it may bring them to life.
@@ -159,12 +156,10 @@ class Needs(NamedTuple):
     evidence: bool = False
     spread: bool = False
     gradient: Gradient = Gradient()
-    renewal: bool = False
     first_counts: bool = False
     constant_counts: bool = False
     groups: str = ""
     law: Any = None
-    decay: bool = False
     whole: bool = False
     loss: bool = False
     chain: bool = False
@@ -273,7 +268,8 @@ class Sparsifier(Protocol):
 
     An attribute ``needs``, a `Needs`, says what it cannot do without; without one it works on any posterior by what `Evidence`
     always holds. An attribute ``warm_up``, a number, says at how many of its first steps it does nothing: a kernel's decays
-    stay for so long, and `prune_once` goes past them.
+    stay for so long, and `prune_once` goes past them. One that reactivates weights is `Renewing`, one that sets the decay of
+    single weights `Weighing`: a third method says so.
     """
 
     def __hash__(self) -> int: ...
@@ -281,3 +277,21 @@ class Sparsifier(Protocol):
     def init(self, rng_key: jax.Array, posterior: PyTree) -> SparseState: ...
 
     def step(self, rng_key: jax.Array, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]: ...
+
+
+@runtime_checkable
+class Renewing(Protocol):
+    """A sparsifier that reactivates weights, and says how those start: the posterior with them afresh."""
+
+    def renew(self, posterior: PyTree, old_mask: Mask, new_mask: Mask) -> PyTree: ...
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A sparsifier that sets the decay of single weights.
+
+    ``precision``: site -> array, what each weight's prior precision is to be beyond the model's, in the coordinates of loc; the
+    kernel takes it by ``with_decay``.
+    """
+
+    def precision(self, state: SparseState) -> dict[str, jax.Array]: ...

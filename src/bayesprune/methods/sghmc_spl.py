@@ -102,7 +102,7 @@ class SGHMCSPL:
     @property
     def needs(self) -> Needs:
         """A prior that is Gaussian given its scales, the groups, and a kernel with decays."""
-        return Needs(evidence=True, groups=self.scope, decay=True)
+        return Needs(evidence=True, groups=self.scope)
 
     def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive and of the slab."""

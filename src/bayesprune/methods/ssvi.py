@@ -93,10 +93,10 @@ class SSVI:
 
     @property
     def needs(self) -> Needs:
-        """A gradient, a renewal, and, unless arrays exchange with one another, as many alive weights in each throughout."""
+        """A gradient, and, unless arrays exchange with one another, as many alive weights in each throughout."""
         draws = self.num_draws if self.addition == "mean_gradient" else 1
         gradient = Gradient(self.addition == "gradient_at_mean", draws, self.growth == "loss")
-        return Needs(gradient=gradient, renewal=True, first_counts=True, constant_counts=self.distribution != "global")
+        return Needs(gradient=gradient, first_counts=True, constant_counts=self.distribution != "global")
 
     def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """A random mask of exact counts."""

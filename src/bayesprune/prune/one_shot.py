@@ -14,7 +14,7 @@ from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
-from bayesprune.core.types import Evidence, Groups, Info, Node, Pruned, PyTree, SparseState, Sparsifier
+from bayesprune.core.types import Evidence, Groups, Info, Node, Pruned, PyTree, Renewing, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.families import check_cut
 from bayesprune.model.program import Trainable
@@ -80,7 +80,7 @@ def prune_once(
         check_object(program, "program", ("read", "describe"), "bp.BNN(net, prior=...), the one that was fitted")
         check_cut(program)
         _check_verified(params, data)
-    if needs_of(sparsifier).renewal:
+    if isinstance(sparsifier, Renewing):
         raise ValueError(
             f"{type(sparsifier).__name__} reactivates weights by their gradients, of which a posterior alone knows nothing: "
             "train with fit_svi(..., sparsifier=...), or cut at once with methods.SNR(density)."

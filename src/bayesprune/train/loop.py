@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from bayesprune.core.compiling import quickly
 from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, SparseState
+from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, Renewing, SparseState, Weighing
 from bayesprune.model.program import Program
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
@@ -148,7 +148,7 @@ class Loop(Objective):
 def compile_loop(recipe: Recipe, example: Example) -> Compiled:
     """Jit the functions once for each distinct fit; a second fit of the same kind compiles nothing."""
     loop = Loop(recipe, sites_of(recipe.program, example), example.num_rows)
-    once, acts = quickly(), quickly(1)
+    once, acts, sparsifier = quickly(), quickly(1), recipe.sparsifier
     return Compiled(
         init=jax.jit(by_one_thread(loop.init), compiler_options=once),
         run=jax.jit(by_one_thread(loop.run), donate_argnums=0),
@@ -156,11 +156,11 @@ def compile_loop(recipe: Recipe, example: Example) -> Compiled:
         whole=jax.jit(by_one_thread(loop.whole), compiler_options=acts),
         prune=jax.jit(by_one_thread(loop.prune), compiler_options=acts),
         renew=jax.jit(by_one_thread(functools.partial(renew, recipe, loop.sites)))
-        if needs_of(recipe.sparsifier).renewal
+        if isinstance(sparsifier, Renewing)
         else lambda carry, old, new, known: carry,
-        weigh=jax.jit(functools.partial(weigh, recipe)) if needs_of(recipe.sparsifier).decay else lambda carry, sparse: carry,
+        weigh=jax.jit(functools.partial(weigh, recipe)) if isinstance(sparsifier, Weighing) else lambda carry, sparse: carry,
         redraw=jax.jit(by_one_thread(functools.partial(redraw, recipe, loop.sites, example)))
-        if needs_of(recipe.sparsifier).chain
+        if needs_of(sparsifier).chain
         else lambda carry, mask: carry,
         whole_mask=jax.jit(recipe.storage.whole_mask) if recipe.storage is not MASKED else lambda mask: mask,
         evaluated=jax.jit(loop.evaluated) if loop.averages() else lambda carry: carry.params,

@@ -7,24 +7,12 @@ from typing import Protocol, cast
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import Mask, Params, PyTree, SparseState, Sparsifier
+from bayesprune.core.types import Mask, Params, PyTree, Renewing, SparseState, Sparsifier, Weighing
 from bayesprune.posteriors.params import stems, write
 from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Sites
 from bayesprune.train.state import Carry, Recipe
-
-
-class Renewing(Sparsifier, Protocol):
-    """A sparsifier that reactivates weights, and says how those start; see `core.types.Needs`."""
-
-    def renew(self, posterior: PyTree, old_mask: Mask, new_mask: Mask) -> PyTree: ...
-
-
-class Weighing(Sparsifier, Protocol):
-    """A sparsifier that says what precision each weight's prior has."""
-
-    def precision(self, state: SparseState) -> dict[str, jax.Array]: ...
 
 
 class Decaying(Kernel, Protocol):

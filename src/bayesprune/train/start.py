@@ -15,7 +15,7 @@ from bayesprune.core.checks import check_mask, unknown_name
 from bayesprune.core.send import send, send_all
 from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset, Mask, SparseState, Sparsifier
+from bayesprune.core.types import Dataset, Mask, Renewing, SparseState, Sparsifier, Weighing
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.keep_all import KeepAll
@@ -64,7 +64,7 @@ class Given(NamedTuple):
 
 def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: Given) -> Start:
     """The start of a fit: compiled functions and first states, from what was given."""
-    if needs_of(recipe.sparsifier).decay:
+    if isinstance(recipe.sparsifier, Weighing):
         check_decay(recipe.kernel, recipe.sparsifier)
     if needs_of(recipe.sparsifier).chain:
         check_chain(recipe.kernel, recipe.sparsifier)
@@ -181,7 +181,7 @@ def start_storage(
     name: str, loop: Compiled, recipe: Recipe, carry: Carry, sparse: SparseState, example: Example
 ) -> tuple[Compiled, Carry, SparseState]:
     """The loop over weights kept as ``name`` has it, and the first states so kept; see `make_storage`."""
-    if needs_of(recipe.sparsifier).renewal:
+    if isinstance(recipe.sparsifier, Renewing):
         check_moments(recipe.kernel, carry.params)
     storage = make_storage(name, recipe.sparsifier, sparse.mask)
     if storage == recipe.storage:

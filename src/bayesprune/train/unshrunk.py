@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.keys import abstract_key
-from bayesprune.core.types import Dataset, Params, PyTree
+from bayesprune.core.types import Dataset, Params, PyTree, Renewing, Weighing
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO, Slices
 from bayesprune.model.local import LocalELBO
@@ -33,9 +33,9 @@ def why_not(recipe: Recipe, example: Example) -> str:
         if not type(part).__module__.startswith("bayesprune."):
             return f"{type(part).__name__}, written elsewhere, may go by the shapes of whole arrays. {_MASKED}"
     name = type(recipe.sparsifier).__name__
-    if needs.renewal or needs.chain or needs.constant_counts:
+    if isinstance(recipe.sparsifier, Renewing) or needs.chain or needs.constant_counts:
         return f"{name} brings weights back, which have no place in arrays that were cut short. {_MASKED[:-1]}, or 'active'."
-    if needs.decay:
+    if isinstance(recipe.sparsifier, Weighing):
         return f"{name} sets the decay of single weights in whole arrays. {_MASKED}"
     if recipe.mesh is not None:
         return f"mesh= lays whole arrays out over devices. {_MASKED}"
