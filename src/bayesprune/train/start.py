@@ -27,8 +27,7 @@ from bayesprune.train.alike import state_law
 from bayesprune.train.continuation import Origin, go_on
 from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.loop import compile_loop
-from bayesprune.train.redraw import check_chain
-from bayesprune.train.renewal import check_decay, check_moments
+from bayesprune.train.renewal import check_chain, check_decay, check_moments
 from bayesprune.train.sites import Example, Sites
 from bayesprune.train.state import Carry, Compiled, Recipe
 from bayesprune.train.storage import make_storage
