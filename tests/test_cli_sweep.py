@@ -12,7 +12,7 @@ from bayesprune import cli
 from bayesprune.cli import results, settings, sweep
 from bayesprune.cli.build import resolve
 from bayesprune.cli.flags import parse
-from bayesprune.cli.grid import grid
+from bayesprune.cli.sweep import grid
 from tests.test_cli import SMALL, content, refused
 
 WORDS = ["--seeds", "0", "1", "2", "--vary", "method", "snr", "--vary", "density", "0.1", "0.05"]

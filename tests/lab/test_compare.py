@@ -13,10 +13,10 @@ import bayesprune as bp
 from bayesprune import cells, cli
 from bayesprune.core.folder import files
 from bayesprune.lab import entry, plan, run, tables
-from bayesprune.lab.aim import aimed
 from bayesprune.lab.judge import permuted
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
+from bayesprune.lab.run import aimed
 
 BASE = Cell("digits", "mlp-8", "", 0.0, 0, 0, 4)
 SMALL: dict[str, Any] = {"net": "mlp-8", "methods": ["dense-map", "magnitude"], "densities": [0.5, 0.2]}
@@ -132,14 +132,14 @@ def test_the_best_try_is_by_nll_and_failures_are_none() -> None:
 @pytest.mark.parametrize(("share", "asked"), [(1.0, [0.1]), (0.5, [0.1, 0.2]), (0.8, [0.1, 0.125])])
 def test_what_no_path_reaches_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, share: float, asked: list[float]) -> None:
     made: list[float] = []
-    monkeypatch.setattr("bayesprune.lab.aim.densities", lambda fitted: {"connected": share * fitted})
+    monkeypatch.setattr("bayesprune.lab.run.densities", lambda fitted: {"connected": share * fitted})
     fitted, trainings = aimed(lambda density: made.append(density) or density, 0.1)  # type: ignore[func-returns-value, arg-type, return-value]
     np.testing.assert_allclose(made, asked)
     assert trainings == len(asked) and math.isclose(share * fitted, 0.1)  # type: ignore[operator]
 
 
 def test_three_trainings_at_most_and_the_nearest_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayesprune.lab.aim.densities", lambda fitted: {"connected": {0.1: 0.0, 0.4: 0.2, 0.2: 0.01}[fitted]})
+    monkeypatch.setattr("bayesprune.lab.run.densities", lambda fitted: {"connected": {0.1: 0.0, 0.4: 0.2, 0.2: 0.01}[fitted]})
     assert aimed(lambda density: round(density, 3), 0.1) == (0.4, 3)  # type: ignore[arg-type, return-value, comparison-overlap]
 
 

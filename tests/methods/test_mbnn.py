@@ -17,7 +17,7 @@ from bayesprune.methods.mbnn import _Seen
 from bayesprune.model.samples import current_sample
 from bayesprune.train.loop import Loop
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.redraw import redraw
+from bayesprune.train.renewal import redraw
 from bayesprune.train.sites import Example, sites_of
 from tests.infer import programs
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.posteriors.mean_field import MeanField
-from bayesprune.prune.readiness import readiness
+from bayesprune.prune.bookkeeping import readiness
 
 RNG = np.random.default_rng(0)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprune.report.laws import laws
-from bayesprune.report.pairs import Pairs
+from bayesprune.report.laws import Pairs, laws
 from bayesprune.report.waves import FEW, Waves, periods
 
 RNG = np.random.default_rng(0)

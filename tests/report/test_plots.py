@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 from bayesprune.report import plots
-from bayesprune.report.tiles import mosaic
+from bayesprune.report.plots_first_layer import mosaic
 
 RNG = np.random.default_rng(0)
 STEPS = np.array([10, 20, 30])

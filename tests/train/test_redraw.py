@@ -13,7 +13,7 @@ from bayesprune.model.samples import current_sample
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernels import sghmc, sgld
 from bayesprune.train.recipe import make_recipe
-from bayesprune.train.redraw import check_chain, redraw
+from bayesprune.train.renewal import check_chain, redraw
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Carry
 

@@ -2,8 +2,7 @@
 
 import re
 
-from bayesprune.train.diverged import DivergedError
-from bayesprune.train.unsaved import UnsavedError
+from bayesprune.train.diverged import DivergedError, UnsavedError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
 

@@ -1,18 +1,23 @@
-"""From the words of `bayesprune run` to its settings."""
+"""From the words of `bayesprune run`, and its file of settings, to its settings."""
 
 import argparse
 import dataclasses
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from bayesprune.cli import config, own_net, presets
+from bayesprune.cli import own_net, presets
 from bayesprune.cli.find import KINDS, choose
-from bayesprune.cli.knobs import knobs
+from bayesprune.cli.knobs import as_kind, flags, hints, knobs, table
 from bayesprune.cli.settings import RunSettings, field_name, settings_class
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.files import reading
+from bayesprune.core.formats import read_record
 
+NOT_THERE = ("config",)  # names another file
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
 The same command goes on where a run was stopped; a finished one only has its figures drawn again. With --dry-run nothing is
@@ -38,7 +43,7 @@ def class_of(words: Sequence[str]) -> tuple[type[RunSettings], presets.Values]:
         text = found.pop(name, "")
         if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
             found[name] = int(text)
-    of_file = config.values(Path(found["config"])) if "config" in found else {}
+    of_file = in_file(Path(found["config"])) if "config" in found else {}
     if "net" in of_file and "net" not in found:
         own_net.check_named(of_file["net"], None, found["config"])
     preset = presets.values(found.get("preset") or of_file.get("preset"), of_file | found)
@@ -102,3 +107,49 @@ def _with_density(made: Any, words: Sequence[str]) -> RunSettings:
     if own is not None and own != made.density and getattr(made, field).density != density:
         raise ValueError(f"density={made.density} and {flag}={own} differ, and are the same setting: leave one of them out.")
     return dataclasses.replace(made, density=None, **{field: dataclasses.replace(getattr(made, field), density=density)})
+
+
+def in_file(path: Path) -> dict[str, Any]:
+    """The settings in a file, TOML or the settings.json of a run, by name, checked.
+
+    The knobs of a net, method, prior or course are a dictionary under its name.
+
+    Tables of those that are not chosen may be there, for a flag may choose them.
+
+    Raises `ValueError` for a name that is no setting, with the nearest ones, and for a value of the wrong kind.
+    """
+    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name not in NOT_THERE}, _tables()
+    found: dict[str, Any] = {}
+    for key, value in _content(path).items():
+        name = key.replace("-", "_")
+        if name in tables:
+            found[name] = table(value, flags(tables[name]), f"{path}: {name}")
+        elif name in kinds:
+            found[name] = as_kind(value, kinds[name], f"{path}: {name}")
+        else:
+            raise unknown_name("setting", key, [*kinds, *tables], f"It is in {path}.")
+    if found.get("data"):
+        found.pop("dataset", None)  # of a run's own file: it is named like the data
+    return found
+
+
+def _content(path: Path) -> dict[str, Any]:
+    remedy = "Write NAME = VALUE lines in TOML, with the names of the flags, or give the settings.json of a run."
+    if not path.is_file():
+        raise FileNotFoundError(2, f"no file of settings at {path}: {remedy}")
+    if path.suffix.lower() == ".json":
+        return read_record(path, "file of settings", remedy)
+    with reading(path, "file of settings", remedy), open(path, "rb") as file:
+        return tomllib.load(file)
+
+
+def _tables() -> dict[str, type]:
+    """Every net, method, prior and course, as its table is called."""
+    found: dict[str, type] = {}
+    for kind, known in KINDS.items():
+        for name, cls in known().items():
+            plain = field_name("course", {"course": name}) if kind == "course" else name.replace("-", "_")
+            found.setdefault(plain, cls)
+            if kind == "prior":  # one that is named like the method has a longer name
+                found[f"{plain}_prior"] = cls
+    return found

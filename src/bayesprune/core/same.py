@@ -69,7 +69,7 @@ def spelled(value: object) -> str:
     >>> spelled(lambda step: 1.0) == spelled(lambda step: 1.0), spelled(lambda step: 1.0) == spelled(lambda step: 2.0)
     (True, False)
     """
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    text = _without_addresses(value)
     if isinstance(value, _PLAIN):
         return text
     return f"{text if len(text) <= 120 else text[:117] + '...'} [{digest(_parts(value, _Code()))[:8]}]"

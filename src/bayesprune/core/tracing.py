@@ -1,9 +1,12 @@
-"""Tracing by one thread at a time: NumPyro keeps its handlers on one stack, which belongs to no thread."""
+"""How code of others is run: NumPyro's by one thread, for its stack of handlers belongs to none; all as it was written."""
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
+
+import jax
 
 from bayesprune.core.forks import check_process
 
@@ -30,3 +33,15 @@ def by_one_thread(fn: Callable[P, T]) -> Callable[P, T]:
             return fn(*args, **kwargs)
 
     return alone
+
+
+@contextlib.contextmanager
+def as_written() -> Iterator[None]:
+    """JAX's standard promotion of types and ranks, whatever the caller holds its own code to.
+
+    >>> with jax.numpy_rank_promotion("raise"), as_written():
+    ...     (jax.numpy.ones((2, 1)) + jax.numpy.ones(2)).shape
+    (2, 2)
+    """
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield

@@ -220,7 +220,7 @@ class Info(NamedTuple):
     ``density``: alive fraction of all prunable weights. ``density_per_site``: the same, per posterior node.
     ``num_alive``, ``num_pruned``, ``num_grown``: counts (the last two of this step). ``evidence_gained``: sum over the
     weights pruned in this step of the log evidence gained, in nats. ``readiness``: how far the posterior's scales have settled
-    since the step before, from 0 (they still move) to 1; see `prune.readiness`. A method gives None for either where it has no
+    since the step before, from 0 (they still move) to 1; `prune.bookkeeping`. A method gives None for either where it has no
     notion of it; in the record of a fit or of a one-shot pruning it is NaN then.
 
     ``gains``: site -> array, log evidence gained by each weight's removal, nats, the same for weights that fall together: the

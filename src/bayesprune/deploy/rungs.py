@@ -4,6 +4,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -37,27 +38,25 @@ class Rung(NamedTuple):
         return float(self.figures[budget]) if budget == "ece" else float(getattr(self, budget))
 
 
+@dataclass(eq=False)
 class Ladder:
-    """Networks of so many weights, each made and measured once."""
+    """Networks of so many weights, each made and measured once; fields as of `prune_to`."""
 
-    def __init__(
-        self,
-        bnn: BNN,
-        fit: Any,
-        data: GivenRows,
-        budget: str,
-        engine: str,
-        rows: int,
-        rng_key: RandomKey | None,
-        num_samples: int,
-        values: str,
-    ) -> None:
-        self.bnn, self.params, self.data = bnn, dict(fit.params), data
-        self.engine, self.rows, self.values = engine, rows, values
-        self.rng_key, self.num_samples = rng_key, num_samples
-        given = {site: np.asarray(alive) for site, alive in (getattr(fit, "mask", None) or {}).items()}
-        check_sites(bnn, self.params, given)
-        self.order = _order(bnn, self.params, given, budget, engine)
+    bnn: BNN
+    fit: Any
+    data: GivenRows
+    budget: str
+    engine: str
+    rows: int
+    rng_key: RandomKey | None
+    num_samples: int
+    values: str
+
+    def __post_init__(self) -> None:
+        self.params = dict(self.fit.params)
+        given = {site: np.asarray(alive) for site, alive in (getattr(self.fit, "mask", None) or {}).items()}
+        check_sites(self.bnn, self.params, given)
+        self.order = _order(self.bnn, self.params, given, self.budget, self.engine)
         self.total = sum(math.prod(alive.shape) for alive in self.order.values())
         ranks = np.concatenate([rank.ravel() for rank in self.order.values()])
         self.sorted = np.sort(ranks[np.isfinite(ranks)])[::-1]

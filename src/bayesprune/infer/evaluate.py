@@ -14,9 +14,9 @@ from bayesprune.infer.judge import (
     figures_of_bits,
     figures_of_numbers,
     figures_of_rates,
+    figures_where_observed,
     nll_of_bits,
 )
-from bayesprune.infer.judge_masked import figures_where_observed
 from bayesprune.infer.predict import check_bnn, draws_by_block, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal, Ordinal

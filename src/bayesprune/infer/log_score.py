@@ -13,9 +13,8 @@ from numpyro.handlers import trace
 
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import real_numbers, rows_in
-from bayesprune.core.others import as_written
 from bayesprune.core.send import send
-from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.data import takes_nan
 from bayesprune.infer.observed import elements

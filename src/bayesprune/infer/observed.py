@@ -14,9 +14,8 @@ from numpyro.handlers import substitute, trace
 
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.others import as_written
 from bayesprune.core.send import send
-from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN

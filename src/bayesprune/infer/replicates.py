@@ -21,9 +21,16 @@ from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer.data import check_batch, check_program_data, numbers_in, takes_nan
-from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.predict import check_bnn, draw_outputs
-from bayesprune.infer.settings import as_schedule, automatic, check_mesh, check_optimizer, standing_mask, weight_of
+from bayesprune.infer.settings import (
+    as_schedule,
+    automatic,
+    check_mesh,
+    check_optimizer,
+    standing_mask,
+    warn_of_frozen,
+    weight_of,
+)
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.joint import check_training
 from bayesprune.posteriors.params import cut

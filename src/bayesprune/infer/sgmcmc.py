@@ -20,7 +20,6 @@ from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
 from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.sampling_plan import check_begun, plan
 from bayesprune.infer.settings import (
     as_callbacks,
@@ -32,6 +31,7 @@ from bayesprune.infer.settings import (
     check_surroundings,
     returns_when_interrupted,
     standing_mask,
+    warn_of_frozen,
 )
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample, values_of

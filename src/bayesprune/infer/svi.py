@@ -13,10 +13,9 @@ from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.courses import Course, Standard
 from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.frozen_start import warn_of_frozen
 from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.infer.settings import check_acts
+from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.prune.keep_all import KeepAll

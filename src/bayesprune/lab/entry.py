@@ -13,11 +13,18 @@ from bayesprune.core.types import ArrayTree
 from bayesprune.infer.predict import predict
 from bayesprune.lab.task import Task
 from bayesprune.model.bnn import BNN
+from bayesprune.priors import Flat, Gaussian
 
 ANY, FOUND, DENSE = "any", "found", "dense"  # densities that a method gives: what is asked, what it finds, one
 DRAWS = 20
 
 Grid = tuple[tuple[str, tuple[Any, ...]], ...]
+
+# What is tried of networks of points: the rate, and the prior, which is their weight decay. Under `Flat` a layer's scale is
+# learned with its weights, and the density of points has no maximum: scale and weights shrink together wherever the data hold
+# them weakly, as after a cut. A width that is given cannot.
+FLAT, DECAY = Flat(), Gaussian(0.5)
+POINTS: Grid = (("rate", (4e-2, 1e-2)), ("prior", (DECAY, FLAT)))
 
 
 class Fitted(NamedTuple):

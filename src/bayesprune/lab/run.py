@@ -1,7 +1,9 @@
 """One cell of a comparison: train, aim at the density, judge; what fails is a record with its reason."""
 
+import math
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,32 @@ from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
 from bayesprune.data.loading import load, load_test
 from bayesprune.lab import judge
-from bayesprune.lab.aim import aimed
 from bayesprune.lab.entry import ANY, Entry, Fitted, described, rivals, tries
+from bayesprune.lab.judge import densities
 from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import TRY, Cell, numbers
 from bayesprune.lab.task import Task
+
+NEAR, TRAININGS, WIDEST = 0.1, 3, 4.0
+
+
+def aimed(train: Callable[[float], Fitted], density: float) -> tuple[Fitted, int]:
+    """The training whose connected density is nearest to ``density`` in ratio, and how many there were, at most three.
+
+    The first asks for ``density``; each further one for as much more (up to four times) as the last one's connected weights
+    fell short. One that is within a tenth ends it. No figure of the network but its density is looked at.
+    """
+    asked, found = density, list[tuple[float, Fitted]]()
+    while True:
+        fitted = train(asked)
+        have = densities(fitted)["connected"]
+        ratio = density / have if have > 0 else math.inf
+        found.append((abs(math.log(ratio)) if ratio < math.inf else math.inf, fitted))
+        more = min(1.0, asked * min(ratio, WIDEST))
+        if found[-1][0] <= math.log(1 + NEAR) or more == asked or len(found) == TRAININGS:
+            return min(found, key=lambda one: one[0])[1], len(found)
+        asked = more
+
 
 HELD_OUT, SPLIT = 1 / 6, 0
 # NumPyro has one stack of handlers for all threads of a process: where joblib works by threads, they take turns.

@@ -15,7 +15,7 @@ from bayesprune.core import same
 from bayesprune.core.given import GivenInputs, GivenParams, GivenRows
 from bayesprune.core.types import Groups, Node
 from bayesprune.model import select
-from bayesprune.model.families import Family, family_of, why_not_cut, writes_itself
+from bayesprune.model.families import Family, family_of, family_of_params, why_not_cut, writes_itself
 from bayesprune.model.groups import groups
 from bayesprune.model.inputs import inputs_of
 from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_where_bayesian
@@ -24,7 +24,6 @@ from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.likelihoods.protocol import check_likelihood
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
-from bayesprune.model.of_params import family_of_params
 from bayesprune.model.prior import Moments, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, summarise

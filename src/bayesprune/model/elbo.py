@@ -22,8 +22,7 @@ from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
 from bayesprune.core.keys import chain
-from bayesprune.core.others import as_written
-from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.model.seeding import seeded
 from bayesprune.model.transforms import noise as noises

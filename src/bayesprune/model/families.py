@@ -1,7 +1,7 @@
 """Families of guides for ``posterior=``: ours by name, with a sound start or that of a prior's authors; and the user's own."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -14,10 +14,11 @@ from bayesprune.core.checks import check_object, unknown_name
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.layout import LaidOut, Layout
+from bayesprune.posteriors import correlated, points
 from bayesprune.posteriors.correlated import COVARIANCES, CorrelatedFamily
 from bayesprune.posteriors.family import Family
 from bayesprune.posteriors.mean_field import MeanFieldFamily
-from bayesprune.posteriors.params import stems
+from bayesprune.posteriors.params import CHOSEN, named, stems
 from bayesprune.posteriors.points import MapFamily, NoisyPoints
 from bayesprune.posteriors.start import sound_scales, sound_start
 from bayesprune.posteriors.structured import StructuredFamily
@@ -156,3 +157,22 @@ def _single(fn: Distribution) -> Any:
     while isinstance(fn, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution):
         fn = fn.base_dist
     return fn
+
+
+def family_of_params(family: Family, params: Mapping[str, Any], layout: Layout) -> Family:
+    """``family``, or the one that `bayesprune.laplace` wrote ``params`` in, by their names."""
+    sites = [str(spec.path) for spec in layout if spec.bayesian]
+    if not any(site + CHOSEN in params for site in sites):
+        return family
+    return found_family(params, sites)
+
+
+def found_family(params: Mapping[str, Any], sites: list[str]) -> Family:
+    """The family of some sites, by the names that their parameters have. Raises `ValueError` for a site without any."""
+    kinds = {site: named(params, site)[0] for site in sites}
+    together = tuple(site for site, kind in kinds.items() if kind.joint)
+    if together:
+        whole = all(kinds[site] is correlated.FULL for site in together)
+        largest = max(len(params[name]) for name in params if name.endswith(("_factor", "_rows", "_columns")))
+        return CorrelatedFamily(covariance="full" if whole else "matrix_normal", sites=together, largest=largest)
+    return MapFamily() if all(kind is points.FAMILY for kind in kinds.values()) else MeanFieldFamily()

@@ -1,6 +1,6 @@
 """The layout of a network: one row per parameter, in the order in which the network uses them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.layout import Layout, ParamPath, ParamSpec, Predicate
@@ -14,47 +14,27 @@ __all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "WithUnit
 class LaidOut(Protocol):
     """A `bayesprune.BNN` as the files see it of which it is made."""
 
-    @property
-    def layout(self) -> Layout: ...
+    layout: Layout
+    graph: Graph
+    family: Family
+    prior: Any
+    likelihood: Any
+    inputs: Any
+    output_shape: Any
 
-    @property
-    def graph(self) -> Graph: ...
+    def model(self, x: Any, y: Any = None) -> Any: ...
 
-    @property
-    def family(self) -> Family: ...
+    def guide(self) -> None: ...
 
-    @property
-    def prior(self) -> Any: ...
+    def network(self, x: Any) -> Any: ...
 
-    @property
-    def likelihood(self) -> Any: ...
+    def posterior(self, params: Any) -> dict[str, Any]: ...
 
-    @property
-    def inputs(self) -> Any: ...
+    def describe(self, params: dict[str, Any]) -> dict[str, Any]: ...
 
-    @property
-    def output_shape(self) -> Any: ...
+    def of(self, params: Mapping[str, Any]) -> Any: ...
 
-    @property
-    def model(self) -> Callable[..., Any]: ...
-
-    @property
-    def guide(self) -> Callable[..., Any]: ...
-
-    @property
-    def network(self) -> Callable[..., Any]: ...
-
-    @property
-    def posterior(self) -> Callable[..., dict[str, Any]]: ...
-
-    @property
-    def describe(self) -> Callable[..., dict[str, Any]]: ...
-
-    @property
-    def of(self) -> Callable[..., Any]: ...
-
-    @property
-    def under(self) -> Callable[..., Any]: ...
+    def under(self, family: Family) -> Any: ...
 
 
 @runtime_checkable

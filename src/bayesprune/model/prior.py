@@ -1,10 +1,12 @@
-"""What a prior is: the weights it samples, its guide, and what the guide's weights are in the network."""
+"""What a prior is: the weights it samples, its guide, what the guide's weights are in the network; and the plainest of them."""
 
 import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import numpyro
+import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_calls, check_object
@@ -105,3 +107,16 @@ def meaning(prior: Any, node: Node, spec: ParamSpec, moment: Moment) -> Node:
         with jax.transfer_guard_host_to_device("allow"):
             return prior.node(node, spec, moment)
     return node.under(None)
+
+
+def sample_each(layout: Layout, law: dist.Distribution, unit: float) -> dict[str, Any]:
+    """Sample every Bayesian weight, w = unit w_hat with w_hat of ``law``, elementwise; returns path -> w."""
+    site = lambda spec: numpyro.sample(str(spec.path), law.expand(spec.shape))  # noqa: E731
+    return {str(spec.path): unit * site(spec) for spec in layout if spec.bayesian}
+
+
+def guide_each(layout: Layout, family: Family) -> None:
+    """Approximate the site of every Bayesian weight by ``family``."""
+    for spec in layout:
+        if spec.bayesian:
+            family.weight(spec)

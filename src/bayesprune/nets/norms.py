@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.core.others import as_written
+from bayesprune.core.tracing import as_written
 
 
 def at_least_single(dtype: DTypeLike | None) -> Any:

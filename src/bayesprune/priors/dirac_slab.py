@@ -8,10 +8,9 @@ from bayesprune.core.checks import check_integer, check_positive, unknown_name
 from bayesprune.core.types import Node
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
-from bayesprune.model.each_weight import sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, sample_each
 from bayesprune.posteriors.spike_slab import GATES, GatedNormal
 
 REFERENCE = "bai2020efficient"

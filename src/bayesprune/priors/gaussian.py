@@ -6,10 +6,9 @@ from typing import Any
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
-from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, guide_each, sample_each
 
 REFERENCE = "blundell2015weight"
 

@@ -8,10 +8,9 @@ import numpy as np
 from bayesprune.core.checks import check_positive
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
-from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.spike_slab import SpikeSlab, TwoNormals
 

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model import select
-from bayesprune.model.each_weight import guide_each, sample_each
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import FittedLogUniform
 from bayesprune.model.improper import LogUniform as Density
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.points import refuse_points
 

@@ -12,10 +12,9 @@ from numpyro.handlers import substitute
 
 from bayesprune.core.checks import check_number, got
 from bayesprune.core.types import Array
-from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, guide_each
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 

@@ -8,10 +8,9 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
-from bayesprune.model.each_weight import guide_each
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import Moment, guide_each
 from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "blundell2015weight"

@@ -4,12 +4,11 @@ Predictions and targets may be NumPy or JAX arrays; the arithmetic is done in fl
 """
 
 from bayesprune.report.calibration import calibration_marginal, ece, ece_quantile, top_label_bins
-from bayesprune.report.classification import accuracy, brier, nll
+from bayesprune.report.classification import accuracy, brier, nll, ood_auroc, predictive_entropy
 from bayesprune.report.connected import weights_in_use
 from bayesprune.report.crps import crps, gaussian_crps, ranked_probability_score
 from bayesprune.report.flops import flops, training_flops
 from bayesprune.report.inputs import ArrayLike
-from bayesprune.report.ood import ood_auroc, predictive_entropy
 from bayesprune.report.regression import (
     coverage,
     gaussian_nll,

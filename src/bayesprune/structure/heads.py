@@ -4,11 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from bayesprune.structure.graph import Graph, Terms
-from bayesprune.structure.values import NOTHING, Labels
+from bayesprune.structure.values import NOTHING, Labels, joined
 
 NO_HEAD = -1
 
@@ -95,13 +93,10 @@ class _Tables:
     def added_up(self) -> Labels:
         """A number for every table, the same for those that are added, at once or by others."""
         one, other = np.concatenate([np.zeros((2, 0), int), *self.sums], axis=1)
-        edges = coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(self.count, self.count))
-        return np.asarray(connected_components(edges, directed=False)[1])
+        return joined(one, other, self.count)
 
 
 def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> tuple[Labels, Labels]:
     """A number for every table, and for each pair: what is paired, and what these are paired with, have the same one."""
-    size = count + num_classes
-    edges = coo_matrix((np.ones(len(tables), np.int8), (tables, count + classes)), shape=(size, size))
-    component = connected_components(edges, directed=False)[1]
+    component = joined(tables, count + classes, count + num_classes)
     return component[:count], component[count + classes]

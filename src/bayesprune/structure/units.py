@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Int
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from bayesprune.structure.graph import Graph, Role
 from bayesprune.structure.heads import heads
-from bayesprune.structure.values import NOTHING, Labels, compress
+from bayesprune.structure.values import NOTHING, Labels, compress, joined
 
 Numbers = Int[np.ndarray, "..."]
 NONE, UNSEEN = -1, -2
@@ -89,8 +87,7 @@ def _classes(graph: Graph) -> Numbers:
     ties = graph.ties
     while True:
         size = graph.num_signals
-        joined = coo_matrix((np.ones(len(ties), np.int8), (ties[:, 0], ties[:, 1])), shape=(size, size))
-        classes = connected_components(joined, directed=False)[1]
+        classes = joined(ties[:, 0], ties[:, 1], size)
         made, of = classes[graph.loose[:, 0]], graph.loose[:, 1]
         least, most = np.full(size, size), np.full(size, -1)
         np.minimum.at(least, of, made)

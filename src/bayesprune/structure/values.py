@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 Labels = Int[np.ndarray, "..."]
 Shape = tuple[int, ...]
@@ -144,3 +146,13 @@ def compress(labels: Labels) -> Labels:
 def expand(labels: Labels, axis: int, size: int) -> Labels:
     """The labels written out along one axis."""
     return np.broadcast_to(labels, (*labels.shape[:axis], size, *labels.shape[axis + 1 :]))
+
+
+def joined(one: Labels, other: Labels, count: int) -> Labels:
+    """A number for each of ``count`` things, the same for those that pairs (one, other) hold together, directly or by others.
+
+    >>> joined(np.array([0, 3]), np.array([2, 2]), 4).tolist()
+    [0, 1, 0, 0]
+    """
+    pairs = coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(count, count))
+    return np.asarray(connected_components(pairs, directed=False)[1])

@@ -106,7 +106,7 @@ class Origin(NamedTuple):
     def check_units(self, units: Mapping[str, Any]) -> None:
         """Refuse parameters that mean something else in this program, as its entries ``units`` say."""
         for name, unit in self.params.items():
-            if name.endswith(UNIT) and name in units and not _close(unit, units[name]):
+            if name.endswith(UNIT) and name in units and not np.allclose(np.asarray(unit), np.asarray(units[name]), rtol=1e-4):
                 raise ValueError(
                     f"init has {name.removesuffix(UNIT)!r} in units of {_number(unit)}, this program in units of "
                     f"{_number(units[name])}: the same numbers would be another network. Give the prior of that fit, "
@@ -192,10 +192,6 @@ def _as_given(given: PyTree, old: PyTree, shown: PyTree, dead: ArrayLike) -> Any
 
 def _like(leaf: ArrayLike, array: jax.Array) -> jax.Array:
     return jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf)) if is_key(leaf) else array
-
-
-def _close(one: ArrayLike, other: ArrayLike) -> bool:
-    return bool(np.allclose(np.asarray(one), np.asarray(other), rtol=1e-4))
 
 
 def _number(value: ArrayLike) -> str:

@@ -15,14 +15,11 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block
-from bayesprune.train.growth_gradient import look
-from bayesprune.train.joint_bound import joint_bound
+from bayesprune.train.evidence import joint_bound, look, mask_loss
 from bayesprune.train.kernel import asks_value, begun, evaluated
-from bayesprune.train.mask_loss import mask_loss
 from bayesprune.train.objective import Objective
-from bayesprune.train.redraw import redraw
 from bayesprune.train.remat import products_only
-from bayesprune.train.renewal import renew, weigh
+from bayesprune.train.renewal import redraw, renew, weigh
 from bayesprune.train.share import by_parameters
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import CHUNK, Carry, Compiled, Data, Recipe

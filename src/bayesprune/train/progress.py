@@ -1,35 +1,15 @@
 """A progress bar over chunks of training steps, in a terminal or a notebook, and the silence in its place."""
 
 import sys
-from types import TracebackType
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
+from typing import Any, Self, SupportsFloat
 
 from tqdm.auto import tqdm
 
 from bayesprune.core.checks import check_integer
 
 
-@runtime_checkable
-class Progress(Protocol):
-    """What a training loop tells about its progress, as a context manager."""
-
-    def advance(
-        self,
-        num_steps: int,
-        loss: SupportsFloat | None = None,
-        density: SupportsFloat | None = None,
-        connected: SupportsFloat | None = None,
-    ) -> None: ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> "Progress": ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-
-
-class NoProgress:
-    """Progress that says nothing and never waits for a device."""
+class Progress:
+    """What a training loop tells about its progress, as a context manager; by itself nothing, and it waits for no device."""
 
     def advance(
         self,
@@ -38,19 +18,23 @@ class NoProgress:
         density: SupportsFloat | None = None,
         connected: SupportsFloat | None = None,
     ) -> None:
-        """Do nothing; above all, do not read what it is given."""
+        """Count ``num_steps`` more; here, above all, do not read what is given."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """There is nothing more to say."""
 
-    def __enter__(self) -> "NoProgress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class ProgressBar:
+class NoProgress(Progress):
+    """Progress that says nothing."""
+
+
+class ProgressBar(Progress):
     """A bar on the standard error with the loss, the density and the steps per second; see `progress`."""
 
     def __init__(self, total: int, initial: int = 0) -> None:
@@ -79,12 +63,6 @@ class ProgressBar:
         """Draw the bar a last time and leave it standing. Closing twice is allowed."""
         self._bar.refresh()
         self._bar.close()
-
-    def __enter__(self) -> "ProgressBar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def progress(total: int, enabled: bool | None = None, initial: int = 0) -> Progress:

@@ -3,10 +3,13 @@
 import contextlib
 import dataclasses
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpyro.handlers import seed
 from numpyro.infer.autoguide import AutoGuide
 
@@ -20,13 +23,11 @@ from bayesprune.model.program import Trainable
 from bayesprune.posteriors.params import is_meaning
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
-from bayesprune.train.ahead import compiled_ahead
 from bayesprune.train.alike import state_law
 from bayesprune.train.continuation import Origin, go_on
 from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.loop import compile_loop
-from bayesprune.train.redraw import check_chain
-from bayesprune.train.renewal import check_decay, check_moments
+from bayesprune.train.renewal import check_chain, check_decay, check_moments
 from bayesprune.train.sites import Example, Sites
 from bayesprune.train.state import Carry, Compiled, Recipe
 from bayesprune.train.storage import make_storage
@@ -189,3 +190,21 @@ def start_storage(
     loop = compile_loop(dataclasses.replace(recipe, storage=storage), example)
     kept = storage.keep_mask(sparse.mask)
     return loop, loop.keep(carry, kept), sparse._replace(mask=kept)
+
+
+@contextlib.contextmanager
+def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: WholeFeed | Stream) -> Iterator[None]:
+    """Compile ``loop.run`` without a mask, for the state that ``loop.init`` will give, until the block ends and it is done.
+
+    The two take XLA most of the time of a first fit. `jax.jit` finds what was compiled so, if the arrays are as those of
+    ``loop.init`` are: committed to no device; others are compiled when they are called for.
+    """
+    if any(leaf.committed for leaf in jax.tree.leaves((rng_key, data.first)) if isinstance(leaf, jax.Array)):
+        yield
+        return
+    carry = loop.init.eval_shape(rng_key, data.first)
+    steps = loop.run.lower(carry, data.alike, {}, send(0, np.int32))
+    with ThreadPoolExecutor(1, "bayesprune-compile") as thread:
+        compiled = thread.submit(steps.compile)
+        yield
+        compiled.result()

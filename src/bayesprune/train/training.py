@@ -18,14 +18,13 @@ from bayesprune.core.finite import broken
 from bayesprune.core.send import send
 from bayesprune.core.types import Info, SparseState
 from bayesprune.prune.paths import Paths
-from bayesprune.train.diverged import diverged
+from bayesprune.train.diverged import UnsavedError, diverged
 from bayesprune.train.history import LAW, Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
-from bayesprune.train.unsaved import UnsavedError
 from bayesprune.train.watch import Watch
 
 # What a period is of, by the arguments of `fit_svi`.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.deploy.program.alone import check_alone
+from bayesprune.deploy.program.from_bnn import check_alone
 
 
 class Between(nn.Module):

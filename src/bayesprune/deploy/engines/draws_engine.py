@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
-from bayesprune.deploy.engines.draws_table import LANES, Table, TableNetworks, factors, generator
+from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.engines.prepared import prepare
@@ -78,7 +77,7 @@ class DrawsEngine:
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
 
-    def draw(self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int = 100) -> TableNetworks:
+    def draw(self, rng_key: Source, num_samples: int = 100) -> TableNetworks:
         """So many networks; of stored draws those that `Compact.predict_draws` takes, no more than there are, without a key.
 
         ``rng_key``: a JAX random key, or a NumPy generator, which is moved on. The same key gives the same networks.
@@ -93,15 +92,13 @@ class DrawsEngine:
         made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(rows, networks.size, steps)], 1)
         return made[..., None] if self._one_output else made
 
-    def predict_draws(
-        self, rng_key: jax.Array | np.random.Generator | np.ndarray | int | None, x: ArrayTree, num_samples: int = 100
-    ) -> np.ndarray:
+    def predict_draws(self, rng_key: Source, x: ArrayTree, num_samples: int = 100) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` new networks: (num_samples, rows, outputs), as `Compact.predict_draws`."""
         return self.outputs(self.draw(rng_key, num_samples), x)
 
     def predict(
         self,
-        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None,
+        rng_key: Source,
         x: ArrayTree,
         num_samples: int = 100,
         noise: Literal["weights", "local", "auto"] | str = "weights",
@@ -126,13 +123,7 @@ class DrawsEngine:
         drawn = Noise(num_samples, rng, self.kernel == "numba", factors(law, rng, (num_samples, 1, 1)))
         return np.concatenate([self._rows(steps, drawn, part).mean(0) for part in self._parts(rows, num_samples, steps)])
 
-    def mean(
-        self,
-        x: ArrayTree,
-        *,
-        rng_key: jax.Array | np.random.Generator | np.ndarray | int | None = None,
-        num_samples: int | None = None,
-    ) -> np.ndarray:
+    def mean(self, x: ArrayTree, *, rng_key: Source = None, num_samples: int | None = None) -> np.ndarray:
         """`predict`, a group of networks in memory at a time; of stored draws without a key, and all for None."""
         groups = [(networks.size, self.outputs(networks, x).sum(0)) for networks in self.table.groups(rng_key, num_samples)]
         sizes, sums = zip(*groups, strict=True)

@@ -13,6 +13,7 @@ from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 
+Source = jax.Array | np.random.Generator | np.ndarray | int | None  # of random numbers: a JAX key, or a NumPy generator
 LANES = 32  # networks in a block, as many as `kernels_numba` takes at a time
 FEW = 8  # networks at most that are drawn one by one: a block has as many lanes whether they are asked for or not
 LARGEST = 1 << 26  # numbers of networks that are there at once
@@ -86,17 +87,12 @@ class Table:
         self.size += new.shape[1]
         return self.size - new.shape[1] + index.reshape(-1)
 
-    def drawn(self, rng: jax.Array | np.random.Generator | np.ndarray | int | None, num_samples: int | None) -> TableNetworks:
+    def drawn(self, rng: Source, num_samples: int | None) -> TableNetworks:
         """So many networks. ``rng``: a NumPy generator or a JAX key; of stored draws, evenly over all, without it."""
         (networks,) = self.groups(rng, num_samples, at_once=None)
         return networks
 
-    def groups(
-        self,
-        rng: jax.Array | np.random.Generator | np.ndarray | int | None,
-        num_samples: int | None,
-        at_once: int | None = LARGEST,
-    ) -> Iterator[TableNetworks]:
+    def groups(self, rng: Source, num_samples: int | None, at_once: int | None = LARGEST) -> Iterator[TableNetworks]:
         """The networks of `drawn`, in order, as many at a time as make at most so many numbers; None: all."""
         law, chosen = self.law, self.law.chosen(num_samples)
         lanes = 1 if len(chosen) <= FEW else LANES
@@ -150,7 +146,7 @@ class Table:
         return values.reshape(networks.size, *self.shapes[site])
 
 
-def generator(rng: jax.Array | np.random.Generator | np.ndarray | int | None) -> np.random.Generator:
+def generator(rng: Source) -> np.random.Generator:
     """A NumPy generator, as it is or from a JAX key."""
     if isinstance(rng, np.random.Generator):
         return rng

@@ -98,7 +98,7 @@ def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Gauss
             continue
         node = family.posterior(params, (spec,))[site]
         number, name, power = bnn.prior.factor(spec)
-        keep = np.asarray(_alive(mask, site))
+        keep = np.asarray(mask.get(site, True))
         loc[site] = np.where(keep, np.asarray(node.loc) * np.float32(number), 0).astype(np.float32)
         scale[site] = np.where(keep, np.broadcast_to(np.asarray(node.scale) * np.float32(number), loc[site].shape), 0)
         scale[site] = scale[site].astype(np.float32)
@@ -130,7 +130,3 @@ def smaller(law: Law, places: Mapping[str, list[np.ndarray]], kept: Mapping[str,
     if isinstance(law, Draws):
         return Draws({site: part(law.values[site], site) for site in kept})
     return Points()
-
-
-def _alive(mask: Mapping[str, Any], site: str) -> Any:
-    return mask.get(site, True)

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
 from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays
 from bayesprune.structure.ops.movement import regrouped
+from bayesprune.structure.values import joined
 
 
 class Ties:
@@ -42,8 +41,7 @@ class Ties:
     def components(self) -> np.ndarray:
         """The component of each node."""
         one, other = (np.concatenate([np.zeros(0, int), *column]) for column in zip(*self.pairs, strict=True))
-        graph = coo_matrix((np.ones(len(one), np.int8), (one, other)), shape=(self.count, self.count))
-        return connected_components(graph, directed=False)[1]
+        return joined(one, other, self.count)
 
 
 def keeps(program: Program, known: KnownArrays, needed: Indicators) -> dict[int, list[np.ndarray]]:

@@ -18,9 +18,8 @@ from bayesprune.infer.from_trained import neutral
 from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
 from bayesprune.model.bnn import BNN, STATE
-from bayesprune.model.families import MeanFieldFamily
+from bayesprune.model.families import MeanFieldFamily, found_family
 from bayesprune.model.likelihoods.masked import of_observed
-from bayesprune.model.of_params import found_family
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of

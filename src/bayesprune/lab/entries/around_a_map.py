@@ -7,8 +7,7 @@ import jax
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
 from bayesprune.infer.laplace import laplace
-from bayesprune.lab.entry import ANY, DENSE, Fitted, Grid
-from bayesprune.lab.points import DECAY
+from bayesprune.lab.entry import ANY, DECAY, DENSE, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.cut import Cut
 from bayesprune.prune.one_shot import prune_once

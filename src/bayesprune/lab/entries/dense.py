@@ -5,8 +5,7 @@ from typing import Any
 
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
-from bayesprune.lab.entry import DENSE, DRAWS, Fitted, Grid
-from bayesprune.lab.points import DECAY, FLAT, POINTS
+from bayesprune.lab.entry import DECAY, DENSE, DRAWS, FLAT, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 
 

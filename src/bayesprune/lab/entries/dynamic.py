@@ -5,8 +5,7 @@ from typing import Any
 
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
-from bayesprune.lab.entry import ANY, DRAWS, Fitted, Grid
-from bayesprune.lab.points import DECAY, FLAT, POINTS
+from bayesprune.lab.entry import ANY, DECAY, DRAWS, FLAT, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.ssvi import SSVI
 

@@ -7,8 +7,7 @@ import jax
 
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
-from bayesprune.lab.entry import DENSE, Fitted, Grid
-from bayesprune.lab.points import DECAY, POINTS
+from bayesprune.lab.entry import DECAY, DENSE, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 
 

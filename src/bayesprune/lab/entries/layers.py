@@ -8,8 +8,7 @@ import numpy as np
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
 from bayesprune.infer.prune_layers import prune_layers
-from bayesprune.lab.entry import ANY, Fitted, Grid
-from bayesprune.lab.points import DECAY, POINTS
+from bayesprune.lab.entry import ANY, DECAY, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 
 CALIBRATION = 512  # rows, at most

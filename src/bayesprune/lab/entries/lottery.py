@@ -6,8 +6,7 @@ from typing import Any
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
 from bayesprune.infer.rewinding import fit_rewound
-from bayesprune.lab.entry import ANY, Fitted, Grid
-from bayesprune.lab.points import DECAY, POINTS
+from bayesprune.lab.entry import ANY, DECAY, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.magnitude import Magnitude
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.adapters.call import Call, arguments, call_of
-from bayesprune.model.adapters.named_axes import missing_axis
-from bayesprune.model.adapters.net import Net, Params, State
+from bayesprune.model.adapters.net import Net, Params, State, missing_axis
 from bayesprune.model.inputs import Inputs
 
 

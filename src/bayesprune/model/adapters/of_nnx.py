@@ -9,8 +9,7 @@ from flax import nnx
 
 from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.adapters.call import arguments, call_of
-from bayesprune.model.adapters.named_axes import with_axes
-from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction
+from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, with_axes
 from bayesprune.model.inputs import Inputs
 
 

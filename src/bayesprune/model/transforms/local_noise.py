@@ -64,7 +64,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
             return results
 
         with plain_convolutions():  # that they can be seen in the trace
-            closed = jax.make_jaxpr(of_arrays)(*(_plain(values[i]) for i in dynamic))
+            closed = jax.make_jaxpr(of_arrays)(*(values[i].loc if _is_gaussian(values[i]) else values[i] for i in dynamic))
         kinds = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
         kinds, inputs = [kinds[i] for i in dynamic], [values[i] for i in dynamic]
         drawn = settle(closed.jaxpr, kinds, shared)
@@ -79,10 +79,6 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
 def _is_gaussian(value: object) -> bool:
     return isinstance(value, GaussianArray)
-
-
-def _plain(value: Any) -> Any:
-    return value.loc if _is_gaussian(value) else value
 
 
 def _first_kinds(values: Sequence[Any], num_weights: int) -> list[Kind]:

@@ -61,11 +61,9 @@ def _one_turn(walk: Walk, body: JaxprLike, inputs: list[Value], turns: int) -> N
 
 def _veiled(inputs: list[Value]) -> list[Value]:
     """All but weights is taken for always there."""
-    return [value if isinstance(value, Weights) else value.labelled(_there(value)) for value in inputs]
-
-
-def _there(value: Signals) -> np.ndarray:
-    return np.full((1,) * value.labels.ndim, CONSTANT)
+    return [
+        value if isinstance(value, Weights) else value.labelled(np.full((1,) * value.labels.ndim, CONSTANT)) for value in inputs
+    ]
 
 
 def _any_turn(value: Value) -> Value:

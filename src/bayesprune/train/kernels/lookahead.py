@@ -11,7 +11,7 @@ import optax
 from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
-from bayesprune.core.others import as_written
+from bayesprune.core.tracing import as_written
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Params
 from bayesprune.train.kernels.optimizer import Optax

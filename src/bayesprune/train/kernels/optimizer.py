@@ -9,7 +9,7 @@ import optax
 from jax.typing import ArrayLike
 from optax.contrib import ScheduleFreeState
 
-from bayesprune.core.others import as_written
+from bayesprune.core.tracing import as_written
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Moments, Params
 

@@ -1,6 +1,7 @@
-"""The gradient that a sparsifier is shown: in every weight, those included that are dead."""
+"""What an act reads of the next minibatches: the gradient in every weight, dead ones included; loss and bound by the mask."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -57,3 +58,52 @@ def look(
 
     (_, mean), _ = jax.lax.scan(add, (carry.batches, probe), jnp.arange(wanted.num_draws))
     return mean
+
+
+def mask_loss(
+    loop: Objective, carry: Carry, params: Params, data: Dataset | Block, rng_key: jax.Array
+) -> Callable[..., jax.Array]:
+    """`core.types.Evidence.loss` of the next minibatch, with what the training loop's own loss has but the divergence.
+
+    ``params``, unconstrained, are whole arrays, whatever the storage of ``carry``. One key serves all masks: what is drawn,
+    weights of a posterior with spread or a network's dropout, is the same under each.
+    """
+    of_data = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, kl_weight=_nothing))
+    _, batch = loop.draw(carry, data)
+
+    def loss(mask: Mask, shift: dict[str, jax.Array]) -> jax.Array:
+        per_row, _ = of_data.loss(params, carry, rng_key, batch, mask, shift)
+        return per_row * loop.num_rows
+
+    thrifty = products_only(loss) if loop.recipe.remat else loss
+    return lambda mask, shift=None: thrifty(mask, shift or {})
+
+
+def _nothing(step: jax.Array) -> float:
+    """The weight of the divergence: what is left are the data."""
+    return 0.0
+
+
+def joint_bound(
+    loop: Objective, carry: Carry, params: Params, data: Dataset | Block, rng_key: jax.Array, num_batches: int
+) -> Callable[[Mask], jax.Array]:
+    """mask -> the ELBO of the whole data set, nats, as the next ``num_batches`` minibatches and a draw for each estimate it.
+
+    It is the training loop's own loss, with the present weight of the divergence and whatever else is in it. ``params``,
+    unconstrained, are whole arrays. One key serves all masks: what is drawn is the same under each.
+    """
+    reading, batches = carry.batches, []
+    for _ in range(num_batches):
+        reading, batch = loop.draw(carry._replace(batches=reading), data)
+        batches.append(batch)
+
+    values = loop.values(params, carry)  # once for all masks
+
+    def bound(mask: Mask) -> jax.Array:
+        losses = [
+            loop.loss_at(values, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
+            for number, batch in enumerate(batches)
+        ]
+        return -sum(losses[1:], losses[0]) * (loop.num_rows / num_batches)
+
+    return bound
