@@ -1,6 +1,5 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -189,8 +188,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         return self._drawn(self._rows(X), self.num_samples)
 
     def _drawn(self, x: np.ndarray, num_samples: int) -> np.ndarray:
-        draw = functools.partial(_so_many, num_samples)
-        draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(draw, x)], axis=1)
+        blocks = self._streamed(predict_draws, x, num_samples)
+        draws = np.concatenate([drawn[:, :rows] for drawn, rows in blocks], axis=1)
         return self._of_draws(np.asarray(draws, np.float64))
 
     def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
@@ -271,7 +270,7 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         self.params_, self.mask_ = (jax.tree.map(np.asarray, dict(part)) for part in cutting.whole(self.bnn_, params))
         return self._judged(x, y).nats
 
-    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> Iterator[Any]:
+    def _streamed(self, draw: Callable[..., Any], x: np.ndarray, num_samples: int | None = None) -> Iterator[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
@@ -281,12 +280,10 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         for first in range(0, len(x), size):
             rows = x[first : first + size]
             filled = self._columns.apply(rows[repeated(len(rows), size)])
-            yield draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=self.num_samples), len(rows)
-
-
-def _so_many(number: int, *args: Any, num_samples: int, **others: Any) -> Any:
-    """`predict_draws` of another number of networks."""
-    return predict_draws(*args, num_samples=number, **others)
+            yield (
+                draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=num_samples or self.num_samples),
+                len(rows),
+            )
 
 
 def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
