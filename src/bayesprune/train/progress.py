@@ -1,7 +1,7 @@
 """A progress bar over chunks of training steps, in a terminal or a notebook, and the silence in its place."""
 
 import sys
-from typing import Any, Self, SupportsFloat
+from typing import Any, SupportsFloat
 
 from tqdm.auto import tqdm
 
@@ -23,7 +23,7 @@ class Progress:
     def close(self) -> None:
         """There is nothing more to say."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,7 @@ class UnfitError(ValueError):
     """A network that cannot be computed from slices of its weights as it is asked to be."""
 
 
-def short_shape(sizes: Sequence[int], kept: Sequence[Sequence[int] | Index | None]) -> tuple[int, ...]:
+def short_shape(sizes: Sequence[int], kept: Sequence[Sequence[int] | np.ndarray | None]) -> tuple[int, ...]:
     """The shape of the slices.
 
     >>> short_shape((4, 3), ((0, 2), None))
