@@ -280,10 +280,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         for first in range(0, len(x), size):
             rows = x[first : first + size]
             filled = self._columns.apply(rows[repeated(len(rows), size)])
-            yield (
-                draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=num_samples or self.num_samples),
-                len(rows),
-            )
+            drawn = draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=num_samples or self.num_samples)
+            yield drawn, len(rows)
 
 
 def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
