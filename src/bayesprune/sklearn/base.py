@@ -29,12 +29,13 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
 from bayesprune.sklearn.thresholds import Thresholds
 from bayesprune.sklearn.watch import Watch
+from bayesprune.sklearn.whole import WithCompact
 from bayesprune.train.result import Moment
 
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
-class SparseNetwork(reasons.WithReasons, WithKnobs):
+class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.

@@ -62,16 +62,25 @@ class NetworkRecipe:
 @functools.lru_cache(maxsize=64)
 def build(network: NetworkRecipe) -> BNN:
     """The `BNN` of a description; the same object for the same description."""
-    activation = ACTIVATIONS[network.activation] if isinstance(network.activation, str) else network.activation
-    kind = WideMLP if network.wide else MLP
     return BNN(
-        kind(network.hidden, network.num_outputs, activation=activation),
+        net_of(network),
         prior=network.prior,
         likelihood=network.likelihood,
         input_shape=(network.num_inputs,),
-        # Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune.
-        prunable=None if network.hidden else select.everything,
+        prunable=prunable(network),
     )
+
+
+def net_of(network: NetworkRecipe) -> MLP | WideMLP:
+    """The Flax module of a description."""
+    activation = ACTIVATIONS[network.activation] if isinstance(network.activation, str) else network.activation
+    kind = WideMLP if network.wide else MLP
+    return kind(network.hidden, network.num_outputs, activation=activation)
+
+
+def prunable(network: NetworkRecipe) -> Callable[[str, tuple[int, ...]], bool] | None:
+    """Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune."""
+    return None if network.hidden else select.everything
 
 
 def read_hidden(hidden: Any) -> tuple[int, ...]:

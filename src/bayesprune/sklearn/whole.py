@@ -1,0 +1,155 @@
+"""An estimator as one network, of the table's own columns, in the units of y: what is compacted, exported and shipped."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Float64
+from sklearn.utils.validation import check_is_fitted
+
+from bayesprune.core.checks import check_integer
+from bayesprune.core.streams import OfAnEstimator, stream
+from bayesprune.data.scaling import Scaling
+from bayesprune.deploy.compact import Compact, compact
+from bayesprune.infer.refit_noise import LOC
+from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods import Normal
+from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.sklearn import cutting, network
+from bayesprune.sklearn.columns import FAR, Columns
+
+TOLERANCE = 1e-3  # deviations by which float32 may miss what the network reads
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity: arrays have no hash
+class Ends:
+    """What stands before and behind a network of a table: the map from columns to inputs, and f -> f scale + loc."""
+
+    columns: Columns
+    units: Scaling
+
+    def inputs(self, x: Float[jax.Array, "rows columns"]) -> Float[jax.Array, "rows inputs"]:
+        """`Columns.apply`, in JAX and single precision."""
+        columns, parts = self.columns, []
+        z = _scaled(x, columns.scaling)
+        parts.append(_drawn_in(z) if columns.clipped else z)
+        if len(columns.owner):
+            beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
+            parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
+        if columns.turn.shape[1]:
+            parts.append(_drawn_in(_scaled(z @ jnp.asarray(columns.turn, x.dtype), columns.components)))
+        return jnp.concatenate(parts, axis=1)
+
+    def outputs(self, f: Float[jax.Array, "rows outputs"]) -> Float[jax.Array, "rows outputs"]:
+        """In the units of y."""
+        return f * jnp.asarray(self.units.scale, f.dtype) + jnp.asarray(self.units.loc, f.dtype)
+
+
+class BetweenEnds(nn.Module):
+    """A network between its ends, under the names that its own parameters have."""
+
+    recipe: network.NetworkRecipe
+    ends: Ends
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        inner = network.net_of(self.recipe)
+        nn.share_scope(self, inner)
+        return self.ends.outputs(inner(self.ends.inputs(x), train))
+
+
+class WithCompact:
+    """The method `compact` of both estimators."""
+
+    def compact(
+        self: Any, keep: Literal["posterior", "mean"] | str = "posterior", num_draws: int | Any | None = None
+    ) -> Compact:
+        """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
+
+        It reads the table's columns as they are, in single precision: standardising, steps and components are its first
+        operations, taking y back to its units is its last one. Of a classifier it gives probabilities in the order of
+        ``classes_``.
+
+        Args:
+            keep: "posterior": the networks' law, of a spike and slab so many drawn networks; "mean": the one network at the
+                posterior mean, the smallest, and less sure of its uncertainty.
+            num_draws: networks to keep of a posterior that has to be drawn; None: ``num_samples``.
+
+        Returns:
+            A `Compact`; ``small.save("net.bayesprune")`` writes a file that needs NumPy alone to be read.
+
+        Raises:
+            ValueError: a column that float32 cannot tell apart (dates in seconds, say); a likelihood with an output for the
+                noise; or as `bayesprune.compact`.
+
+        Example:
+            >>> import numpy as np, bayesprune as bp
+            >>> x = np.random.default_rng(0).uniform(50.0, 70.0, (80, 3))
+            >>> model = bp.BayesianSparseRegressor(hidden=(4,), num_steps=300, random_state=0).fit(x, 9.0 * x[:, 0])
+            >>> small = model.compact(keep="mean")
+            >>> bool(np.corrcoef(small.predict(x), model.predict(x))[0, 1] > 0.99)
+            True
+        """
+        check_is_fitted(self)
+        if num_draws is not None:
+            check_integer(num_draws, "num_draws")
+        check_single(self._columns, self._background)
+        units = getattr(self, "_target_scaling", None)
+        bnn = whole(self._network, self._columns, units)
+        gated = cutting.is_gated(self.bnn_.read(self.params_))
+        drawn = {"rng_key": stream(self._key(), OfAnEstimator.PREDICTING), "num_draws": num_draws or self.num_samples}
+        params = self.params_ if units is None else in_units(self._network.likelihood, self.params_, units)
+        return compact(bnn, params, self.mask_, keep, **(drawn if keep == "posterior" and (gated or num_draws) else {}))
+
+
+def in_units(likelihood: Any, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
+    """The parameters with a learned noise in units of y: its precision is divided by the square of their scale."""
+    observed = of_observed(likelihood)
+    if isinstance(observed, Normal) and observed.heteroscedastic:
+        raise ValueError(
+            "likelihood='predicted_noise' has an output for the scale of the noise, which is in standardised units: compact "
+            "bp.compact(model.bnn_, model.params_, model.mask_), which takes model.inputs_of(X)."
+        )
+    if LOC not in params:
+        return params
+    loc, logs = np.asarray(params[LOC]), 2.0 * np.log(np.asarray(units.scale, np.float64))
+    if loc.ndim == 0 and logs.size > 1:
+        raise ValueError("one noise for several outputs has no one size in their units: fit with a noise for each output.")
+    return params | {LOC: (loc - logs.reshape(loc.shape)).astype(loc.dtype)}
+
+
+def whole(recipe: network.NetworkRecipe, columns: Columns, units: Scaling | None) -> BNN:
+    """The `BNN` of raw rows, with the parameters of ``recipe``'s; ``units``: of outputs that were standardised, else None."""
+    width = recipe.num_outputs
+    ends = Ends(columns, Scaling(np.zeros(width), np.ones(width)) if units is None else units)
+    return BNN(
+        BetweenEnds(recipe, ends),
+        prior=recipe.prior,
+        likelihood=recipe.likelihood,
+        input_shape=(len(columns.turn),),
+        prunable=network.prunable(recipe),
+    )
+
+
+def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> None:
+    """Refuse a table whose columns single precision cannot tell: `ValueError` names the worst."""
+    read = np.asarray(Ends(columns, Scaling(0.0, 1.0)).inputs(jnp.asarray(x, jnp.float32)))
+    off = columns.of_column(np.abs(read - columns.apply(x)).max(axis=0), np.maximum)
+    if off.max() > TOLERANCE:
+        worst = int(np.argmax(off))
+        raise ValueError(
+            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary by little more "
+            "than their rounding, or lie at a threshold. Subtract a constant from it before the fit, and from rows to predict."
+        )
+
+
+def _scaled(values: jax.Array, scaling: Scaling) -> jax.Array:
+    return (values - jnp.asarray(scaling.loc, values.dtype)) * jnp.asarray(1.0 / np.asarray(scaling.scale), values.dtype)
+
+
+def _drawn_in(z: jax.Array) -> jax.Array:
+    beyond = jnp.maximum(jnp.abs(z) - FAR, 0.0)
+    return jnp.where(beyond > 0, jnp.sign(z) * (FAR + FAR * jnp.tanh(beyond / FAR)), z)

@@ -1,0 +1,97 @@
+"""The estimator as one network of the table's own columns, in the units of y."""
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprune as bp
+from bayesprune.deploy import reader
+from bayesprune.sklearn import forms, whole
+from bayesprune.sklearn.columns import fit_columns
+from bayesprune.sklearn.thresholds import Thresholds
+
+SETTINGS = {"hidden": (6,), "num_steps": 200, "num_samples": 20, "random_state": 0}
+FORMS = ("plain", "wide", "steps", "components")
+
+
+def table(rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Columns far from zero and of other sizes, one of them constant and one with a far number; y in hundreds."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, 5)) * [1.0, 20.0, 0.01, 3.0, 0.0] + [0.0, 500.0, 2.0, -7.0, 4.0]
+    x[0, 3] = 90.0
+    return x, 300.0 + 50.0 * (x[:, 0] > 0.3) + 2.0 * (x[:, 1] - 500.0) + rng.standard_normal(rows)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_read_is_what_the_columns_are_on_the_host(form: str) -> None:
+    """Single precision beside double: a thousandth of a deviation, but for a row whose number lies at a threshold."""
+    x, _ = table()
+    cuts = Thresholds(np.array([0, 1, 1]), np.array([0.3, 480.0, 520.0]), np.zeros((0, 1)))
+    of = forms.FORMS[form]
+    columns = fit_columns(x, cuts=cuts, components=of.components).only(of.steps, of.components, of.wide)
+    read = whole.Ends(columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(x, "float32"))
+    np.testing.assert_allclose(read, columns.apply(x), atol=1e-3)
+    whole.check_single(columns, x)
+
+
+def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
+    x, _ = table()
+    x[:, 2] = 1.7e9 + np.arange(len(x))
+    with pytest.raises(ValueError, match="column 2 of X cannot be read in single precision"):
+        whole.check_single(fit_columns(x), x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_a_regressor_is_the_same_function(form: str, tmp_path) -> None:
+    """The same networks, drawn with the same key, in y's units; the certificate holds; NumPy alone reads the file."""
+    x, y = table()
+    model = bp.BayesianSparseRegressor(**SETTINGS, form=form).fit(x, y)
+    bnn, key = whole.whole(model._network, model._columns, model._target_scaling), jax.random.key(3)
+    mine = bp.predict_draws(key, bnn, model.params_, np.asarray(x, np.float32), mask=model.mask_, num_samples=5)
+    inner = bp.predict_draws(key, model.bnn_, model.params_, model.inputs_of(x), mask=model.mask_, num_samples=5)
+    np.testing.assert_allclose(mine, np.asarray(inner) * y.std() + y.mean(), atol=2e-4 * y.std())
+    for keep in ("posterior", "mean"):
+        small = model.compact(keep=keep)
+        assert small.certify().holds
+        # Twenty networks are other twenty than those of predict: their means are a fraction of their spread apart.
+        spread = model.predict_draws(x).std(0) + 0.02 * y.std()
+        assert (np.abs(np.asarray(small.predict(x)).reshape(-1) - model.predict(x)) < 3.0 * spread).all()
+    small.save(tmp_path / "net.bayesprune")
+    read = reader.predict(*reader.load(tmp_path / "net.bayesprune"), x.astype(np.float32))
+    np.testing.assert_allclose(read, small.predict(x), rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "steps"])
+def test_a_classifier_gives_its_classes_calibrated(form: str) -> None:
+    x, y = table()
+    labels = np.array(["low", "mid", "high"])[np.digitize(y, [290.0, 330.0])]
+    model = bp.BayesianSparseClassifier(**SETTINGS, form=form, held_out=0.2).fit(x, labels)
+    small = model.compact(num_draws=200)
+    found = np.asarray(small.predict(x))
+    assert model.temperature_ != 1.0 and small.certify().holds and found.shape == (len(x), 3)
+    np.testing.assert_allclose(found, model.set_params(num_samples=200).predict_proba(x), atol=0.15)
+    assert np.abs(found - model.predict_proba(x)).mean() < 0.02
+
+
+@pytest.mark.slow
+def test_noise_is_in_the_units_of_y() -> None:
+    """One and two outputs: the compact network's noise is the regressor's, whose spread at a row it is most of."""
+    x, y = table()
+    for targets in (y, np.column_stack([y, 1000.0 * y])):
+        model = bp.BayesianSparseRegressor(**SETTINGS, likelihood="normal").fit(x, targets)
+        noise = np.sqrt(model._noise_variance(x)) * model._target_scaling.scale
+        np.testing.assert_allclose(np.ravel(model.compact(keep="mean").noise_scale), np.ravel(noise), rtol=0.02)
+
+
+@pytest.mark.slow
+def test_what_has_no_such_network_is_refused_with_a_remedy() -> None:
+    x, y = table()
+    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 20}, likelihood="predicted_noise").fit(x, y)
+    with pytest.raises(ValueError, match=r"compact bp\.compact\(model\.bnn_"):
+        model.compact()
+    with pytest.raises(ValueError, match="keep must be one of"):
+        bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 20}).fit(x, y).compact(keep="draws")
+    with pytest.raises(Exception, match="not fitted"):
+        bp.BayesianSparseRegressor().compact()
