@@ -1,6 +1,7 @@
 """What a limit on the time leaves out, by a clock that the tests keep: a second passes whenever it is looked at."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,16 +66,18 @@ class Judge:
     def __init__(self, limit: float) -> None:
         self._budget, self.fits = Budget(limit), []
 
-    def learn(self, form, rows, num_steps, *watches) -> None:
+    def learn(self, form, rows, num_steps, *watches):
         self.fits.append(form)
         self.form = form
         train(num_steps, *watches)
+        return SimpleNamespace(rungs=(None,))
 
     def _judged_at(self, moment, x, y):
-        return self._judged(x, y)[0]
+        return self._judged(x, y).nats
 
     def _judged(self, x, y):
-        return np.full(len(x), {"plain": -1.0, "steps": 0.0}[self.form]) + 1e-3 * np.arange(len(x)), np.ones(len(x))
+        nats = np.full(len(x), {"plain": -1.0, "steps": 0.0}[self.form]) + 1e-3 * np.arange(len(x))
+        return choosing.Judged(nats, np.ones(len(x)))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ class Judge:
 def test_forms_and_folds_are_left_out_first(ticking, limit, form, left_out, fits) -> None:
     choice, judge = forms.FormChoice(("plain", "steps"), 3, 0.2), Judge(limit)
     x, y = np.zeros((100, 1)), np.zeros(100)
-    assert choosing.choose(judge, choice, x, y, judge.learn, 1000) == form
+    assert choosing.choose(judge, choice, x, y, judge.learn, 1000) == choosing.Chosen(form)
     assert judge._budget.left_out == left_out and judge.fits == fits
     assert (getattr(judge, "_conformity", None) is None) == ("held_out" in left_out)
 

@@ -1,5 +1,7 @@
 """A form that is behind on the way is given up, and one that is not is trained to its end."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -28,7 +30,7 @@ class Estimator:
     def __init__(self, on_the_way: dict[str, float], at_the_end: dict[str, float]) -> None:
         self._budget, self.on_the_way, self.at_the_end, self.steps = Budget(), on_the_way, at_the_end, []
 
-    def learn(self, form, rows, num_steps, *watches) -> None:
+    def learn(self, form, rows, num_steps, *watches):
         self.form = form
         for step in range(200, num_steps + 1, 200):
             if any([watch(Moment(step, 0.0, 1.0, {}, dict, dict)) for watch in watches]):
@@ -36,13 +38,14 @@ class Estimator:
         self.steps.append((form, step))
         for watch in watches:
             watch.check()
+        return SimpleNamespace(rungs=(None,))
 
     def _judged_at(self, moment, x, y):
         return self.on_the_way[self.form] + 1e-3 * np.random.default_rng(len(self.form)).standard_normal(len(x))
 
     def _judged(self, x, y):
         nats = self.at_the_end[self.form] + 1e-3 * np.random.default_rng(len(self.form)).standard_normal(len(x))
-        return nats, np.full(len(x), self.at_the_end[self.form])
+        return choosing.Judged(nats, np.full(len(x), self.at_the_end[self.form]))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ class Estimator:
 def test_a_form_that_is_behind_is_not_trained_to_the_end(on_the_way, form, steps) -> None:
     estimator = Estimator(on_the_way, {"plain": -0.5, "steps": -0.1})
     x, y, choice = np.zeros((100, 1)), np.zeros(100), forms.FormChoice(("plain", "steps"), 1, 0.2)
-    assert choosing.choose(estimator, choice, x, y, estimator.learn, 2000) == form
+    assert choosing.choose(estimator, choice, x, y, estimator.learn, 2000) == choosing.Chosen(form)
     assert estimator.steps == steps and estimator._budget.left_out == {}
     assert (estimator._conformity == estimator.at_the_end[form]).all() and len(estimator._conformity) == 20
 

@@ -1,6 +1,5 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -119,14 +118,21 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
-        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch) -> None:
-            self._columns = columns[name]
-            self._network = replace(plain, wide=candidates[name].wide, num_inputs=self._columns.num_inputs)
-            self._learn(x[rows], y[rows], course, steps, len(x), *watches)
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch) -> cutting.Learned:
+            read = columns[name]
+            self._columns, self._network = read, replace(plain, wide=candidates[name].wide, num_inputs=read.num_inputs)
+            learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
+            self._cut(learned, x[rows], y[rows])
+            return learned
+
+        def finish(steps: int, *watches: Watch) -> None:
+            self._cut(learn(self.form_, slice(None), steps, *watches), x, y, chosen.rung)
+            self._settle(chosen)
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
-        self.form_ = choosing.choose(self, choice, x, y, learn, num_steps)
-        self._budget.last(lambda steps, *watches: learn(self.form_, slice(None), steps, *watches), num_steps)
+        chosen = choosing.choose(self, choice, x, y, learn, num_steps)
+        self.form_ = chosen.form
+        self._budget.last(finish, num_steps)
         self.left_out_ = self._budget.left_out
         del self._budget
 
@@ -138,8 +144,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         num_steps: int,
         like: int,
         *watches: Watch,
-    ) -> None:
-        """One fit to these rows; sets what predictions need, and what describes it. ``like``: rows of the largest such fit."""
+    ) -> cutting.Learned:
+        """One fit to these rows. ``like``: rows of the largest such fit."""
         fit = fit_svi(
             self._key(),
             self.bnn_,
@@ -154,18 +160,24 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         )
         for watch in watches:
             watch.check()
-        sparsifier = cutting.choose(self.method, self.density, self.bnn_, fit.params)
-        params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, fit.params, sparsifier)
-        if sparsifier is not None and self.density is None and self._columns.silent.any():
+        self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
+        rungs = cutting.rungs(self.method, self.density, self.bnn_, fit.params)
+        return cutting.Learned(self._columns, self._network, fit.params, rungs)
+
+    def _cut(self, learned: cutting.Learned, x: np.ndarray, y: np.ndarray, rung: int = 0) -> None:
+        """Cut what was learned of these rows; sets what predictions need, and what describes it."""
+        self._columns, self._network = learned.columns, learned.network
+        sparsifier, trained = learned.rungs[rung], learned.params
+        params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, trained, sparsifier)
+        if self._columns.silent.any() and self.density is None and learned.rungs[0] is not None:
             params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
-        params = params if sparsifier is None else sure.keep_sure(self.bnn_, params)
-        self._inputs = inputs = cutting.describe_inputs(self.bnn_, fit.params, mask, self._columns)
+        params = params if learned.rungs[0] is None else sure.keep_sure(self.bnn_, params)
+        self._inputs = inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
         self.used_features_ = inputs.used
         noise.settle(self, x, y)
-        self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
 
     def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
         """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
@@ -176,8 +188,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         return self._drawn(self._rows(X), self.num_samples)
 
     def _drawn(self, x: np.ndarray, num_samples: int) -> np.ndarray:
-        draw = functools.partial(_so_many, num_samples)
-        draws = np.concatenate([drawn[:, :rows] for drawn, rows in self._streamed(draw, x)], axis=1)
+        blocks = self._streamed(predict_draws, x, num_samples)
+        draws = np.concatenate([drawn[:, :rows] for drawn, rows in blocks], axis=1)
         return self._of_draws(np.asarray(draws, np.float64))
 
     def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
@@ -245,17 +257,20 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
         return self._columns.apply(self._rows(X))
 
-    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density of each row, nats, and how wrong its prediction is, as `conformal` has it; y as trained on."""
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:
+        """What rows say of the network as it is; y as trained on."""
         raise NotImplementedError
+
+    def _settle(self, chosen: choosing.Chosen) -> None:
+        """Make of the fit that is kept what held-out rows ask for beside its form and its cut."""
 
     def _judged_at(self, moment: Moment, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log density of each row, nats, by the networks of a moment of training, nothing cut."""
         params = moment.params()
         self.params_, self.mask_ = (jax.tree.map(np.asarray, dict(part)) for part in cutting.whole(self.bnn_, params))
-        return self._judged(x, y)[0]
+        return self._judged(x, y).nats
 
-    def _streamed(self, draw: Callable[..., Any], x: np.ndarray) -> Iterator[Any]:
+    def _streamed(self, draw: Callable[..., Any], x: np.ndarray, num_samples: int | None = None) -> Iterator[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
@@ -265,12 +280,8 @@ class SparseNetwork(reasons.WithReasons, WithKnobs):
         for first in range(0, len(x), size):
             rows = x[first : first + size]
             filled = self._columns.apply(rows[repeated(len(rows), size)])
-            yield draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=self.num_samples), len(rows)
-
-
-def _so_many(number: int, *args: Any, num_samples: int, **others: Any) -> Any:
-    """`predict_draws` of another number of networks."""
-    return predict_draws(*args, num_samples=number, **others)
+            drawn = draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=num_samples or self.num_samples)
+            yield drawn, len(rows)
 
 
 def refuse_others(others: dict[str, Any], remedy: str = "") -> None:

@@ -1,7 +1,8 @@
-"""The choice of a form by held-out rows, and how wrong its predictions of them were: what intervals are calibrated by."""
+"""The choice of a form and of a cut by held-out rows, and how wrong they were predicted: what intervals are calibrated by."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,64 +13,146 @@ from bayesprune.sklearn.race import BehindError, Halfway, halfway, is_behind
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
-Learn = Callable[..., None]  # of a form, rows, steps, and what follows them
-Judged = tuple[np.ndarray, np.ndarray]
+Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
+WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probability of what came
 
 
-def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int) -> str:
-    """The name of the form that held-out rows speak for, see `spoken_for`; sets the estimator's ``_conformity``.
+class Judged(NamedTuple):
+    """Log density of each row, nats; how wrong its prediction was, as `conformal` has it; and log T, see `temperature`."""
 
-    ``learn(form, rows, num_steps, *watches)`` fits the estimator to some rows. Every form is fitted to the same rows; each fold
-    holds out others. The scores of the winner's predictions of them calibrate intervals: it is fitted anew to all rows
-    afterwards, so that they are those of a network that had seen fewer. A form that is behind the first one on the way is given
-    up; forms and folds are left out for which the estimator's budget has no time.
+    nats: Float64[np.ndarray, " rows"]
+    wrong: Float64[np.ndarray, "rows *outputs"]
+    log_temperature: float = 0.0
+
+
+class Chosen(NamedTuple):
+    """What held-out rows speak for: a form, which of the cuts after its fit, see `cutting.rungs`, and a temperature."""
+
+    form: str
+    rung: int = 0
+    temperature: float = 1.0
+
+
+@dataclass
+class Trials:
+    """The fits to the rows of each fold that it does not hold out; ``judged`` and ``learned`` are those of a form by fold.
+
+    ``learn(form, rows, num_steps, *watches)`` fits the estimator to some rows, and returns what it has learned.
+    """
+
+    estimator: Any
+    x: np.ndarray
+    y: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    learn: Learn
+    num_steps: int
+    rivals: dict[int, Halfway] = field(default_factory=dict)  # what the first form's fits were on the way, by fold
+    learned: dict[str, list[Any]] = field(default_factory=dict)
+    judged: dict[str, list[Judged]] = field(default_factory=dict)
+
+    def fit(self, form: str, fold: int) -> None:
+        """One of them; `BehindError` where it is behind the first form on the way, `OutOfTimeError` where time runs out."""
+        kept, held = self.folds[fold]
+        budget: Budget = self.estimator._budget
+        race = halfway(
+            lambda moment: self.estimator._judged_at(moment, self.x[held], self.y[held]), self.num_steps, self.rivals.get(fold)
+        )
+        follow = budget.watches(self.num_steps, after=self.num_steps)
+        learned = self.learn(form, kept, self.num_steps, *follow, *race)
+        if race and fold not in self.rivals:
+            self.rivals[fold] = race[0]
+        self.learned.setdefault(form, []).append(learned)
+        self.judged.setdefault(form, []).append(self._judge(fold))
+
+    def under(self, form: str, rung: int) -> Judged:
+        """How the rows are judged under another cut of a form's fits."""
+        judged = []
+        for fold, learned in enumerate(self.learned[form]):
+            kept = self.folds[fold][0]
+            self.estimator._cut(learned, self.x[kept], self.y[kept], rung)
+            judged.append(self._judge(fold))
+        return joined(judged)
+
+    def _judge(self, fold: int) -> Judged:
+        held = self.folds[fold][1]
+        judged = self.estimator._judged(self.x[held], self.y[held])
+        return judged._replace(nats=np.maximum(judged.nats, WORST))
+
+
+def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int) -> Chosen:
+    """The form that held-out rows speak for, see `spoken_for`, and its cut, see `how_far`; sets ``_conformity``.
+
+    Every form is fitted to the same rows; each fold holds out others. The scores of the winner's predictions of them calibrate
+    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. A form that is
+    behind the first one on the way is given up; forms and folds are left out for which the estimator's budget has no time.
     """
     if not choice.folds:
-        return choice.forms[0]
+        return Chosen(choice.forms[0])
     folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(x), choice))
-    budget: Budget = estimator._budget
-    judged: dict[str, Judged] = {}
+    trials = Trials(estimator, x, y, folds, learn, num_steps)
+    forms = _fitted(trials, choice.forms)
+    if not forms:
+        estimator._budget.left_out["held_out"] = choice.held_out
+        return Chosen(choice.forms[0])
+    judged = {form: joined(trials.judged[form]) for form in forms}
+    best = spoken_for({form: one.nats for form, one in judged.items()})
+    num_rungs = len(trials.learned[best][0].rungs)
+    rungs = [judged[best], *(trials.under(best, rung) for rung in range(1, num_rungs))]
+    rung = how_far([one.nats for one in rungs])
+    estimator._conformity = rungs[rung].wrong
+    return Chosen(best, rung, float(np.exp(rungs[rung].log_temperature)))
+
+
+def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
+    """The forms that were fitted to all folds: as many as there is time for, but those that fell behind."""
+    budget: Budget = trials.estimator._budget
+    done: list[str] = []
     given_up: set[str] = set()
-    rivals: dict[int, Halfway] = {}  # what the first form's fits were on the way, by fold
     took = 0.0  # seconds of the first fit
-
-    def held_out(form: str, fold: int) -> Judged:
-        kept, held = folds[fold]
-        race = halfway(lambda moment: estimator._judged_at(moment, x[held], y[held]), num_steps, rivals.get(fold))
-        learn(form, kept, num_steps, *budget.watches(num_steps, after=num_steps), *race)
-        if race and form == choice.forms[0]:
-            rivals[fold] = race[0]
-        density, wrong = estimator._judged(x[held], y[held])
-        return np.maximum(density, WORST), wrong
-
-    for form in choice.forms:
-        if judged and LARGER * len(folds) * took + num_steps * budget.pace > budget.left():
+    for form in forms:
+        if done and LARGER * len(trials.folds) * took + trials.num_steps * budget.pace > budget.left():
             continue
         begun = budget.left()
         try:
-            found = [held_out(form, 0)]
-            if not judged and budget.limited:
+            trials.fit(form, 0)
+            if not done and budget.limited:
                 took = begun - budget.left()
-                if LARGER * len(folds) * len(choice.forms) * took > budget.left():
-                    budget.left_out |= {"folds": len(folds) - 1} if len(folds) > 1 else {}
-                    folds = folds[:1]
-            found += [held_out(form, fold) for fold in range(1, len(folds))]
+                if LARGER * len(trials.folds) * len(forms) * took > budget.left():
+                    budget.left_out |= {"folds": len(trials.folds) - 1} if len(trials.folds) > 1 else {}
+                    trials.folds = trials.folds[:1]
+            for fold in range(1, len(trials.folds)):
+                trials.fit(form, fold)
+            done.append(form)
         except OutOfTimeError:
-            if not judged:
+            if not done:
                 break
         except BehindError:
             given_up.add(form)
-        else:
-            densities, parts = zip(*found, strict=True)
-            judged[form] = np.concatenate(densities), np.concatenate(parts)
-    if missing := tuple(form for form in choice.forms[1:] if form not in judged.keys() | given_up):
+    if missing := tuple(form for form in forms[1:] if form not in given_up.union(done)):
         budget.left_out["forms"] = missing
-    if not judged:
-        budget.left_out["held_out"] = choice.held_out
-        return choice.forms[0]
-    best = spoken_for({form: nats for form, (nats, _) in judged.items()})
-    estimator._conformity = judged[best][1]
-    return best
+    return done
+
+
+def joined(judged: list[Judged]) -> Judged:
+    """Of the rows of all folds."""
+    nats, wrong, log_temperatures = zip(*judged, strict=True)
+    return Judged(np.concatenate(nats), np.concatenate(wrong), float(np.mean(log_temperatures)))
+
+
+def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:
+    """The place of the hardest cut that no softer one is ahead of, by more than one standard error and .02 nats a row.
+
+    ``nats``: log densities of the same rows, the hardest cut first. Where single weights carry little each, such as those of a
+    thousand bits in 165 rows, all are more likely out than in, and what they share would be lost with them.
+
+    >>> fine = np.array([0.0, 0.1, 0.2])
+    >>> how_far([fine - 1.0, fine - 0.01, fine])
+    1
+
+    Source: the rule of one standard error, as `spoken_for`.
+    """
+    best = max(nats, key=lambda one: float(one.mean()))
+    return next(k for k, one in enumerate(nats) if float((best - one).mean()) < WORTH or not is_behind(one - best))
 
 
 def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:

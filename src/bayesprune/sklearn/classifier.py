@@ -12,8 +12,9 @@ from sklearn.utils.validation import validate_data
 from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical
-from bayesprune.sklearn import densities, network
+from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import check_level, classes_within, of_labels, threshold
 from bayesprune.sklearn.thresholds import fit_thresholds
 
@@ -65,14 +66,24 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = self.predict_proba(X)
         return classes_within(probabilities, threshold(self._held_out_scores(), float(level)))
 
-    def _judged(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        likelihood, labels = self.bnn_.likelihood, np.asarray(y, np.int64)
-        probabilities = self._probabilities(x)
-        if isinstance(likelihood, Categorical) and likelihood == Categorical():
-            nats = densities.of_labels(probabilities, labels)
-        else:  # weights of classes count here too
-            nats = self._log_density(x, y)
-        return nats, of_labels(probabilities, labels)
+    def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
+        labels = np.asarray(y, np.int64)
+        if not self._is_tempered():
+            return Judged(self._log_density(x, y), of_labels(self._probabilities(x), labels))
+        parts = [drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)]
+        found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
+        probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
+        return Judged(densities.of_labels(probabilities, labels), of_labels(probabilities, labels), float(np.log(found)))
+
+    def _is_tempered(self) -> bool:
+        """Weights of classes, or smoothing, make other probabilities than those of the labels on purpose; so may cut points."""
+        likelihood = self.bnn_.likelihood
+        return isinstance(likelihood, Categorical) and likelihood == Categorical()
+
+    def _settle(self, chosen: Chosen) -> None:
+        self.temperature_ = chosen.temperature
+        if chosen.temperature != 1.0:
+            self.params_ = temperature.cool(self.bnn_, self.params_, chosen.temperature)
 
     def predict(self, X: ArrayLike | Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""

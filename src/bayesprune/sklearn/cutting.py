@@ -20,9 +20,20 @@ from bayesprune.priors import GaussianSlab, ScaleMixture
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import Columns
+from bayesprune.sklearn.network import NetworkRecipe
 
 NAMES = ("auto", "none")
+PROBABILITIES = (0.5, 0.1, 0.03)  # of inclusion: where "auto" cuts, and where held-out rows may have it cut instead
 Params = dict[str, Any]
+
+
+class Learned(NamedTuple):
+    """What one fit has learned before it is cut: what its network reads, the network, its parameters, and their `rungs`."""
+
+    columns: Columns
+    network: NetworkRecipe
+    params: Params
+    rungs: tuple[Any, ...]
 
 
 class InputColumns(NamedTuple):
@@ -55,21 +66,25 @@ def check(method: Any, density: Any) -> None:
         raise TypeError(f"method must be 'auto', 'none' or an object of bayesprune.methods, got {got(method)}.")
 
 
-def choose(method: Any, density: float | None, bnn: BNN, params: Params) -> Any:
-    """The sparsifier to use once after the fit, or None for no cut.
+def rungs(method: Any, density: float | None, bnn: BNN, params: Params) -> tuple[Any, ...]:
+    """The sparsifiers that may be used once after the fit, the hardest cut first; None is no cut.
 
-    "auto" cuts spike-and-slab posteriors at inclusion 1/2 and others by their evidence; to a ``density`` by inclusion or by
-    signal-to-noise ratio. A scale mixture has neither inclusion nor evidence: it is cut to a density or not at all.
+    "auto" cuts spike-and-slab posteriors at inclusion 1/2, or where held-out rows say so at less, and others by their evidence
+    or not at all; to a ``density`` by inclusion or by signal-to-noise ratio, once. A scale mixture has neither inclusion nor
+    evidence: it is cut to a density or not at all.
     """
     if not isinstance(method, str):
-        return method
+        return (method,)
     if method == "none":
-        return None
+        return (None,)
     if is_gated(bnn.read(params)):
-        return SBNN(density=density) if isinstance(bnn.prior, GaussianSlab) else SVBNN(density=density)
+        kind = SBNN if isinstance(bnn.prior, GaussianSlab) else SVBNN
+        if density is not None:
+            return (kind(density=density),)
+        return (*(kind(probability=least) for least in PROBABILITIES), None)
     if density is not None:
-        return SNR(density=density)
-    return None if isinstance(bnn.prior, ScaleMixture) else BMR()
+        return (SNR(density=density),)
+    return (None,) if isinstance(bnn.prior, ScaleMixture) else (BMR(), None)
 
 
 def is_gated(nodes: dict[str, Any]) -> bool:
@@ -102,7 +117,8 @@ def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarra
 def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns) -> InputColumns:
     """What the gates say of the table's columns: those of the posterior before the cut where it has any, else of the mask.
 
-    ``used`` is of the network as it was cut. What the network reads of one column, and the paths that lead from there, add up.
+    ``used`` is of the network as it was cut: whether a living edge leaves an input. What the network reads of one column, and
+    the paths that lead from there, add up.
     """
     nodes = bnn.read(params)
     paths = [[site for site in nodes if site.startswith(LINEAR) == beside] for beside in (False, True)]
@@ -122,4 +138,4 @@ def _statistics(nodes: list[Any], alive: list[Any]) -> tuple[Any, ...]:
     """Of one path: log probability that no edge leaves an input, log psi of (6.3), and whether an edge is alive."""
     within: Any = True if all(node.gated for node in nodes) else alive
     log_dead = features.log_unused(nodes, within)
-    return log_dead, features.importance(nodes, within).log_raw, features.selected(nodes, "median", mask=alive)
+    return log_dead, features.importance(nodes, within).log_raw, features.selected([one.astype(float) for one in alive])
