@@ -1,6 +1,5 @@
 """What a run leaves in its folder, its figures too, and how it is read back."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,15 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,
     }
-    write_record(folder / METRICS, done | {"compact": _shipped(folder, bnn, fit.params, mask, data, by, key)} | by)
+    path = folder / shipping.FILE
+    try:
+        small = shipping.make(bnn, fit.params, mask, "posterior", key, None)
+        small.save(path, metadata=by)
+    except ValueError as refused:  # a network that mixes rows, or that no file can hold, is a finished run all the same
+        shipped = {"refused": str(refused)}
+    else:
+        shipped = shipping.report(bnn, fit.params, mask, small, data.test.x, path, folder / POSTERIOR)
+    write_record(folder / METRICS, done | {"compact": shipped} | by)
 
 
 def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None) -> dict[str, Any]:
@@ -86,25 +93,6 @@ def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None)
     if probs is not None and probs.ndim == 2 and np.ndim(data.test.y) == 1:
         found += of_labels(np.asarray(probs, np.float64), np.asarray(data.test.y), True)
     return {"checks": found.checks, "findings": {one.name: one.says for one in found.findings}}
-
-
-def _shipped(
-    folder: Path,
-    bnn: BNN,
-    params: dict[str, Any],
-    mask: dict[str, Any],
-    data: rows.Data,
-    by: Mapping[str, Any],
-    rng_key: jax.Array,
-) -> dict[str, Any]:
-    """Write the compact network; what it saves, or why there is none."""
-    path = folder / shipping.FILE
-    try:
-        small = shipping.make(bnn, params, mask, "posterior", rng_key, None)
-        small.save(path, metadata=by)
-    except ValueError as refused:  # a network that mixes rows, or that no file can hold, is a finished run all the same
-        return {"refused": str(refused)}
-    return shipping.report(bnn, params, mask, small, data.test.x, path, folder / POSTERIOR)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

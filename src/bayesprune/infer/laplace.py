@@ -15,14 +15,13 @@ import numpy as np
 from bayesprune.core.checks import check_integer, check_key, unknown_name
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.send import send
-from bayesprune.core.types import Dataset
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
 from bayesprune.infer.curvature.forms import FORMS
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import Sums, Trained, sum_over_rows
+from bayesprune.infer.curvature.over_rows import Sums, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
@@ -118,7 +117,13 @@ def laplace(
     weights = {site: whole.trained.weights[site] for site in specs}
     rest = {site: value for site, value in whole.trained.weights.items() if site not in specs}
     trained = whole.trained._replace(weights=weights, points=whole.trained.points | rest)
-    sums = _sums(rng_key, bnn, trained, data, whole, form, structure, num_draws)
+    density = log_density(bnn, latents_of(bnn, whole.params))
+    if structure == "exact":
+        sums = hessian(bnn, trained, data, density, diagonal=form == "diag")
+    else:
+        start, add = FORMS[form]
+        none = jax.jit(start)(trained.weights)
+        sums = sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, none, add)
     found, asked = _posterior(
         sums, whole, specs, form, prior_precision, marginal=variances == "marginal", joint=curvature != "diag"
     )
@@ -166,23 +171,6 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
             raise ValueError("curvature='last_layer': no weight of the last layer is Bayesian: see bayesian= of the BNN.")
     full = curvature in ("full", "last_layer") or variances == "marginal"
     return "full" if full else curvature, {site: specs[site] for site in sorted(specs)}
-
-
-def _sums(
-    rng_key: jax.Array,
-    bnn: BNN,
-    trained: Trained,
-    data: Dataset,
-    whole: KnownWeights,
-    form: str,
-    structure: str,
-    num_draws: int | None,
-) -> Sums:
-    density = log_density(bnn, latents_of(bnn, whole.params))
-    if structure == "exact":
-        return hessian(bnn, trained, data, density, diagonal=form == "diag")
-    start, add = FORMS[form]
-    return sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, jax.jit(start)(trained.weights), add)
 
 
 def _posterior(

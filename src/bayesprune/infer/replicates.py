@@ -95,7 +95,10 @@ def fit_replicates(
         >>> fits.losses.shape, fits.params["Dense_0.kernel_auto_loc"].shape
         ((3, 5), (3, 2, 4))
     """
-    keys, rows, batch = _check(rng_key, bnn, data, num_steps, batch_size)
+    check_bnn(bnn)
+    check_integer(num_steps, "num_steps")
+    rows = _check_replicated(bnn, data)
+    keys, batch = jax.random.split(check_key(rng_key), rows.x.shape[0]), check_batch(batch_size, rows.x.shape[1])
     check_optimizer(optimizer)
     warn_of_frozen(bnn, None)
     if mask is None and (dead := standing_mask(bnn, None)):
@@ -148,15 +151,6 @@ def predict_replicates(
     draw = _predictor(bnn)
     columns = [draw(keys, params, mask, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
     return np.stack([np.asarray(column) for column in columns], axis=1)
-
-
-def _check(
-    rng_key: RandomKey, bnn: BNN, data: GivenRows, num_steps: int, batch_size: int | None
-) -> tuple[jax.Array, Dataset, int]:
-    check_bnn(bnn)
-    check_integer(num_steps, "num_steps")
-    rows = _check_replicated(bnn, data)
-    return jax.random.split(check_key(rng_key), rows.x.shape[0]), rows, check_batch(batch_size, rows.x.shape[1])
 
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:

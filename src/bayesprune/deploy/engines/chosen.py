@@ -40,20 +40,18 @@ class Engines:
         """The engine of the network at the posterior mean, for so many rows; None: JAX."""
         if not self._allowed(name):
             return None
-        measured = name == "auto" and self.choice is not None
-        if measured:
-            assert self.choice is not None
-            match self.choice.at(rows)["engine"]:
+        choice = self.choice if name == "auto" else None
+        kernels: Mapping[int, str] | str = "auto"
+        if choice is not None:
+            match choice.at(rows)["engine"]:
                 case "jax":
                     return None
                 case "bcsr":
                     sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
                     return sparse
-            kernels: Any = self.choice.kernels(rows)
-        else:
-            kernels = "auto"
+            kernels = choice.kernels(rows)
         engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
-        if name == "kernels" or measured or self._suits("mean", engine, engine.segments.values(), rows > FEW):
+        if name == "kernels" or choice is not None or self._suits("mean", engine, engine.segments.values(), rows > FEW):
             return engine
         return None
 

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -116,42 +116,31 @@ def measure(
         check_kernel(kernel)
     if not tried:
         raise unknown_name("kernel", "", available())
-    contestants, table = _contestants(compact, tried, num_repeats), dict[str, Mapping[str, Any]]()
+    contestants, table = _Contestants(compact, tried, num_repeats), dict[str, Mapping[str, Any]]()
     for size in map(int, batch_sizes):
         rows = random_rows(np.random.default_rng(0), compact.inputs, compact.program.vocabulary, size) if x is None else x
         table[str(size)] = contestants.line(np.resize(checked(compact.inputs, rows), (size, *compact.inputs.row_shape)))
     return Choice(table)
 
 
-def _contestants(compact: Weighted, tried: tuple[str, ...], num_repeats: int) -> "_Contestants | _Alone":
-    """All that can run the network."""
-    if compact.program.opaque or compact.head.opaque:
-        return _Alone(ByJax(compact), num_repeats)
-    weights = compact.law.mean()
-    engines = {name: Engine(compact.program, compact.head, weights, name) for name in dict.fromkeys(("dense", *tried))}
-    return _Contestants(compact, tried, engines, num_repeats)
-
-
-class _Alone(NamedTuple):
-    """JAX, where the network has operations that it alone can run."""
-
-    jax: ByJax
-    num_repeats: int
-
-    def line(self, x: np.ndarray) -> dict[str, Any]:
-        """The table's line for these rows."""
-        return {"engine": "jax", "seconds": _medians({"jax": _call(self.jax, x)}, self.num_repeats)}
-
-
 class _Contestants:
-    def __init__(self, compact: Weighted, tried: tuple[str, ...], engines: dict[str, Engine], num_repeats: int) -> None:
-        self.compact, self.tried, self.engines, self.num_repeats = compact, tried, engines, num_repeats
+    """All that can run the network: JAX alone where it has operations that no engine knows."""
+
+    def __init__(self, compact: Weighted, tried: tuple[str, ...], num_repeats: int) -> None:
+        self.compact, self.tried, self.num_repeats = compact, tried, num_repeats
         self.others: dict[str, Callable[[Any], np.ndarray]] = {"jax": ByJax(compact)}
+        self.engines: dict[str, Engine] = {}
+        if compact.program.opaque or compact.head.opaque:
+            return
+        weights = compact.law.mean()
+        self.engines = {name: Engine(compact.program, compact.head, weights, name) for name in dict.fromkeys(("dense", *tried))}
         if (sparse := ByBCSR(compact)).matrices:
             self.others["bcsr"] = sparse
 
     def line(self, x: np.ndarray) -> dict[str, Any]:
         """The table's line for these rows."""
+        if not self.engines:
+            return {"engine": "jax", "seconds": _medians({"jax": _call(self.others["jax"], x)}, self.num_repeats)}
         values, operations = self.engines["dense"].values(x), dict[str, dict[str, float]]()
         for index, segment in self.engines["dense"].segments.items():
             names = [kernel for kernel in self.tried if segment.pattern is not None] or ["dense"]
