@@ -63,8 +63,7 @@ def distil(
         random_state: of made rows, drawn labels and the fit.
 
     Returns:
-        A `Distilled`. ``bp.compact(s.bnn_, s.params_, s.mask_, keep="mean")`` of its student ``s`` is the network to ship; it
-        takes ``s.inputs_of(X)``.
+        A `Distilled`. ``s.compact(keep="mean")`` of its student ``s`` is the network to ship.
 
     Raises:
         TypeError: a teacher that predicts nothing, or a student of the other kind.

@@ -141,8 +141,8 @@ def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> No
     if off.max() > TOLERANCE:
         worst = int(np.argmax(off))
         raise ValueError(
-            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary by little more "
-            "than their rounding, or lie at a threshold. Subtract a constant from it before the fit, and from rows to predict."
+            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary little beside "
+            "their rounding, or lie at a threshold. Subtract a constant from it before the fit, and from rows to predict."
         )
 
 
