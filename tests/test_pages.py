@@ -16,8 +16,9 @@ import bayesprune as bp
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 WHOLE = (
-    "adding_a_kernel", "adding_a_method", "adding_a_prior", "arviz", "compaction", "concepts", "data", "faq", "from_a_csv", "life_with_a_fit",
-    "likelihoods", "loading_a_run", "microcontroller", "nets_of_others", "scaling", "which_method", "why_shrunk",
+    "adding_a_kernel", "adding_a_method", "adding_a_prior", "arviz", "compaction", "concepts", "data", "faq", "from_a_csv",
+    "life_with_a_fit", "likelihoods", "loading_a_run", "microcontroller", "nets_of_others", "scaling", "which_method",
+    "why_shrunk",
 )  # fmt: skip
 
 

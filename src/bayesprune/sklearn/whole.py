@@ -99,10 +99,11 @@ class WithCompact:
         check_single(self._columns, self._background)
         units = getattr(self, "_target_scaling", None)
         bnn = whole(self._network, self._columns, units)
-        gated = cutting.is_gated(self.bnn_.read(self.params_))
-        drawn = {"rng_key": stream(self._key(), OfAnEstimator.PREDICTING), "num_draws": num_draws or self.num_samples}
         params = self.params_ if units is None else in_units(self._network.likelihood, self.params_, units)
-        return compact(bnn, params, self.mask_, keep, **(drawn if keep == "posterior" and (gated or num_draws) else {}))
+        if keep == "posterior" and (num_draws or cutting.is_gated(self.bnn_.read(self.params_))):
+            key = stream(self._key(), OfAnEstimator.PREDICTING)
+            return compact(bnn, params, self.mask_, keep, rng_key=key, num_draws=num_draws or self.num_samples)
+        return compact(bnn, params, self.mask_, keep, num_draws=num_draws)
 
 
 def in_units(likelihood: Any, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
@@ -141,8 +142,8 @@ def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> No
     if off.max() > TOLERANCE:
         worst = int(np.argmax(off))
         raise ValueError(
-            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary little beside "
-            "their rounding, or lie at a threshold. Subtract a constant from it before the fit, and from rows to predict."
+            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary little "
+            "beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to predict."
         )
 
 
