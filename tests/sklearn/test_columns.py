@@ -74,3 +74,13 @@ def test_a_forest_finds_where_the_target_jumps_and_what_it_misses() -> None:
     assert 0.4 < cuts.residuals.std() < 0.8 and cuts.residuals.shape == (400, 1)
     binary = np.column_stack([x[:, 1] > 0.3, x[:, 0]]).astype(float)
     assert 0 not in fit_thresholds(np.random.RandomState(0), binary, y > 2, labels=True).column
+
+
+def test_thresholds_of_a_number_are_the_best_and_what_is_missing_is_silent() -> None:
+    x, y = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200.0)
+    cuts = fit_thresholds(np.random.RandomState(0), x, y, labels=False)
+    fewer, more = cuts.of_size(5), cuts.of_size(len(cuts.at) + 2)
+    assert fewer.at.tolist() == cuts.at[:5].tolist() and fewer.column.tolist() == cuts.column[:5].tolist()
+    columns = fit_columns(x, cuts=cuts.of_size(len(cuts.at) + 2)).stepped(more, x[:50])
+    assert columns.silent.tolist() == [False] * (3 + len(cuts.at)) + [True, True]
+    assert np.isfinite(columns.apply(x)).all() and (columns.apply(x)[:, -2:] == 0).all()

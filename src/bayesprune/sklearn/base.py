@@ -27,7 +27,7 @@ from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, netw
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
-from bayesprune.sklearn.thresholds import Thresholds
+from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.watch import Watch
 from bayesprune.sklearn.whole import WithCompact
 from bayesprune.train.result import Moment
@@ -100,7 +100,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         likelihood: Likelihood,
         num_outputs: int,
         choice: forms.FormChoice,
-        cuts: Thresholds | None,
+        found: FoundByRows | None,
     ) -> None:
         """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
         prior = network.read_prior(self.prior, *x.shape)
@@ -111,6 +111,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         check_integer(self.num_samples, "num_samples")
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
+        cuts = None if found is None else found.whole
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
@@ -121,6 +122,8 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch) -> cutting.Learned:
             read = columns[name]
+            if found is not None and candidates[name].steps and isinstance(rows, np.ndarray):  # others are held out
+                read = read.stepped(found.by(rows), x[rows])
             self._columns, self._network = read, replace(plain, wide=candidates[name].wide, num_inputs=read.num_inputs)
             learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
             self._cut(learned, x[rows], y[rows])
@@ -244,15 +247,6 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         if nats is None:
             raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
         return np.asarray(nats[: len(x)], np.float64)
-
-    def _held_out_scores(self) -> np.ndarray:
-        """How wrong predictions of held-out rows were."""
-        if self._conformity is None:
-            raise ValueError(
-                "this fit held out no rows to calibrate by: fit with held_out=0.2, which costs a further fit, or leave "
-                "num_steps, held_out and presets as they come."
-            )
-        return self._conformity
 
     def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""

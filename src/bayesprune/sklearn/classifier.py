@@ -15,8 +15,8 @@ from bayesprune.model.likelihoods import Categorical
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
-from bayesprune.sklearn.conformal import check_level, classes_within, of_labels, threshold
-from bayesprune.sklearn.thresholds import fit_thresholds
+from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
+from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 
 class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
@@ -52,8 +52,12 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
             raise ValueError(f"y must hold at least two classes, got one class only: {self.classes_[0]!r} in every row.")
         likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
         choice = self._plan(x)
-        cuts = fit_thresholds(np.random.RandomState(self._seed), x, labels, labels=True) if "steps" in choice.forms else None
-        self._train(x, labels.astype(np.int32), likelihood, outputs, choice, cuts)
+
+        def find(rows: np.ndarray) -> Thresholds:
+            return fit_thresholds(np.random.RandomState(self._seed), x[rows], labels[rows], labels=True)
+
+        found = FoundByRows(find(np.arange(len(x))), find) if "steps" in choice.forms else None
+        self._train(x, labels.astype(np.int32), likelihood, outputs, choice, found)
         return self
 
     def predict_set(self, X: ArrayLike | Any, level: float | Any = 0.9) -> Bool[np.ndarray, "rows classes"]:
@@ -64,7 +68,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         """
         check_level(level, "level")
         probabilities = self.predict_proba(X)
-        return classes_within(probabilities, threshold(self._held_out_scores(), float(level)))
+        return classes_within(probabilities, threshold(known(self._conformity), float(level)))
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         labels = np.asarray(y, np.int64)

@@ -69,6 +69,10 @@ class Columns(NamedTuple):
         silent = {name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()}
         return self._replace(clipped=clipped, **silent)
 
+    def stepped(self, cuts: Thresholds, x: Shaped[np.ndarray, "rows columns"]) -> "Columns":
+        """The same with steps at other thresholds, as many, scaled by these rows."""
+        return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
+
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
 
@@ -102,11 +106,9 @@ def fit_columns(
     # A network has learned nothing of a constant column, and its weights there are as they were drawn: it is sent to zero.
     scaling = scaling._replace(scale=np.where(is_constant(x), np.inf, scaling.scale))
     at, owner = (np.zeros(0), np.zeros(0, np.int64)) if cuts is None else (cuts.at, cuts.column)
-    steps = _steps(x, at, owner)
-    spread = Scaling(steps.mean(axis=0), np.maximum(steps.std(axis=0), LEAST_SPREAD))
     turn = _turn(x, scaling) if components else np.zeros((x.shape[1], 0))
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
-    return Columns(scaling, clipped, at, owner, spread, turn, unit)
+    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit)
 
 
 def is_collinear(x: Shaped[np.ndarray, "rows columns"]) -> bool:
@@ -138,6 +140,12 @@ def _standardised(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "rows 
 def _drawn_in(z: np.ndarray) -> np.ndarray:
     beyond = np.maximum(np.abs(z.astype(np.float64)) - FAR, 0.0)
     return np.where(beyond > 0, np.sign(z) * (FAR + FAR * np.tanh(beyond / FAR)), z).astype(np.float32)
+
+
+def _spread(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Scaling:
+    """Of steps; one that is never taken is silent."""
+    steps = _steps(x, at, owner)
+    return Scaling(steps.mean(axis=0), np.where(np.isinf(at), np.inf, np.maximum(steps.std(axis=0), LEAST_SPREAD)))
 
 
 def _steps(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Float64[np.ndarray, "rows steps"]:

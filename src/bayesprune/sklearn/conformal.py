@@ -14,6 +14,16 @@ def check_level(level: object, name: str) -> None:
         raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
 
 
+def known(scores: np.ndarray | None) -> np.ndarray:
+    """How wrong predictions of held-out rows were; `ValueError` where a fit held none out."""
+    if scores is None:
+        raise ValueError(
+            "this fit held out no rows to calibrate by: fit with held_out=0.2, which costs a further fit, or leave "
+            "num_steps, held_out and presets as they come."
+        )
+    return scores
+
+
 def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Float64[np.ndarray, "*outputs"]:
     """The score, of each output, that exchangeable new rows stay at or below with probability ``level`` at least.
 

@@ -22,10 +22,10 @@ from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Judged
-from bayesprune.sklearn.conformal import check_level, of_numbers, threshold
+from bayesprune.sklearn.conformal import check_level, known, of_numbers, threshold
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.tails import is_heavy
-from bayesprune.sklearn.thresholds import Thresholds, fit_thresholds
+from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 Values = Float64[np.ndarray, "rows *outputs"]
 
@@ -120,15 +120,15 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)
-        cuts = _cuts(self._seed, x, columns) if "steps" in choice.forms else None
-        heavy = cuts is not None and is_auto(self.likelihood) and is_heavy(cuts.residuals)
+        found = _found(self._seed, x, columns) if "steps" in choice.forms else None
+        heavy = found is not None and is_auto(self.likelihood) and is_heavy(found.whole.residuals)
         observed = network.HEAVY_NOISE if heavy else observed
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
         self._target_scaling = _as_it_is(columns) if not shifts else gaps.scaling_of(columns, robust=heavy)
         scaled = self._target_scaling.apply(columns)
         outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
-        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, cuts)
+        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, found)
         return self
 
     def predict(self, X: ArrayLike | Any, return_std: bool = False, interval: float | Any | None = None) -> Any:
@@ -145,7 +145,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         x = self._rows(X)
         if interval is not None:
             check_level(interval, "interval")
-            limit = threshold(self._held_out_scores(), float(interval))
+            limit = threshold(known(self._conformity), float(interval))
         if not return_std and interval is None:
             means = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
@@ -212,11 +212,16 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         return tags
 
 
-def _cuts(seed: int, x: np.ndarray, columns: np.ndarray) -> Thresholds:
+def _found(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundByRows:
     """Thresholds by the rows of which every target is there."""
-    whole = ~np.isnan(columns.astype(np.float64)).any(axis=1)
-    y = columns[whole]
-    return fit_thresholds(np.random.RandomState(seed), x[whole], y[:, 0] if y.shape[1] == 1 else y, labels=False)
+    whole = np.asarray(~np.isnan(columns.astype(np.float64)).any(axis=1))
+
+    def find(rows: np.ndarray) -> Thresholds:
+        seen = rows[whole[rows]]
+        y = columns[seen]
+        return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
+
+    return FoundByRows(find(np.arange(len(x))), find)
 
 
 def _as_it_is(columns: np.ndarray) -> Scaling:

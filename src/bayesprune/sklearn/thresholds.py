@@ -1,5 +1,7 @@
 """Where trees cut the columns of a table: thresholds at which the target is seen to change, alone or with other columns."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,28 @@ class Thresholds(NamedTuple):
     column: Int64[np.ndarray, " thresholds"]
     at: Float64[np.ndarray, " thresholds"]
     residuals: Float64[np.ndarray, "rows outputs"]
+
+    def of_size(self, number: int) -> "Thresholds":
+        """The best so many; where there are fewer, others that no number is beyond, which `Columns` keeps silent.
+
+        >>> Thresholds(np.array([2]), np.array([0.5]), np.zeros((0, 1))).of_size(3).at.tolist()
+        [0.5, inf, inf]
+        """
+        missing = max(0, number - len(self.at))
+        at, column = np.pad(self.at[:number], (0, missing), constant_values=np.inf), np.pad(self.column[:number], (0, missing))
+        return self._replace(at=at, column=column)
+
+
+@dataclass(frozen=True)
+class FoundByRows:
+    """``whole``: thresholds by all rows. ``find``: by some, which are to say nothing of others."""
+
+    whole: Thresholds
+    find: Callable[[np.ndarray], Thresholds]
+
+    def by(self, rows: np.ndarray) -> Thresholds:
+        """As many by some rows, so that what reads them shares what is compiled."""
+        return self.find(rows).of_size(len(self.whole.at))
 
 
 def fit_thresholds(
