@@ -6,6 +6,7 @@ from scipy import stats
 
 import bayesprune as bp
 from bayesprune.sklearn import densities
+from bayesprune.sklearn.temperature import cool
 from tests.sklearn.problems import NET, linear_rows
 
 
@@ -34,7 +35,7 @@ def test_a_fit_judges_rows_by_the_density_that_it_tells() -> None:
     """The public method draws its noise by other numbers: of 20 networks and 120 rows the law of the noise is narrow."""
     x, y = linear_rows()
     model = bp.BayesianSparseRegressor(**NET).fit(x, y)
-    nats, _ = model._judged(x, model._target_scaling.apply(y[:, None])[:, 0])
+    nats = model._judged(x, model._target_scaling.apply(y[:, None])[:, 0]).nats
     np.testing.assert_allclose(nats - np.log(model._target_scaling.scale), model.log_density(x, y), atol=0.15)
 
 
@@ -43,6 +44,8 @@ def test_labels_are_judged_by_the_probabilities_that_are_told() -> None:
     x, y = linear_rows()
     labels = (y > 0).astype(int)
     model = bp.BayesianSparseClassifier(**NET).fit(x, labels)
-    nats, wrong = model._judged(x, labels)
-    np.testing.assert_allclose(nats, model.log_density(x, labels), atol=1e-12)
-    np.testing.assert_allclose(wrong, 1 - np.exp(nats), atol=1e-12)
+    judged = model._judged(x, labels)
+    np.testing.assert_allclose(judged.wrong, 1 - np.exp(judged.nats), atol=1e-12)
+    # At the temperature that these rows ask for, by which the network's own probabilities are cooled.
+    model.params_ = cool(model.bnn_, model.params_, float(np.exp(judged.log_temperature)))
+    np.testing.assert_allclose(judged.nats, model.log_density(x, labels), atol=1e-5)
