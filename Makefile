@@ -11,7 +11,7 @@ TORCH_PYTHON ?= $(BIN)/python
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: help install demo docs test test-slow unlocked extra bench reproduce reproduce-gpu lint typecheck notebooks lock clean
+.PHONY: help install demo docs test test-slow test-all unlocked extra bench reproduce reproduce-gpu lint typecheck notebooks lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -42,16 +42,19 @@ demo: $(VENV)/.demo-ready  ## train and prune a small net on the digits: figures
 # A process a core: threads of NumPy's beside them would only wait for one another. Tests of a file share what they compile, so
 # they stay together, or nearly so among the slow ones, of which a few files take minutes. What a test compiles runs briefly:
 # most of XLA's optimisation would cost more than it saves, and so would its fusion emitters; slow tests take .4 of the time.
-test test-slow: export OPENBLAS_NUM_THREADS ?= 1
-test test-slow: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
+test test-slow test-all: export OPENBLAS_NUM_THREADS ?= 1
+test test-slow test-all: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 # XLA ends the process at a flag that it does not know: the one against fusion emitters is jaxlib's before 0.11.
 OLD_XLA = $(shell $(BIN)/python -c "import jaxlib.version as v; print(int(v.__version_info__ < (0, 11)))" 2>/dev/null)
-test test-slow: export XLA_FLAGS ?= $(if $(filter 1,$(OLD_XLA)),--xla_cpu_use_fusion_emitters=false) \
+test test-slow test-all: export XLA_FLAGS ?= $(if $(filter 1,$(OLD_XLA)),--xla_cpu_use_fusion_emitters=false) \
 	--xla_cpu_parallel_codegen_split_count=1
 test: $(VENV)/.ready  ## the fast tests and doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready  ## the tests that take minutes
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not every" --jaxtyping-packages=bayesprune,beartype.beartype
+
+test-all: $(VENV)/.ready  ## these with every case of every test: before a release
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow --jaxtyping-packages=bayesprune,beartype.beartype
 
 unlocked:  ## the fast tests under versions outside the lock: make unlocked WITH="jax==0.10.0 jaxlib==0.10.0"

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,18 +27,20 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # figures are files here; a screen i
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """``fast_cases(n)``: of a parametrised test the first n cases are fast, the others carry the marker ``slow``.
 
-    So do docstrings whose examples train a network or make one smaller: compiling them takes seconds each.
+    ``slow_cases(n)``: the cases after the first n carry ``every`` as well. So do docstrings carry ``slow`` whose examples train
+    a network or make one smaller: compiling them takes seconds each.
     """
-    seen: dict[tuple[str, str], int] = {}
+    seen: Counter[tuple[str, str, str]] = Counter()
     for item in items:
         if isinstance(item, pytest.DoctestItem) and any(word in line.source for line in item.dtest.examples for word in DEAR):
             item.add_marker(pytest.mark.slow)
-        if (mark := item.get_closest_marker("fast_cases")) is None:
-            continue
-        test = (str(item.path), item.originalname)  # type: ignore[attr-defined]
-        seen[test] = seen.get(test, 0) + 1
-        if seen[test] > mark.args[0]:
-            item.add_marker(pytest.mark.slow)
+        for name, further in (("fast_cases", ("slow",)), ("slow_cases", ("slow", "every"))):
+            if (mark := item.get_closest_marker(name)) is None:
+                continue
+            test = (name, str(item.path), item.originalname)  # type: ignore[attr-defined]
+            seen[test] += 1
+            for marker in further if seen[test] > mark.args[0] else ():
+                item.add_marker(marker)
 
 
 @pytest.hookimpl(trylast=True)

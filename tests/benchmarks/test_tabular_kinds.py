@@ -16,6 +16,7 @@ def test_a_kind_is_always_the_same_table_and_whole(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize(
     ("kind", "least", "form"),
     # Each well below what one seed gave, and well above what the default gave before there were forms.

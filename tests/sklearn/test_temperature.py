@@ -51,7 +51,8 @@ def test_no_probability_is_too_small() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "hidden"), [("plain", (4,)), ("wide", (4,)), ("steps", (4, 3)), ("plain", ())])
+@pytest.mark.slow_cases(2)
+@pytest.mark.parametrize(("form", "hidden"), [("plain", ()), ("steps", (4, 3)), ("plain", (4,)), ("wide", (4,))])
 def test_the_network_itself_has_the_tempered_probabilities(form: str, hidden: tuple[int, ...]) -> None:
     """Its last layers are divided: drawn with the same key, the network before gives them by its probabilities' powers."""
     x, y = doubted()

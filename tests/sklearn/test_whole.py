@@ -11,7 +11,7 @@ from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.thresholds import Thresholds
 
 SETTINGS = {"hidden": (6,), "num_steps": 200, "num_samples": 20, "random_state": 0}
-FORMS = ("plain", "wide", "steps", "components")
+FORMS = ("components", "steps", "plain", "wide")
 
 
 def table(rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -42,6 +42,7 @@ def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_regressor_is_the_same_function(form: str, tmp_path) -> None:
     """The same networks, drawn with the same key, in y's units; the certificate holds; NumPy alone reads the file."""
@@ -63,7 +64,8 @@ def test_a_regressor_is_the_same_function(form: str, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["plain", "steps"])
+@pytest.mark.slow_cases(1)
+@pytest.mark.parametrize("form", ["steps", "plain"])
 def test_a_classifier_gives_its_classes_calibrated(form: str) -> None:
     x, y = table()
     labels = np.array(["low", "mid", "high"])[np.digitize(y, [290.0, 330.0])]
