@@ -13,7 +13,16 @@ import pytest
 MAPS = Path("/proc/self/maps")  # Linux alone has it, and alone has the limit
 MANY_MAPS = 25_000  # of the 65,530 that a process may hold by default
 MANY_LOWERED = 1_500  # programs whose MLIR contexts JAX keeps: each of them makes the next one slower to lower
-DEAR = ("fit_svi(", "fit_sgmcmc(", ".fit(", "laplace(", "compact(")  # of examples in docstrings
+DEAR = (
+    "fit_svi(",
+    "fit_sgmcmc(",
+    ".fit(",
+    "laplace(",
+    "compact(",
+    "compare(",
+    "fit_rewound(",
+    "fit_replicates(",
+)  # of examples in docstrings
 LOWERED: list[str] = []
 AFTER_IMPORT = pytest.StashKey[dict[str, dict]]()  # the state of each file's random numbers
 jax.monitoring.register_event_duration_secs_listener(

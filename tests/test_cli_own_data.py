@@ -66,6 +66,7 @@ def test_a_run_logs_its_figures(done: Path) -> None:
     assert [line["eval/step"] for line in lines if "eval/nll" in line] == [6.0]
 
 
+@pytest.mark.slow
 def test_what_is_found_is_printed(done: Path) -> None:
     for words, told in (
         (
@@ -93,6 +94,7 @@ def predictions(capsys: pytest.CaptureFixture[str], *words: Any) -> list[dict[st
     return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
 
+@pytest.mark.slow
 def test_predictions_of_a_new_file_have_the_names_of_the_classes(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for net in (done / "run", done / "run" / "net.bayesprune"):
         found = predictions(capsys, net, done / "new.csv")

@@ -46,6 +46,7 @@ def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
         main_paths.PATHS[path](rng_key)
 
 
+@pytest.mark.slow
 def test_training_pruning_and_prediction_without_promotion_and_without_nan(rng_key: jax.Array) -> None:
     with without_promotion():
         bnn = main_paths.net(bp.priors.Gaussian())

@@ -119,6 +119,7 @@ def test_drawn_networks_have_the_same_law(name) -> None:
         assert (abs(made.mean(0) - wanted.mean(0)) < 6 * error + 1e-7).all()
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @EVERY
 def test_files_of_it_take_the_same_rows(name, tmp_path) -> None:

@@ -204,6 +204,7 @@ def of_fields() -> bp.Compact:
     return bp.compact(bnn, fit.params, keep="mean")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beyond", [WORDS, -1])
 def test_a_file_says_what_its_tables_take(beyond, tmp_path) -> None:
     smaller("words").save(tmp_path / "net.bayesprune")

@@ -57,6 +57,7 @@ def test_nats_and_calibration_and_bytes_are_kept_to(fit) -> None:
     assert bp.prune_to(given, bnn, DATA, ece=whole + 0.05).rung.figures["ece"] <= whole + 0.05
 
 
+@pytest.mark.slow
 def test_time_is_verified_by_timing_anew(fit, monkeypatch) -> None:
     """A made-up clock, on which a call takes a microsecond for each weight: the largest network within the budget is taken."""
     bnn, given = fit

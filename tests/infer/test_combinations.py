@@ -108,6 +108,7 @@ def test_advice_of_one_shot_cuts_is_not_what_was_done() -> None:
         bp.prune_once(first_params(whole), bp.methods.Cut(scope="unit", density=0.5), program=whole)
 
 
+@pytest.mark.slow
 def test_advice_under_a_prior_that_is_no_gaussian() -> None:
     bnn = programs.small_bnn(prior=bp.priors.Cauchy())
     params = first_params(bnn)

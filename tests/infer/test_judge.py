@@ -31,6 +31,7 @@ def raw(bnn, params, x, num_samples: int) -> np.ndarray:
     return bp.predict_draws(jax.random.key(0), twin, params, x, num_samples=num_samples).astype(np.float64)
 
 
+@pytest.mark.slow
 def test_predicted_noise_is_judged_exactly(rng_key) -> None:
     bnn = net(bp.likelihoods.Normal("predicted"), 2)
     params = start(bnn)

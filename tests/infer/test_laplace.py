@@ -128,6 +128,7 @@ def test_what_comes_back_goes_where_a_fit_goes(curvature, trained, rng_key, tmp_
         assert np.abs(small.predict(data.x, rng_key=rng_key, num_samples=200) - again).max() < 0.25
 
 
+@pytest.mark.slow
 def test_the_dead_stay_dead(trained, rng_key) -> None:
     data, bnn, fit = trained
     cut = bp.prune_once(fit.params, bp.methods.Magnitude(density=0.4), program=bnn)

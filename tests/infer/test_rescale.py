@@ -20,6 +20,7 @@ def linear(prior):
     return bp.BNN(bp.nets.MLP((), 1), prior=prior, likelihood=bp.likelihoods.Normal(), input_shape=(3,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bp.priors.Gaussian(0.7), bp.priors.DiracSlab()])
 def test_scales_are_those_of_a_linear_model_under_the_new_noise(prior) -> None:
     """(21.19): the mean field's precision of weight j is 1 / p² + c sum_i x_ij², whichever precision c the noise has."""

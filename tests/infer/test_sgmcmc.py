@@ -93,6 +93,7 @@ def test_cycles_that_do_not_divide_the_steps(rng_key) -> None:
     assert fit.params["Dense_0.kernel$draws"].shape[:2] == (1, 4)
 
 
+@pytest.mark.slow
 def test_every_sample_predicts_once(fit, rng_key) -> None:
     """The mean over all samples, whatever the key; fewer are spread evenly; each draw is the network run by hand."""
     data, bnn = programs.classes(), programs.small_bnn()

@@ -55,6 +55,7 @@ def test_bmrs_cuts_where_evidence_is_gained_and_says_how_much() -> None:
     np.testing.assert_allclose(info.evidence_gained, gain[~released].sum(), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 4])
 def test_bmrs_with_a_uniform_prior_asks_for_the_share_below_its_bits(bits) -> None:
     seen = posterior()

@@ -200,6 +200,7 @@ def test_rows_that_the_model_picks_itself():
     assert noise < 0.8 * variance
 
 
+@pytest.mark.slow
 def test_the_switch_is_checked_and_reaches_the_net():
     x, y = (jnp.asarray(values, jnp.float32) for values in data())
     conv = lambda w, x: jax.lax.conv_general_dilated(x[:, None], w[None, None], (1,), "SAME")[:, 0].mean(-1)  # noqa: E731

@@ -20,6 +20,7 @@ class Gated(nn.Module):
         return nn.Dense(1, use_bias=False)(nn.Dropout(0.4, deterministic=not train)(x))
 
 
+@pytest.mark.slow
 def test_a_prediction_is_the_mean_over_gates(rng_key) -> None:
     """(14.1): of sigmoid(sum z x w) over eight gates, and its variance; 4,000 draws. Five standard errors: below 1e-5."""
     bnn = bp.BNN(

@@ -56,6 +56,7 @@ NETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", NETS)
 def test_the_module_computes_what_the_network_of_points_does(kind, rng_key, tmp_path) -> None:

@@ -99,11 +99,13 @@ def test_unit_and_law_are_those_of_draws(form, slab_of) -> None:
     np.testing.assert_allclose(logs.std(0), np.asarray(node.law.log_std())[0], rtol=5 / np.sqrt(40_000))
 
 
+@pytest.mark.slow
 def test_the_last_layer_may_have_units_too(rng_key) -> None:
     sites = sites_of(lambda: bp.priors.Horseshoe(last="unit").model(LAYOUT), rng_key)
     assert sites["z.tau_2"]["value"].shape == (2,) and "z.precision" in sites
 
 
+@pytest.mark.slow
 def test_units_may_have_slabs_of_their_own(rng_key) -> None:
     """(3.1) with c_i, written out at drawn values; the guide has the sites, and no layer's precision is left."""
     prior = bp.priors.Horseshoe(slab_of="unit")

@@ -63,6 +63,7 @@ def test_without_forgetting_its_density_is_the_fitted_one_and_a_fit_starts_there
         np.testing.assert_allclose(start[f"{stem}_scale"]["value"], law[path][1], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_evidence_is_against_the_first_prior_also_the_second_time() -> None:
     """Oracle: (2.5) with the fitted moments and the first prior's scale, by SciPy."""
     bnn = programs.small_bnn(prior=bp.priors.Posterior(fit_of()))

@@ -72,6 +72,7 @@ def evidence_of_units() -> np.ndarray:
     return -gain["a.kernel"].sum(0) - gain["a.bias"]
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_unit_is_the_sum_of_its_weights() -> None:
     total = evidence_of_units()
     least = float(np.sort(total)[-2] - 1e-3)  # below the second surest, above the third

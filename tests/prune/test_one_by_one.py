@@ -178,6 +178,7 @@ def test_it_is_pure_and_the_same_when_compiled() -> None:
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), before, posterior))
 
 
+@pytest.mark.slow
 def test_what_was_dead_stays_dead_and_has_no_say(float64) -> None:
     """A mask given with parameters that are not cut by it: the rest is decided given that those are zero."""
     _, _, posterior = regression()

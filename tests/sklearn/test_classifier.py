@@ -54,6 +54,7 @@ def test_inputs_that_matter_lead(fitted):
     assert model.inclusion_probabilities_[:3].min() > model.inclusion_probabilities_[3:].max()
 
 
+@pytest.mark.slow
 def test_a_pickle_predicts_the_same(fitted):
     model, x, _ = fitted
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(x), model.predict_proba(x))

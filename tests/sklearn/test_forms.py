@@ -77,6 +77,7 @@ def test_an_interval_is_the_deviation_times_one_number(calibrated) -> None:
         model.predict(x, interval=90)
 
 
+@pytest.mark.slow
 def test_steps_are_read_of_their_columns(calibrated) -> None:
     model, x, _ = calibrated
     assert model.inputs_of(x).shape[1] > 6 == len(model.used_features_) == len(model.inclusion_probabilities_)

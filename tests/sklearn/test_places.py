@@ -66,6 +66,7 @@ def test_what_fills_the_places_changes_nothing() -> None:
     assert fits[0].losses.tobytes() == fits[1].losses.tobytes()
 
 
+@pytest.mark.slow
 def test_other_numbers_of_rows_compile_nothing() -> None:
     bp.fit_svi(jax.random.key(0), BNN, padded(18), **SETTINGS)
     before = compile_loop.cache_info()

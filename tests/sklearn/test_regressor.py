@@ -36,6 +36,7 @@ def test_what_a_fit_leaves_behind(fitted):
     np.testing.assert_allclose(np.where(sure, 1.0, model.inclusion_probabilities_), gates, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_toolkit_in_the_units_of_y(fitted):
     model, x, y = fitted
     z = ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)

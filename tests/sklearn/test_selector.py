@@ -82,6 +82,7 @@ def test_it_goes_into_pipelines_and_grids():
     assert search.best_estimator_[-1].n_features_in_ == 3
 
 
+@pytest.mark.slow
 def test_names_of_columns_are_kept():
     pandas = pytest.importorskip("pandas")
     x, y = linear_rows()

@@ -132,6 +132,7 @@ def node(seed=0, size=5) -> LowRank:
     return LowRank.of(*map(jnp.array, parts), prior_scale=0.8)
 
 
+@pytest.mark.slow
 def test_a_cut_leaves_the_conditional_posterior(float64) -> None:
     whole = node()
     covariance = np.asarray(whole.factor @ whole.factor.T + jnp.diag(whole.diagonal**2))

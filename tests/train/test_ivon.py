@@ -93,6 +93,7 @@ def test_on_a_quadratic_it_ends_at_the_exact_posterior(rng_key) -> None:
     np.testing.assert_allclose(node.scale.mean(), (LAM * (hessian + DELTA)) ** -0.5, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_several_draws_share_a_step_by_their_means(float64) -> None:
     """Gradients and curvatures of two micro-batches averaged: the step of both."""
     optimizer, params = transformation(), jax.tree.map(jnp.asarray, PARAMS)

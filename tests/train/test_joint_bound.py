@@ -76,6 +76,7 @@ def test_losses_are_the_bound_whatever_is_minimised(weight) -> None:
     np.testing.assert_allclose(losses, -elbo(np.ones(3, bool), 1.0), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_is_minimised_has_the_weight() -> None:
     """The step of plain gradient descent is that of the weighted loss: of a weight whose likelihood is flat, its prior's."""
     data, _ = programs.line()

@@ -126,6 +126,7 @@ def test_a_low_rank_update_that_is_merged() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_compact_network_that_is_trained_on(rng_key) -> None:
     net = bp.nets.MLP((8,), 1)
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(0.1), input_shape=(4,))

@@ -19,6 +19,7 @@ class Net(nn.Module):
         return nn.Dense(2, name="dense")(x.reshape((len(x), -1)))
 
 
+@pytest.mark.slow
 def test_convolutions_and_dense_layers_of_linen() -> None:
     """The convolution's patches cut by hand, in the order of its kernel's axes."""
     net = Net()
