@@ -403,6 +403,7 @@ def test_the_face_of_the_program() -> None:
     assert done.returncode == 0 and "bayesprune run" in done.stdout
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",

@@ -173,6 +173,7 @@ TINY = {
 }
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):
@@ -188,6 +189,7 @@ def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):
     assert np.isfinite(record[figure]) and record[of_a_rule + "connected"] > 0
 
 
+@pytest.mark.slow_cases(5)
 @pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("number", range(len(nets_at_random.KINDS)))
 def test_networks_of_every_kind_are_built(number):

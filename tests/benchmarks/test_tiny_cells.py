@@ -62,6 +62,7 @@ def small(posterior, dtype):
     )
 
 
+@pytest.mark.slow_cases(10)
 @pytest.mark.parametrize("name", TINY)
 def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

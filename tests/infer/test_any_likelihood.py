@@ -60,6 +60,7 @@ def test_replicates_predict_as_their_networks_do(case) -> None:
     np.testing.assert_allclose(draws[1].mean(0), mean, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_samplers_move_them_and_are_judged(case) -> None:

@@ -66,6 +66,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SPECIAL)
 def test_what_else_depends_on_the_batches_has_the_same_bits(case: str, tmp_path) -> None:
@@ -115,6 +116,7 @@ def listed():
 RESUMED = {"grain": grain_batches, "file": None, "list": listed}
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_killed_fit_of_a_stream_goes_on_with_the_same_bits(name: str, tmp_path) -> None:

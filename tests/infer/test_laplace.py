@@ -99,6 +99,7 @@ def trained():
     return data, bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=400, progress=False)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("curvature", FORMS)
 def test_what_comes_back_goes_where_a_fit_goes(curvature, trained, rng_key, tmp_path) -> None:

@@ -42,6 +42,7 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
             np.testing.assert_allclose(fits.params[name][r], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",

@@ -324,6 +324,7 @@ def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
     assert len(marks) == before
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [bp.priors.Horseshoe(), bp.priors.ScaleMixture(), bp.priors.GaussianSlab(0.01, 1.0, 0.5), bp.priors.Cauchy()]
