@@ -74,8 +74,8 @@ class WithCompact:
         ``classes_``.
 
         Args:
-            keep: "posterior": the networks' law, of a spike and slab so many drawn networks; "mean": the one network at the
-                posterior mean, the smallest, and less sure of its uncertainty.
+            keep: "posterior": the weights' law, of a spike and slab so many drawn networks; "mean": the one network at the
+                posterior mean, which is the smallest and says nothing of spread.
             num_draws: networks to keep of a posterior that has to be drawn; None: ``num_samples``.
 
         Returns:
