@@ -50,20 +50,20 @@ class Cell:
 CELLS = tuple(Cell(data) for data in (*kinds_of_tables.KINDS, *SIMULATIONS))
 
 
-class Regressor(bp.BayesianSparseRegressor):
-    """Keeps what its last fit has learned before the cut."""
+class Remembering:
+    """Keeps what the last fit of an estimator had learned before its cut."""
 
-    def _cut(self, learned: Any, x: np.ndarray, y: np.ndarray, rung: int = 0) -> None:
+    def _cut(self, learned: Any, x: np.ndarray, y: np.ndarray, rung: int) -> None:
         self.before = learned, x, y, rung
-        super()._cut(learned, x, y, rung)
+        super()._cut(learned, x, y, rung)  # type: ignore[misc]
 
 
-class Classifier(bp.BayesianSparseClassifier):
-    """As `Regressor`."""
+class Regressor(Remembering, bp.BayesianSparseRegressor):
+    """The default of numbers."""
 
-    def _cut(self, learned: Any, x: np.ndarray, y: np.ndarray, rung: int = 0) -> None:
-        self.before = learned, x, y, rung
-        super()._cut(learned, x, y, rung)
+
+class Classifier(Remembering, bp.BayesianSparseClassifier):
+    """The default of classes."""
 
 
 def table(cell: Cell) -> tuple[np.ndarray, np.ndarray, int]:

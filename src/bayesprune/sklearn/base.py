@@ -120,17 +120,17 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
-        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch) -> cutting.Learned:
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch, rung: int = 0) -> cutting.Learned:
             read = columns[name]
             if found is not None and candidates[name].steps and isinstance(rows, np.ndarray):  # others are held out
                 read = read.stepped(found.by(rows), x[rows])
             self._columns, self._network = read, replace(plain, wide=candidates[name].wide, num_inputs=read.num_inputs)
             learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
-            self._cut(learned, x[rows], y[rows])
+            self._cut(learned, x[rows], y[rows], rung)
             return learned
 
         def finish(steps: int, *watches: Watch) -> None:
-            self._cut(learn(self.form_, slice(None), steps, *watches), x, y, chosen.rung)
+            learn(self.form_, slice(None), steps, *watches, rung=chosen.rung)
             self._settle(chosen)
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
@@ -168,7 +168,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         rungs = cutting.rungs(self.method, self.density, self.bnn_, fit.params)
         return cutting.Learned(self._columns, self._network, fit.params, rungs)
 
-    def _cut(self, learned: cutting.Learned, x: np.ndarray, y: np.ndarray, rung: int = 0) -> None:
+    def _cut(self, learned: cutting.Learned, x: np.ndarray, y: np.ndarray, rung: int) -> None:
         """Cut what was learned of these rows; sets what predictions need, and what describes it."""
         self._columns, self._network = learned.columns, learned.network
         sparsifier, trained = learned.rungs[rung], learned.params

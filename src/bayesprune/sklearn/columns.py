@@ -1,6 +1,6 @@
 """What the network reads of a table: its columns on one scale, and where asked for steps of numbers and components beside."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -137,9 +137,14 @@ def _standardised(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "rows 
     return (np.asarray(x, np.float64) - scaling.loc) / scaling.scale
 
 
+def drawn_in(z: Any, xp: Any = np) -> Any:
+    """sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3; ``xp``: NumPy, or `jax.numpy` for arrays of JAX."""
+    beyond = xp.maximum(xp.abs(z) - FAR, 0.0)
+    return xp.where(beyond > 0, xp.sign(z) * (FAR + FAR * xp.tanh(beyond / FAR)), z)
+
+
 def _drawn_in(z: np.ndarray) -> np.ndarray:
-    beyond = np.maximum(np.abs(z.astype(np.float64)) - FAR, 0.0)
-    return np.where(beyond > 0, np.sign(z) * (FAR + FAR * np.tanh(beyond / FAR)), z).astype(np.float32)
+    return drawn_in(z.astype(np.float64)).astype(np.float32)  # type: ignore[no-any-return]
 
 
 def _spread(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Scaling:

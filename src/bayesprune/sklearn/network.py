@@ -62,13 +62,7 @@ class NetworkRecipe:
 @functools.lru_cache(maxsize=64)
 def build(network: NetworkRecipe) -> BNN:
     """The `BNN` of a description; the same object for the same description."""
-    return BNN(
-        net_of(network),
-        prior=network.prior,
-        likelihood=network.likelihood,
-        input_shape=(network.num_inputs,),
-        prunable=prunable(network),
-    )
+    return bnn_around(net_of(network), network, network.num_inputs)
 
 
 def net_of(network: NetworkRecipe) -> MLP | WideMLP:
@@ -78,9 +72,16 @@ def net_of(network: NetworkRecipe) -> MLP | WideMLP:
     return kind(network.hidden, network.num_outputs, activation=activation)
 
 
-def prunable(network: NetworkRecipe) -> Callable[[str, tuple[int, ...]], bool] | None:
-    """Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune."""
-    return None if network.hidden else select.everything
+def bnn_around(net: Any, network: NetworkRecipe, num_inputs: int) -> BNN:
+    """A module that has the parameters of a description's, with its prior and its likelihood."""
+    return BNN(
+        net,
+        prior=network.prior,
+        likelihood=network.likelihood,
+        input_shape=(num_inputs,),
+        # Without a hidden layer the last layer is all there is: priors that keep it dense would leave nothing to prune.
+        prunable=None if network.hidden else select.everything,
+    )
 
 
 def read_hidden(hidden: Any) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors import params as posterior_params
@@ -22,7 +23,7 @@ def tempered(draws: Float[np.ndarray, "networks rows classes"], temperature: flo
     >>> tempered(np.array([[[0.8, 0.2]]]), 2.0).round(4)
     array([[0.6667, 0.3333]])
     """
-    return _powers(_log(draws), temperature).mean(axis=0)
+    return softmax(_log(draws) / temperature, axis=-1).mean(axis=0)  # type: ignore[no-any-return]
 
 
 def temperature_of(draws: Float[np.ndarray, "networks rows classes"], labels: Int64[np.ndarray, " rows"]) -> float:
@@ -38,7 +39,7 @@ def temperature_of(draws: Float[np.ndarray, "networks rows classes"], labels: In
     log_p, places = _log(draws[:, some]), (np.arange(len(labels[some])), labels[some])
 
     def loss(log_t: float) -> float:
-        probabilities = _powers(log_p, np.exp(log_t)).mean(axis=0)[places]
+        probabilities = softmax(log_p / np.exp(log_t), axis=-1).mean(axis=0)[places]
         return float(0.5 * (log_t / SPREAD) ** 2 - np.log(np.maximum(probabilities, np.finfo(float).tiny)).sum())
 
     found = minimize_scalar(loss, bounds=(-FARTHEST, FARTHEST), method="bounded", options={"xatol": 1e-3})
@@ -67,9 +68,3 @@ def _over(values: Any, temperature: float) -> np.ndarray:
 def _log(draws: np.ndarray) -> Float64[np.ndarray, "networks rows classes"]:
     """Probabilities that float32 rounds to zero are the least that it has."""
     return np.log(np.maximum(np.asarray(draws, np.float64), np.finfo(np.float32).tiny))
-
-
-def _powers(log_p: np.ndarray, temperature: float) -> Float64[np.ndarray, "networks rows classes"]:
-    scaled = log_p / temperature
-    powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)

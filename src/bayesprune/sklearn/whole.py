@@ -19,7 +19,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import cutting, network
-from bayesprune.sklearn.columns import FAR, Columns
+from bayesprune.sklearn.columns import Columns, drawn_in
 
 TOLERANCE = 1e-3  # deviations by which float32 may miss what the network reads
 
@@ -35,12 +35,13 @@ class Ends:
         """`Columns.apply`, in JAX and single precision."""
         columns, parts = self.columns, []
         z = _scaled(x, columns.scaling)
-        parts.append(_drawn_in(z) if columns.clipped else z)
+        parts.append(drawn_in(z, jnp) if columns.clipped else z)
         if len(columns.owner):
             beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
             parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
         if columns.turn.shape[1]:
-            parts.append(_drawn_in(_scaled(z @ jnp.asarray(columns.turn, x.dtype), columns.components)))
+            turned = z @ jnp.asarray(columns.turn, x.dtype)
+            parts.append(drawn_in(_scaled(turned, columns.components), jnp))
         return jnp.concatenate(parts, axis=1)
 
     def outputs(self, f: Float[jax.Array, "rows outputs"]) -> Float[jax.Array, "rows outputs"]:
@@ -126,13 +127,7 @@ def whole(recipe: network.NetworkRecipe, columns: Columns, units: Scaling | None
     """The `BNN` of raw rows, with the parameters of ``recipe``'s; ``units``: of outputs that were standardised, else None."""
     width = recipe.num_outputs
     ends = Ends(columns, Scaling(np.zeros(width), np.ones(width)) if units is None else units)
-    return BNN(
-        BetweenEnds(recipe, ends),
-        prior=recipe.prior,
-        likelihood=recipe.likelihood,
-        input_shape=(len(columns.turn),),
-        prunable=network.prunable(recipe),
-    )
+    return network.bnn_around(BetweenEnds(recipe, ends), recipe, len(columns.turn))
 
 
 def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> None:
@@ -149,8 +144,3 @@ def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> No
 
 def _scaled(values: jax.Array, scaling: Scaling) -> jax.Array:
     return (values - jnp.asarray(scaling.loc, values.dtype)) * jnp.asarray(1.0 / np.asarray(scaling.scale), values.dtype)
-
-
-def _drawn_in(z: jax.Array) -> jax.Array:
-    beyond = jnp.maximum(jnp.abs(z) - FAR, 0.0)
-    return jnp.where(beyond > 0, jnp.sign(z) * (FAR + FAR * jnp.tanh(beyond / FAR)), z)
