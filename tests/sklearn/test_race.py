@@ -70,7 +70,7 @@ def test_a_form_that_is_behind_is_not_trained_to_the_end(on_the_way, form, steps
 
 @pytest.mark.parametrize(("trees", "tried"), [(None, True), (-0.4, True), (-0.6, False)])
 @pytest.mark.parametrize("form", ["steps", "components"])
-def test_thresholds_are_tried_where_trees_are_ahead_or_cannot_be_compared(form: str, trees: float | None, tried: bool) -> None:
+def test_thresholds_are_tried_unless_trees_are_behind(form: str, trees: float | None, tried: bool) -> None:
     estimator = Estimator({"plain": -0.6, form: -0.3}, {"plain": -0.5, form: -0.1})
     estimator.trees = trees
     x, y, choice = np.zeros((100, 1)), np.zeros(100), forms.FormChoice(("plain", form), 1, 0.2)

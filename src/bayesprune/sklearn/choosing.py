@@ -68,13 +68,13 @@ class Trials:
         self.judged.setdefault(form, []).append(self._judge(fold))
 
     def ruled_out(self, form: str) -> bool:
-        """Whether thresholds are not worth a fit: trees, which cut at them, foresee rows no better than the first form does."""
+        """Whether thresholds are not worth a fit: trees, which cut at them, are behind the first form by a standard error."""
         first = next(iter(self.judged), None)
         if form != THRESHOLDS or first is None:
             return False
         kept, held = self.folds[0]
         trees = self.estimator._by_trees(self.x, self.y, kept, held)
-        return trees is not None and float(np.maximum(trees, WORST).mean()) <= float(self.judged[first][0].nats.mean())
+        return trees is not None and is_behind(np.maximum(trees, WORST) - self.judged[first][0].nats)
 
     def under(self, form: str, rung: int) -> Judged:
         """How the rows are judged under another cut of a form's fits."""
@@ -96,7 +96,7 @@ def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, lea
 
     Every form is fitted to the same rows; each fold holds out others. The scores of the winner's predictions of them calibrate
     intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. Thresholds are
-    tried where boosted trees are ahead of the first form. A form that is behind that one on the way is given up; forms and
+    tried unless boosted trees are behind the first form, and a form that is behind it on the way is given up; forms and
     folds are left out for which the estimator's budget has no time.
     """
     if not choice.folds:

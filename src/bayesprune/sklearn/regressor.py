@@ -56,7 +56,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             "components", which also reads the principal components, each of unit size. "auto" fits "plain", "steps" and, of
             collinear columns, "components" to four fifths of the rows. It takes the one of the highest log density of the
             others, if it is ahead of "plain" by more than one standard error. "steps" is not fitted where boosted trees, which
-            cut at thresholds, foresee those rows no better than "plain" does. Where ``num_steps`` is given, where there is no
+            cut at thresholds, are behind "plain" on those rows by that much. Where ``num_steps`` is given, where there is no
             hidden layer, and of less than 160 rows, it is "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.

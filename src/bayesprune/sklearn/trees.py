@@ -1,4 +1,4 @@
-"""Boosted trees as a measure: where they foresee rows no better than a net does, thresholds will not help the net."""
+"""Boosted trees as a measure: where they foresee rows worse than a net does, thresholds will not help the net."""
 
 import numpy as np
 from jaxtyping import Float64, Shaped
@@ -9,7 +9,9 @@ from threadpoolctl import threadpool_limits
 from bayesprune.sklearn import tails
 from bayesprune.sklearn.network import HEAVY_NOISE
 
-ROUNDS, RATE = 60, 0.15
+# Rates and rounds, of which the best are taken. What only many columns together say, such as parity, is learned at the high
+# rate: on 1,600 rows of that kind .94 right after 60 rounds at .15, .98 after 200 at .3.
+COURSES = ((0.1, 100), (0.3, 200))
 LEAST = 1e-9  # probability of a class
 
 
@@ -22,6 +24,8 @@ def foreseen(
 ) -> Float64[np.ndarray, " held"]:
     """Log density of each held-out row, nats, by boosted trees as they were after the best number of rounds.
 
+    Those rows choose the number, which flatters trees: what they measure is ruled out the less.
+
     ``y``: numbers, or whole ones from 0 for classes. Of numbers under the noise that explains what was missed best, Gaussian or
     Student's t of three degrees of freedom.
 
@@ -32,12 +36,16 @@ def foreseen(
     """
     labels = np.issubdtype(y.dtype, np.integer)
     kind = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
+    each = max(1, len(np.unique(y)) // 2) if labels else 1  # trees of a round, of two classes one
+    judged: list[np.ndarray] = []
     with threadpool_limits(1):  # of a few thousand rows, threads wait for one another
-        trees = kind(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=seed).fit(x, y)
-        if labels:
-            judged = [_of_labels(p, trees.classes_, y_held) for p in trees.staged_predict_proba(x_held)]
-        else:
-            judged = [_of_misses(y_held - mean) for mean in trees.staged_predict(x_held)]
+        for rate, rounds in COURSES:
+            how = {"max_iter": max(10, rounds // each), "learning_rate": rate, "early_stopping": False, "random_state": seed}
+            trees = kind(**how).fit(x, y)
+            if labels:
+                judged += [_of_labels(p, trees.classes_, y_held) for p in trees.staged_predict_proba(x_held)]
+            else:
+                judged += [_of_misses(y_held - mean) for mean in trees.staged_predict(x_held)]
     return max(judged, key=lambda nats: float(nats.mean()))
 
 
