@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 from bayesprune.sklearn import tails
-from bayesprune.sklearn.network import HEAVY_NOISE
+from bayesprune.sklearn.network import DEGREES
 
 # Rates and rounds, of which the best are taken. What only many columns together say, such as parity, is learned at the high
 # rate: on 1,600 rows of that kind .94 right after 60 rounds at .15, .98 after 200 at .3.
@@ -57,7 +57,7 @@ def _of_labels(probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarra
 
 
 def _of_misses(missed: np.ndarray) -> Float64[np.ndarray, " rows"]:
-    tiny, df = np.finfo(np.float64).tiny, HEAVY_NOISE.df
+    tiny = np.finfo(np.float64).tiny
     normal = stats.norm.logpdf(missed, scale=max(np.sqrt(np.mean(np.square(missed))), tiny))
-    heavy = stats.t.logpdf(missed, df, scale=max(tails._scale(missed, df), tiny))
+    heavy = stats.t.logpdf(missed, DEGREES, scale=max(tails._scale(missed, DEGREES), tiny))
     return max(normal, heavy, key=lambda nats: float(nats.mean()))  # type: ignore[no-any-return]
