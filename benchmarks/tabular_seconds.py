@@ -3,10 +3,10 @@
     python benchmarks/tabular_seconds.py run                 # into runs/tabular_seconds.jsonl, what is not there
     python benchmarks/tables.py                              # from the results kept here, into the page
 
-Two smooth tables, and two of steps; scores are of 2,000 new rows. "cold":
-the first fit of a process that has compiled nothing; "cached": the same where ``JAX_COMPILATION_CACHE_DIR`` is a folder that a
-process like it has filled, programs of a tenth of a second or more; "warm": a second fit in the process, of another draw. All
-without imports, which are told beside; seconds of the processor, of all threads.
+Two smooth tables, and two of steps; scores are of 2,000 new rows. "cold": the first fit of a process that has compiled nothing;
+"cached": the same where ``JAX_COMPILATION_CACHE_DIR`` is a folder that a process like it has filled, with programs of a tenth of
+a second or more; "warm": a second fit in the process, of another draw. All without imports; seconds of the processor, of all
+threads. "programs": that the first fit compiles.
 """
 
 import json
@@ -19,8 +19,10 @@ import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 
+import bayesprune as bp
 from bayesprune import cells
 from sklearn import datasets
 
@@ -62,13 +64,8 @@ CELLS = (*map(Cell, DATA), Cell("friedman1", "fast"))
 
 def measured(cell: Cell, fits: int) -> cells.Record:
     """So many fits in a process that has compiled nothing."""
-    begin = time.process_time()
-    import jax
-
-    import bayesprune as bp
-
     kinds = bp.BayesianSparseRegressor, bp.BayesianSparseClassifier
-    found: cells.Record = {"import": time.process_time() - begin}
+    found: cells.Record = {}
     programs: list[float] = []
 
     def listen(name: str, seconds: float, **_: object) -> None:
@@ -109,18 +106,18 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 def table(found: cells.Found) -> str:
     """Seconds and scores of the first fit."""
-    head = ["table", "preset", "form", "cold, s", "cached, s", "warm, s", "programs", "import, s", "score", "nats a row"]
+    head = ["table", "preset", "form", "cold, s", "cached, s", "warm, s", "programs", "score", "nats a row"]
     rows = []
     for cell in CELLS:
         record = found.get(cell)
         if record is None:
-            rows.append([cell.data, cell.preset, *[cells.MISSING] * 8])
+            rows.append([cell.data, cell.preset, *[cells.MISSING] * 7])
             continue
         seconds = [f"{record[name]:.1f}" for name in ("first", "cached", "second")]
-        rest = [str(record["first_programs"]), f"{record['import']:.1f}"]
+        rest = [str(record["first_programs"])]
         scores = [f"{record['first_score']:.3f}", f"{record['first_log_density']:.3f}"]
         rows.append([cell.data, cell.preset, record["first_form"], *seconds, *rest, *scores])
-    return cells.table(head, rows, "lll" + "r" * 7)
+    return cells.table(head, rows, "lll" + "r" * 6)
 
 
 STUDY = cells.Study("tabular_seconds", CELLS, run, {"seconds": table})
