@@ -36,7 +36,7 @@ class BMR:
       dF0 = log(s0/scale) - (loc/scale)²/2   (log evidence gained by removing the weight, prior N(0, s0²))
       q = sigmoid(zeta - dF0),  zeta = psi(alpha) - psi(beta),  alpha = alpha0 + sum q,  beta = beta0 + sum (1 - q)
 
-    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead. Of weights that vary together (``posterior="full"``)
+    A weight dies where dF0 > zeta + margin; without a margin, where q < 1/2. The dead stay dead. Of weights that vary together (``posterior="full"``)
     the one whose removal gains most dies first, and the evidence of the others is taken anew, given that it is zero, (20.1) and
     (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
 
@@ -51,6 +51,8 @@ class BMR:
         idle: weights whose posterior is within so many nats of their prior, KL(q || p) <= idle, (2.12), die as well: the data
             have said nothing of them, and (2.6) cannot tell, for dF0 = 0 gains nothing and loses nothing. 0: the paper's rule.
             Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
+        margin: nats by which the evidence must speak against a weight. Each dF0 is right for one weight that goes alone; where
+            thousands go at once, those of which it says little are worth something together. 0: the paper's rule.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -72,12 +74,14 @@ class BMR:
     group: str = "layer"
     dead: str = "prior"
     idle: float = 0.0
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive(self.alpha0, "alpha0")
         check_positive(self.beta0, "beta0")
         check_integer(self.num_iters, "num_iters")
         check_not_negative(self.idle, "idle")
+        check_not_negative(self.margin, "margin")
         if self.group not in GROUPS:
             raise unknown_name("group", self.group, GROUPS)
         if self.dead not in DEAD:
@@ -107,10 +111,11 @@ class BMR:
         return kl_divergence(node.loc, node.scale, 0.0, node.prior_scale) <= self.idle
 
     def _zetas(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """zeta of every site's group, by the evidence of its weights; ``alive``: before this step."""
+        """zeta of every site's group, by the evidence of its weights, and the margin; ``alive``: before this step."""
         zetas: dict[str, jax.Array] = {}
         for sites in self._groups(gain):
-            zetas |= dict.fromkeys(sites, self._log_odds([gain[site] for site in sites], [alive[site] for site in sites]))
+            zeta = self._log_odds([gain[site] for site in sites], [alive[site] for site in sites])
+            zetas |= dict.fromkeys(sites, zeta + self.margin if self.margin else zeta)
         return zetas
 
     def _log_odds(self, gains: list[jax.Array], alive: list[jax.Array]) -> jax.Array:
@@ -147,6 +152,7 @@ def bmr_prune(
     group: str = "layer",
     dead: str = "prior",
     idle: float | None = None,
+    margin: float | None = None,
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
     rng_key: RandomKey | None = None,
@@ -197,7 +203,7 @@ def bmr_prune(
     """
     if idle is None:
         idle = IDLE if isinstance(program, BNN) or knows_its_prior(params) else 0.0
-    method = BMR(alpha0, beta0, num_iters, group, dead, idle)
+    method = BMR(alpha0, beta0, num_iters, group, dead, idle, 0.0 if margin is None else margin)
     result = prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
     )
