@@ -36,9 +36,9 @@ class BMR:
       dF0 = log(s0/scale) - (loc/scale)²/2   (log evidence gained by removing the weight, prior N(0, s0²))
       q = sigmoid(zeta - dF0),  zeta = psi(alpha) - psi(beta),  alpha = alpha0 + sum q,  beta = beta0 + sum (1 - q)
 
-    A weight dies where dF0 > zeta + margin; without a margin, where q < 1/2. The dead stay dead. Of weights that vary together (``posterior="full"``)
-    the one whose removal gains most dies first, and the evidence of the others is taken anew, given that it is zero, (20.1) and
-    (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
+    A weight dies where dF0 > zeta + margin; without a margin, where q < 1/2. The dead stay dead. Of weights that vary together
+    (``posterior="full"``) the one whose removal gains most dies first, and the evidence of the others is taken anew, given that
+    it is zero, (20.1) and (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
 
     Args:
         alpha0, beta0: the Beta prior of each group's inclusion rate.
