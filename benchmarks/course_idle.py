@@ -51,7 +51,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 def _cut(rule: str, params: Any, bnn: bp.BNN, train: bp.Dataset) -> bp.Pruned:
     knobs = {name: float(value) for name, _, value in (word.partition("=") for word in rule.split()) if value}
-    knobs = {"idle": IDLE if "margin" in knobs else 0.0, "margin": 0.0} | knobs
+    knobs = {"idle": IDLE if "margin" in knobs else 0.0, "margin": 0.0} | knobs  # whatever the defaults are
     looked = {"program": bnn, "data": train, "rng_key": jax.random.key(0)} if rule.startswith("data") else {}
     return bp.bmr_prune(params, **looked, **knobs)
 

@@ -27,6 +27,8 @@ GROUPS = ("layer", "site", "global")
 DEAD = ("prior", "forgotten", "excluded")
 # Nats within which a finished fit's weights count as being at their prior, by default; `benchmarks/course.md` has the table.
 IDLE = 0.05
+# Nats by which one cut of a finished fit's weights asks for more evidence than (2.6), by default: the same table's choice.
+MARGIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class BMR:
         idle: weights whose posterior is within so many nats of their prior, KL(q || p) <= idle, (2.12), die as well: the data
             have said nothing of them, and (2.6) cannot tell, for dF0 = 0 gains nothing and loses nothing. 0: the paper's rule.
             Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
-        margin: nats by which the evidence must speak against a weight. Each dF0 is right for one weight that goes alone; where
-            thousands go at once, those of which it says little are worth something together. 0: the paper's rule.
+        margin: nats, (2.13). Each dF0 is right for a weight that goes alone; where thousands go at once, those of which it says
+            little are worth something together. 0: the paper's rule.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -160,8 +162,8 @@ def bmr_prune(
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
     One pass cuts much at once, and the weights that stay are left where they were: of a dense fit it costs the digits' accuracy
-    about a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
-    ``idle``. Going on from it, ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way,
+    half a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
+    ``idle``; of others those stay against which there is hardly any evidence, see ``margin``. Going on from it, ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way,
     ``fit_svi(..., sparsifier=BMR())``, never loses it.
 
     Args:
@@ -177,6 +179,7 @@ def bmr_prune(
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         idle: see `BMR`. None: .05 nats where ``params`` are those of a `BNN`, which starts far from its prior, or where
             ``program`` is one; otherwise 0.
+        margin: see `BMR`. None: .25 nats where ``idle`` would be .05 and no ``data`` verify the cut; otherwise 0.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
         rng_key: a JAX random key, for the networks that the verification draws; needed with ``data``.
@@ -201,9 +204,10 @@ def bmr_prune(
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
-    if idle is None:
-        idle = IDLE if isinstance(program, BNN) or knows_its_prior(params) else 0.0
-    method = BMR(alpha0, beta0, num_iters, group, dead, idle, 0.0 if margin is None else margin)
+    ours = isinstance(program, BNN) or knows_its_prior(params)
+    idle = (IDLE if ours else 0.0) if idle is None else idle
+    margin = (MARGIN if ours and data is None else 0.0) if margin is None else margin
+    method = BMR(alpha0, beta0, num_iters, group, dead, idle, margin)
     result = prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
     )
