@@ -123,6 +123,7 @@ def test_one_cut_asks_for_more_evidence_where_parameters_know_their_prior() -> N
     first = lambda params, **knobs: bool(bp.bmr_prune(params, dead="forgotten", num_iters=1, **knobs).mask["w"][0])  # noqa: E731
     assert not first(params, prior_scale=1.0) and not first(told, margin=0.1)
     assert first(told) and first(params, prior_scale=1.0, margin=0.25)
+    assert not first(told, idle=0.0), "nothing that is idle would ever fall"
     with pytest.raises(ValueError, match="margin"):
         bp.bmr_prune(told, margin=-1.0)
 

@@ -54,7 +54,8 @@ class BMR:
             have said nothing of them, and (2.6) cannot tell, for dF0 = 0 gains nothing and loses nothing. 0: the paper's rule.
             Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
         margin: nats, (2.13). Each dF0 is right for a weight that goes alone; where thousands go at once, those of which it says
-            little are worth something together. 0: the paper's rule.
+            little are worth something together. 0: the paper's rule. It goes with ``idle``: idle weights, whose dF0 is next to
+            0, would all stay.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -163,8 +164,9 @@ def bmr_prune(
 
     One pass cuts much at once, and the weights that stay are left where they were: of a dense fit it costs the digits' accuracy
     half a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
-    ``idle``; of others those stay against which there is hardly any evidence, see ``margin``. Going on from it, ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way,
-    ``fit_svi(..., sparsifier=BMR())``, never loses it.
+    ``idle``. Of the others those stay that hardly any evidence speaks against, see ``margin``. Going on from it,
+    ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way, ``fit_svi(..., sparsifier=BMR())``, never
+    loses it.
 
     Args:
         params: NumPyro parameters of `fit_svi`, which know their prior; those of an `AutoNormal` guide (of a hand-written
@@ -179,7 +181,8 @@ def bmr_prune(
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         idle: see `BMR`. None: .05 nats where ``params`` are those of a `BNN`, which starts far from its prior, or where
             ``program`` is one; otherwise 0.
-        margin: see `BMR`. None: .25 nats where ``idle`` would be .05 and no ``data`` verify the cut; otherwise 0.
+        margin: see `BMR`. None: .25 nats for the same parameters, if idle weights fall and no ``data`` verify the cut;
+            otherwise 0, which also suits who goes on from the cut: it takes more, and going on mends that.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
         rng_key: a JAX random key, for the networks that the verification draws; needed with ``data``.
@@ -206,7 +209,7 @@ def bmr_prune(
     """
     ours = isinstance(program, BNN) or knows_its_prior(params)
     idle = (IDLE if ours else 0.0) if idle is None else idle
-    margin = (MARGIN if ours and data is None else 0.0) if margin is None else margin
+    margin = (MARGIN if ours and idle and data is None else 0.0) if margin is None else margin
     method = BMR(alpha0, beta0, num_iters, group, dead, idle, margin)
     result = prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
