@@ -37,6 +37,15 @@ def test_a_constant_column_becomes_exactly_zero_even_where_its_mean_is_rounded()
     assert scaling.apply(np.array([[0.8]]))[0, 0] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e140])
+def test_the_unit_of_a_column_does_not_matter(unit):
+    """Squares of 1e-170 are 0 in float64."""
+    raw = table(0, 50).x
+    scaled = data.fit_scaling(raw * unit)
+    np.testing.assert_allclose(scaled.scale / unit, raw.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scaled.apply(raw * unit), data.fit_scaling(raw).apply(raw), atol=1e-6)
+
+
 def test_undo_is_the_inverse():
     raw = table(0, 50)
     scaling = data.fit_scaling(raw.y)
