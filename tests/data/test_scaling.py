@@ -46,6 +46,17 @@ def test_the_unit_of_a_column_does_not_matter(unit):
     np.testing.assert_allclose(scaled.apply(raw * unit), data.fit_scaling(raw).apply(raw), atol=1e-6)
 
 
+@pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6, 1e7])
+def test_a_column_in_float32_keeps_all_digits_that_it_has(ratio):
+    """Whatever its mean is of its spread: what is lost was lost when it was made float32, by up to 2^-24 of the mean."""
+    exact = np.random.default_rng(0).normal(size=400)
+    single = (exact + ratio).astype(np.float32)
+    scaled = data.fit_scaling(single[:, None]).apply(single[:, None])[:, 0]
+    np.testing.assert_allclose(scaled, StandardScaler().fit_transform(single[:, None].astype(np.float64))[:, 0], atol=1e-6)
+    wide = single.astype(np.float64)
+    assert np.abs(scaled * wide.std() + wide.mean() - ratio - exact).max() < 1e-5 + 1.01 * ratio * 2.0**-24
+
+
 def test_undo_is_the_inverse():
     raw = table(0, 50)
     scaling = data.fit_scaling(raw.y)
