@@ -4,7 +4,7 @@
     python benchmarks/tables.py                              # from the results kept here, into the page
 
 Two smooth tables, and two of steps; scores are of 2,000 new rows. "cold": the first fit of a process that has compiled nothing;
-"cached": the same where ``JAX_COMPILATION_CACHE_DIR`` is a folder that a process like it has filled, with programs of a tenth of
+"cached": the same where ``JAX_COMPILATION_CACHE_DIR`` is a folder that one like it has filled, with programs of a tenth of
 a second or more; "warm": a second fit in the process, of another draw. All without imports; seconds of the processor, of all
 threads. "programs": that the first fit compiles.
 """
