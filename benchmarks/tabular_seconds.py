@@ -60,7 +60,7 @@ DATA = {
     "steps": steps,
     "parity": parity,
 }
-MEASURED = ("friedman1",)
+MEASURED = ("friedman1", "clusters")
 CELLS = tuple(map(Cell, MEASURED))
 
 
