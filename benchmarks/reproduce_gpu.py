@@ -1,7 +1,7 @@
 """What the papers claim of nets that take an accelerator, one after another: resumable, with the tables at the end.
 
     python benchmarks/reproduce_gpu.py                 # or `make reproduce-gpu`: for one H100
-    python benchmarks/reproduce_gpu.py --tiny          # every command for a few steps, on any machine: that none of them fails
+    python benchmarks/reproduce_gpu.py --tiny          # every command for a few steps and rows: that none of them fails
 
 Needs `BAYESPRUNE_DATA` with Fashion-MNIST's files and CIFAR-10's binary archive. A run that was stopped goes on where it was;
 one that fails is named at the end, and those after it run all the same.
@@ -11,12 +11,17 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import bayesprune as bp
+from bayesprune import cli
 
 NETS = ("mlp", "lenet5", "mixer", "vit")
 GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what `results/` has no full-length records of
 DENSITIES = ("0.05", "0.10")
-TINY_GRID = ("--epochs", "2", "--steps-per-epoch", "1", "--draws", "1", "--final-draws", "1", "--methods", "bmr")
-TINY_RUN = ("--steps", "2", "--batch-size", "2", "--eval-every", "1000", "--num-samples", "1")
+TINY_GRID = "--epochs 2 --steps-per-epoch 1 --evals 1 --draws 1 --final-draws 1 --methods bmr".split()
+ROWS = 256  # of each part that a tiny run keeps, once the files have been read whole
+TINY_RUN = "--steps 2 --batch-size 2 --eval-every 1000 --num-samples 1".split()
 
 
 def commands(out: Path, tiny: bool) -> list[list[str]]:
@@ -32,17 +37,31 @@ def commands(out: Path, tiny: bool) -> list[list[str]]:
     return [*grids, *sparse, dense]
 
 
+def few_rows(words: list[str]) -> int:
+    """One command on the first rows of its data: what is left of its time is reading them and compiling."""
+    whole = bp.data.load
+
+    def load(*given: Any, **settings: Any) -> tuple[bp.Dataset, ...]:
+        return tuple(bp.Dataset(part.x[:ROWS], part.y[:ROWS]) for part in whole(*given, **settings))
+
+    bp.data.load = load  # type: ignore[assignment]
+    return cli.main(words)
+
+
 def main() -> None:
     """Run all, and say what failed."""
+    if sys.argv[1:2] == ["few-rows"]:
+        raise SystemExit(few_rows(sys.argv[2:]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="a few steps of each")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu"), help="folder of records, checkpoints and figures")
     arguments = parser.parse_args()
     out = arguments.out / "tiny" if arguments.tiny else arguments.out
+    command = [__file__, "few-rows"] if arguments.tiny else ["-m", "bayesprune"]
     failed = []
     for words in commands(out, arguments.tiny):
         print(f"\n== bayesprune {' '.join(words)}", flush=True)
-        if subprocess.run([sys.executable, "-m", "bayesprune", *words], check=False).returncode:
+        if subprocess.run([sys.executable, *command, *words], check=False).returncode:
             failed.append(" ".join(words))
     print(f"\nRecords: {out}")
     if failed:
