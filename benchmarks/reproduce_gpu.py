@@ -10,6 +10,7 @@ one that fails is named at the end, and those after it run all the same.
 import argparse
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +20,37 @@ from bayesprune import cli
 NETS = ("mlp", "lenet5", "mixer", "vit")
 GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what `results/` has no full-length records of
 DENSITIES = ("0.05", "0.10")
-TINY_GRID = "--epochs 2 --steps-per-epoch 1 --evals 1 --draws 1 --final-draws 1 --methods bmr".split()
+TINY = {"--epochs": 2, "--steps-per-epoch": 1, "--evals": 1, "--draws": 1, "--final-draws": 1, "--methods": "bmr"}
 ROWS = 256  # of each part that a tiny run keeps, once the files have been read whole
-TINY_RUN = "--steps 2 --batch-size 2 --eval-every 1000 --num-samples 1".split()
+TINY_RUN = {"--steps": 2, "--batch-size": 2, "--eval-every": 1000, "--num-samples": 1}
+
+
+def words(flags: Mapping[str, object]) -> list[str]:
+    return [str(word) for pair in flags.items() for word in pair]
 
 
 def commands(out: Path, tiny: bool) -> list[list[str]]:
     """What is run, as words after `bayesprune`."""
     grids = [
-        ["reproduce", "bmr", "--dataset", dataset, "--nets", net, "--out", str(out), *(TINY_GRID if tiny else ())]
+        ["reproduce", "bmr", "--dataset", dataset, "--nets", net, "--out", str(out), *(words(TINY) if tiny else ())]
         for dataset, nets in GRIDS.items()
         for net in nets
     ]
-    preset = ["run", "--preset", "ssvi-cifar", *(TINY_RUN if tiny else ())]
+    preset = ["run", "--preset", "ssvi-cifar", *(words(TINY_RUN) if tiny else ())]
     sparse = [[*preset, "--density", density, "--out", str(out / f"ssvi-{density}")] for density in DENSITIES]
     dense = [*preset, "--method", "none", "--storage", "masked", "--out", str(out / "ssvi-dense")]
     return [*grids, *sparse, dense]
 
 
-def few_rows(words: list[str]) -> int:
+def few_rows(given: list[str]) -> int:
     """One command on the first rows of its data: what is left of its time is reading them and compiling."""
     whole = bp.data.load
 
-    def load(*given: Any, **settings: Any) -> tuple[bp.Dataset, ...]:
-        return tuple(bp.Dataset(part.x[:ROWS], part.y[:ROWS]) for part in whole(*given, **settings))
+    def load(*names: Any, **settings: Any) -> tuple[bp.Dataset, ...]:
+        return tuple(bp.Dataset(part.x[:ROWS], part.y[:ROWS]) for part in whole(*names, **settings))
 
     bp.data.load = load  # type: ignore[assignment]
-    return cli.main(words)
+    return cli.main(given)
 
 
 def main() -> None:
@@ -59,10 +64,10 @@ def main() -> None:
     out = arguments.out / "tiny" if arguments.tiny else arguments.out
     command = [__file__, "few-rows"] if arguments.tiny else ["-m", "bayesprune"]
     failed = []
-    for words in commands(out, arguments.tiny):
-        print(f"\n== bayesprune {' '.join(words)}", flush=True)
-        if subprocess.run([sys.executable, *command, *words], check=False).returncode:
-            failed.append(" ".join(words))
+    for given in commands(out, arguments.tiny):
+        print(f"\n== bayesprune {' '.join(given)}", flush=True)
+        if subprocess.run([sys.executable, *command, *given], check=False).returncode:
+            failed.append(" ".join(given))
     print(f"\nRecords: {out}")
     if failed:
         raise SystemExit(
