@@ -3,11 +3,13 @@
     python benchmarks/reproduce_gpu.py                 # or `make reproduce-gpu`: for one H100
     python benchmarks/reproduce_gpu.py --tiny          # every command for a few steps and rows: that none of them fails
 
-Needs `BAYESPRUNE_DATA` with Fashion-MNIST's files and CIFAR-10's binary archive. A run that was stopped goes on where it was;
-one that fails is named at the end, and those after it run all the same.
+Needs `BAYESPRUNE_DATA` with Fashion-MNIST's files and CIFAR-10's; where a script `unpack_cifar10.py` lies there, as CIFAR-10 is
+packed, it is run. Both are read before anything else. A run that was stopped goes on where it was; one that fails is named at
+the end, and those after it run all the same.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -53,6 +55,25 @@ def few_rows(given: list[str]) -> int:
     return cli.main(given)
 
 
+def read(out: Path) -> dict[str, str]:
+    """Data set -> the folder that it is read from. What is missing is said now, not after hours."""
+    given, unpacked = os.environ.get("BAYESPRUNE_DATA", ""), out / "data"
+    folders = dict.fromkeys(GRIDS, given)
+    for name in GRIDS:
+        script = Path(given) / f"unpack_{name}.py"
+        try:
+            bp.data.load(name)
+        except FileNotFoundError as error:
+            if not script.is_file():
+                raise SystemExit(str(error)) from None
+            if not unpacked.is_dir():
+                print(f"{script} -> {unpacked}", flush=True)
+                subprocess.run([sys.executable, script, unpacked], check=True)
+            bp.data.load(name, unpacked)
+            folders[name] = str(unpacked)
+    return folders
+
+
 def main() -> None:
     """Run all, and say what failed."""
     if sys.argv[1:2] == ["few-rows"]:
@@ -63,10 +84,13 @@ def main() -> None:
     arguments = parser.parse_args()
     out = arguments.out / "tiny" if arguments.tiny else arguments.out
     command = [__file__, "few-rows"] if arguments.tiny else ["-m", "bayesprune"]
-    failed = []
+    folders, failed = read(arguments.out), []
     for given in commands(out, arguments.tiny):
         print(f"\n== bayesprune {' '.join(given)}", flush=True)
-        if subprocess.run([sys.executable, *command, *given], check=False).returncode:
+        folder = folders["fashion_mnist" if "fashion_mnist" in given else "cifar10"]
+        if subprocess.run(
+            [sys.executable, *command, *given], env=os.environ | {"BAYESPRUNE_DATA": folder}, check=False
+        ).returncode:
             failed.append(" ".join(given))
     print(f"\nRecords: {out}")
     if failed:
