@@ -78,6 +78,7 @@ def test_the_page_on_posteriors_names_every_note_and_its_lines_run(done: Path, m
     assert names["kernel"].shape == (64, 8) and np.isfinite(names["kernel"]).all()
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_spike_and_slab_run_keeps_its_inclusion_log_odds_as_tensors(tmp_path: Path) -> None:
     assert small_run(tmp_path / "gated", "--prior", "dirac-slab", "--method", "none") == 0
@@ -276,6 +277,7 @@ def test_report_compares_runs(done: Path, capsys: pytest.CaptureFixture[str]) ->
     assert len({len(line) for line in lines}) == 1
 
 
+@pytest.mark.slow_cases(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
@@ -403,7 +405,7 @@ def test_the_face_of_the_program() -> None:
     assert done.returncode == 0 and "bayesprune run" in done.stdout
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
@@ -475,6 +477,7 @@ def test_names_of_flags() -> None:
     ]
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_structured_run_keeps_drawn_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its mean is no network: what is timed is one that was drawn."""

@@ -28,6 +28,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_the_best_step_is_that_of_the_validation_rows_and_the_results_are_of_the_test_set(done: Path) -> None:
     made = content(done)
@@ -69,6 +70,7 @@ def test_kl_weight_and_cost_are_told(done: Path, capsys: pytest.CaptureFixture[s
     assert "| KL weight |" in capsys.readouterr().out
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "stop", [pytest.param(7, marks=pytest.mark.slow), 16]

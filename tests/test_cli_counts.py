@@ -83,6 +83,7 @@ def test_exposures_of_what_has_no_columns_are_refused(tmp_path: Path, capsys: py
     assert "give --data FILE with it" in refused(capsys, "run", "--exposure", "hours")
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_run_predicts_rates(file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     without_figures(monkeypatch)

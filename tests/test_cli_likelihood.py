@@ -62,6 +62,7 @@ def test_a_run_with_predicted_noise(tmp_path, capsys) -> None:
     assert jax.tree.all(jax.tree.map(np.isfinite, made["metrics"]))
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_run_of_ordered_classes_ends_without_a_compact_network(tmp_path, capsys) -> None:
     assert small_run(tmp_path / "run", "--likelihood", "ordinal") == 0

@@ -74,6 +74,7 @@ def test_a_run_is_finished_for_as_many_steps_as_it_has(tmp_path: Path) -> None:
     assert results.finished(tmp_path, 600) and not results.finished(tmp_path, 601)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--choose", "best", "--validation", "0.3", "--eval-every", "7"]], ids=["last", "best"])
 def test_a_lengthened_run_is_the_longer_run_to_the_bit(

@@ -200,6 +200,7 @@ def test_real_targets_are_predicted_in_their_units_with_an_interval(
         assert 4 * float(one["total"]) ** 0.5 == pytest.approx(float(one["high"]) - float(one["low"]), rel=0.25)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_counts_in_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, x = tmp_path / "my.npz", np.linspace(-1, 1, 60)[:, None]

@@ -272,6 +272,7 @@ def test_the_preset_runs_shortened_on_a_tiny_net(tmp_path: Path) -> None:
     assert 0 < made["flops"]["theoretical"] < made["flops"]["executed"]
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_posterior_of_points_under_ssvi_is_rigl(tmp_path: Path) -> None:
     assert small_run(tmp_path, "--method", "ssvi", "--density", "0.3", "--posterior", "map", "--optimizer", "sgd") == 0

@@ -154,6 +154,7 @@ def test_another_sweep_in_the_same_folder_is_refused(
     )
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_sweep_in_two_processes_is_the_runs_one_by_one(tmp_path: Path) -> None:
     small = [word for word in SMALL if word not in ("--method",)]

@@ -236,6 +236,7 @@ def test_a_damaged_file_is_refused_by_name_or_reads_the_same(name: str, tmp_path
     check(CASES[name], tmp_path, flips=40, cuts=12)
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_damaged_file_is_refused_by_name_or_reads_the_same_at_length(name: str, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def without_ranks_promoted() -> Iterator[None]:
 MODES = {"strict": without_promotion, "x64": in_double_precision, "ranks": without_ranks_promoted}
 
 
+@pytest.mark.slow_cases(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "mode"), list(zip(main_paths.PATHS, itertools.cycle(MODES), strict=False)))
 def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
@@ -94,6 +95,7 @@ def test_what_is_sent_to_the_device_is_sent_by_intent(rng_key: jax.Array) -> Non
         bp.from_trained(bnn, bnn.net_params(fit.params))
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["magnitude", "ssvi masked", "ssvi active", "units", "mbnn", "gaussian slab", "horseshoe", "group horseshoe"]

@@ -173,7 +173,7 @@ TINY = {
 }
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_tiny_cell_runs(study, tmp_path, monkeypatch):

@@ -41,6 +41,7 @@ def test_mean_field_is_exact_for_orthogonal_inputs():
     np.testing.assert_allclose(calibrated.coordinate_ascent(x, y), calibrated.exact_inclusion(x, y), atol=1e-10)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_uci_protocol_on_a_toy_is_in_the_targets_units():
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ def test_tables_are_other_draws_with_new_rows() -> None:
         assert len(x) == len(y) == train + 2000 and 100 < train <= 2000
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_cell_judges_the_fit_as_it_came_and_as_it_would_have_been(tmp_path) -> None:
     """The fit's own log density of the new rows; under the hardest cut alone it is that of a fit that held nothing out."""

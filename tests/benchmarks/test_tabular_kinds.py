@@ -16,11 +16,11 @@ def test_a_kind_is_always_the_same_table_and_whole(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize(
     ("kind", "least", "form"),
     # Each well below what one seed gave, and well above what the default gave before there were forms.
-    [("spectra", 0.88, None), ("steps", 0.93, "steps"), ("plant", 0.97, "components"), ("heavy_tails", 0.2, None)],
+    [("steps", 0.93, "steps"), ("spectra", 0.88, None), ("plant", 0.97, "components"), ("heavy_tails", 0.2, None)],
 )
 def test_no_collapse_on_the_kinds(kind: str, least: float, form: str | None) -> None:
     x, y, train = kinds_of_tables.make(kind)

@@ -62,7 +62,7 @@ def small(posterior, dtype):
     )
 
 
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(4)
 @pytest.mark.parametrize("name", TINY)
 def test_a_tiny_cell_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -90,6 +90,7 @@ def test_the_masks_of_scores_that_rank_alike_are_compared(tmp_path, monkeypatch)
     assert 0 <= fourth["differs_from_snr_in"] < 20  # of 266,200: a near tie that rounding breaks
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize("method", ["ghs", "dense"])
 def test_what_is_recorded_beside_a_cut_of_units_is_shown(method, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

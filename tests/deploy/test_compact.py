@@ -118,6 +118,7 @@ def test_points_have_no_spread() -> None:
     np.testing.assert_allclose(small.predict(DATA.x, rng_key=jax.random.key(0), num_samples=3), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.DiracSlab(), bp.priors.GroupNormalJeffreys()])
 def test_other_laws_are_drawn(prior) -> None:

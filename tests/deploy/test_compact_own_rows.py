@@ -43,6 +43,7 @@ def started(kind) -> tuple[bp.BNN, dict]:
     return bnn, bp.from_trained(bnn, Net(kind).init(jax.random.key(0), X))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BETWEEN)
 def test_the_compact_network_is_the_network(kind) -> None:

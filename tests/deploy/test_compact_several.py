@@ -93,6 +93,7 @@ def at_mean(name: str) -> np.ndarray:
     return np.asarray(bnn.likelihood.mean(bnn.forward(weights, {}, bnn.inputs.as_rows(x))))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @EVERY
 def test_it_predicts_as_the_network_does(name) -> None:

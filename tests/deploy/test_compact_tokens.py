@@ -87,6 +87,7 @@ def smaller(name: str) -> bp.Compact:
     return bp.compact(bnn, params, mask, keep="mean")
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_it_predicts_as_the_network_does(name) -> None:
@@ -169,6 +170,7 @@ def test_beyond_the_ends_of_a_table(name, beyond) -> None:
     np.testing.assert_allclose(small.predict(x, engine="kernels"), probs, atol=2e-6)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_the_whole_posterior(name) -> None:

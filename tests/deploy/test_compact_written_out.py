@@ -96,6 +96,7 @@ def pruned(name: str, density: float, keep: str):
     return bp.compact(bnn, params, mask, keep=keep), np.asarray(jax.nn.softmax(bnn.forward(weights, {}, X)))
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.slow
 def test_nothing_is_pinned_and_all_engines_agree(name, tmp_path) -> None:
@@ -143,6 +144,7 @@ def test_a_loop_keeps_one_copy_of_its_weights() -> None:
         assert small.cost.numbers < 1.1 * small.cost.dense_numbers
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_loop_over_rows_is_kept_and_named(tmp_path) -> None:
     class Mapped(linen.Module):

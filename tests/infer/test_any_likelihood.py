@@ -34,6 +34,7 @@ def test_a_learned_number_is_no_weight() -> None:
     assert sorted(bp.bmr_prune(params | bnn.describe(params)).mask) == ["Dense_0.bias", "Dense_0.kernel"]
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_pruning_and_files_leave_them_alone(case, tmp_path) -> None:
@@ -60,7 +61,7 @@ def test_replicates_predict_as_their_networks_do(case) -> None:
     np.testing.assert_allclose(draws[1].mean(0), mean, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_samplers_move_them_and_are_judged(case) -> None:

@@ -72,6 +72,7 @@ def test_floats_are_refused_wherever_rows_come_in(fit) -> None:
             call()
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_replicates_take_bytes() -> None:
     x, y = np.stack([RAW.x, RAW.x]), np.stack([RAW.y, RAW.y])

@@ -43,6 +43,7 @@ def fit() -> bp.FitResult:
     return bp.fit_svi(KEY, BNN, DATA, num_steps=5, batch_size=16, progress=False, **settings)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_one_chain_starts_at_the_mean_and_with_the_mask(fit) -> None:
     ((network, mask),) = started(BNN, fit)
@@ -74,6 +75,7 @@ def test_pruned_ones_and_points_are_starts(fit) -> None:
         np.testing.assert_array_equal(network[SITE], point.params[f"{SITE}_map_loc"])
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", ["Horseshoe", "GaussianSlab"])
 def test_scales_of_a_prior_start_at_their_means_too(prior) -> None:
@@ -126,6 +128,7 @@ class Normed(nn.Module):
         return nn.Dense(3)(nn.relu(nn.BatchNorm(use_running_average=not train, momentum=0.9)(nn.Dense(5)(x))))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("net", [bp.nets.MLP((8,), 3), Normed()], ids=lambda net: type(net).__name__)
 @pytest.mark.parametrize("how", ["sequential", "vectorized"])
@@ -207,6 +210,7 @@ def test_a_network_that_was_changed_since_is_the_one_to_start_at() -> None:
     np.testing.assert_allclose(values[SITE], changed[f"{SITE}$draws"][0, -1], rtol=1e-5)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_single_chain_that_ran_vectorized_starts_at_its_network() -> None:
     plain = programs.small_bnn(prior=bp.priors.Gaussian())

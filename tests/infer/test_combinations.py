@@ -42,6 +42,7 @@ def test_a_bound_of_several_draws_is_that_of_the_log_mean_by_hand(rng_key) -> No
     assert tighter.losses[0] < plain.losses[0] and np.isfinite(tighter.losses).all()
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [TraceGraph_ELBO(), RenyiELBO(alpha=0.5, num_particles=2)])
 def test_any_elbo_trains_and_prunes(estimator, rng_key) -> None:

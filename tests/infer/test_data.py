@@ -66,7 +66,7 @@ SPECIAL = {
 }
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SPECIAL)
 def test_what_else_depends_on_the_batches_has_the_same_bits(case: str, tmp_path) -> None:

@@ -49,6 +49,7 @@ def test_regression_and_its_noise(column, rng_key) -> None:
     assert {"rmse", "nll", "coverage"} <= set(figures)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [bp.likelihoods.Normal(0.5), bp.likelihoods.Normal(noise="known")], ids=["one", "known"])
 def test_memory_of_a_regression_does_not_grow_with_rows(likelihood, rng_key, monkeypatch) -> None:

@@ -50,6 +50,7 @@ LIKELIHOODS = {
 }
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 def test_figures_of_every_kind_of_targets(kind, tmp_path, monkeypatch) -> None:
@@ -111,6 +112,7 @@ def test_a_chain_of_a_file_has_the_bits_of_one_in_memory(tmp_path) -> None:
         sample(mapped(tmp_path), chain_method="vectorized")
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_chains_of_rows_and_of_batches_are_resumed_with_the_same_bits(tmp_path) -> None:
     chains = {"num_chains": 2, "sparsifier": bp.methods.Magnitude(0.5), "every": 5}

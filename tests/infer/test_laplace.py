@@ -99,7 +99,7 @@ def trained():
     return data, bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=400, progress=False)
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("curvature", FORMS)
 def test_what_comes_back_goes_where_a_fit_goes(curvature, trained, rng_key, tmp_path) -> None:
@@ -215,6 +215,7 @@ def test_memory_is_counted_before_it_is_taken_and_the_refusal_names_what_fits(rn
         bp.laplace(rng_key, bnn, net, data, curvature="kron", max_bytes=1000)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_25_8_linearised_draws_have_the_means_of_the_tangent(trained, rng_key) -> None:
     """(25.8), against Jacobians by brute force, draw by draw; of a network that is linear it is what it always is."""

@@ -152,6 +152,7 @@ def test_with_a_callback_at_every_step_the_error_has_finite_parameters_and_no_ch
     assert not seen, "it goes on from step 2, and step 3 is never shown"
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["schedule-free", "lookahead"])
 def test_the_error_s_parameters_are_those_that_a_fit_of_the_steps_before_returns(name, rng_key) -> None:

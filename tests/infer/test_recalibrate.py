@@ -61,7 +61,7 @@ def statistics(params):
     return only("mean"), only("var")
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_statistics_are_numpys_over_the_pruned_network(name, rng_key) -> None:

@@ -92,6 +92,7 @@ def test_a_fit_that_has_converged_has_this_noise_already(posterior) -> None:
         np.testing.assert_allclose(again[module.SCALE], fit.params[module.SCALE], rtol=0.15)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_intervals_of_a_pruned_network_narrow() -> None:
     """A spike and slab with 98 inputs of 100 that are noise: what they add in training the noise has explained."""

@@ -42,7 +42,7 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
             np.testing.assert_allclose(fits.params[name][r], value, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",
@@ -152,6 +152,7 @@ def test_a_mask_of_another_network_is_refused(bnn, data, rng_key) -> None:
             bp.predict_replicates(rng_key, bnn, {}, data.x, mask=mask, num_samples=1)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_replications_over_four_devices_are_those_on_one() -> None:
     told = json.loads(output_of("four_devices.py", 4, "replications"))

@@ -70,6 +70,7 @@ def test_information_is_fishers_of_the_log_mean() -> None:
     assert information({refit_noise.LOC: np.zeros(2, np.float32)}, np.ones(1)) is None
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_large_poisson_counts_have_the_spread_of_their_errors() -> None:
     """A negative binomial on Poisson counts of mean 10,000, judged by 400 new rows: deviations (y - f) / sd have size 1.

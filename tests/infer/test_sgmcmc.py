@@ -126,6 +126,7 @@ def test_a_posterior_beside_nuts(rng_key) -> None:
         np.testing.assert_allclose(ours.std(0), theirs.std(0), rtol=0.2)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_small_net_predicts_as_under_nuts(rng_key) -> None:
     """A hidden layer of three: the function's mean and spread at 17 inputs, which no exchange of units changes.
@@ -324,7 +325,7 @@ def test_one_compilation_for_all_chains_and_prunings(rng_key) -> None:
     assert len(marks) == before
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [bp.priors.Horseshoe(), bp.priors.ScaleMixture(), bp.priors.GaussianSlab(0.01, 1.0, 0.5), bp.priors.Cauchy()]

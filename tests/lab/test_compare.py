@@ -155,6 +155,7 @@ def test_nets_by_their_names() -> None:
     assert net_of("lenet5").pad("digits") == 32 and net_of("mlp-3-4").make(2).hidden == (3, 4)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_comparison_in_two_processes_is_that_of_one(tmp_path: Path) -> None:
     """Earnest trainings, through joblib's own configuration."""
@@ -170,7 +171,7 @@ def test_a_comparison_in_two_processes_is_that_of_one(tmp_path: Path) -> None:
     assert math.isclose(alive, 0.5, abs_tol=0.01) and connected <= alive
 
 
-@pytest.mark.slow_cases(5)
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(next(iter(file.ENTRIES)) for file in files("bayesprune.lab.entries")))
 def test_an_entry_of_each_file_trains_and_is_judged(name: str) -> None:

@@ -174,6 +174,7 @@ def three_units() -> bp.BNN:
     )  # fmt: skip
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "death"), [("SGHMC", "gradient"), ("SGLD", "uniform")])
 def test_chains_have_the_posterior_of_the_number_of_units(rng_key, kernel, death) -> None:
@@ -212,6 +213,7 @@ def test_chains_have_the_posterior_of_the_number_of_units(rng_key, kernel, death
     assert (np.abs(shares.mean(0) - exact_numbers_of_units()) < 4.5 * error + 0.003).all(), (shares.mean(0), error)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_fit_has_the_posterior_of_the_number_of_units(rng_key) -> None:
     """The same by `fit_sgmcmc`, 5,000 acts: within .1, six of its standard errors."""
@@ -291,6 +293,7 @@ def test_what_it_cannot_do_is_refused_with_the_remedy(rng_key) -> None:
         )
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_it_goes_with_minibatches_scales_and_checkpoints(rng_key, tmp_path) -> None:
     """Under a prior with scales of its own; a run that was killed gives the same bits."""

@@ -24,6 +24,7 @@ def fit(prior, **settings):
     return bnn, bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=2, batch_size=16, progress=False, **settings)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [bp.priors.GaussianSlab(), bp.priors.ScaleMixture(), bp.priors.Cauchy()], ids=lambda p: type(p).__name__
@@ -125,6 +126,7 @@ def test_magnitudes_are_the_networks_own_across_layers() -> None:
     assert (first, second) == (2, 45), "of 94 weights 47 stay: those of the second layer, and the best of each other array"
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["masked", "active"])
 def test_reactivated_gates_start_at_the_mean_of_those_beside_them(storage) -> None:

@@ -131,6 +131,7 @@ def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
     assert np.asarray(decays["a_map_loc"]).max() > 0.5
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_fit_that_goes_on_keeps_its_decays_while_the_method_waits(rng_key) -> None:
     """Those that the kernel starts with, and those of a run that goes on; after the wait they are the method's."""
@@ -248,6 +249,7 @@ def regression(rows: int, seed: int = 0) -> bp.Dataset:
     return bp.Dataset(x, (2 * x[:, 0] - 1.5 * x[:, 1] + rng.normal(size=rows)).astype(np.float32))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["em", "switch"])
 def test_a_chain_finds_the_inputs_that_matter(rng_key, rule) -> None:
@@ -293,6 +295,7 @@ def test_a_mixture_of_gaussians_by_sampling_finds_the_inputs_that_matter(rng_key
     assert scores["rmse"] < 1.1
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["em", "switch"])
 def test_units_fall_whole(rng_key, rule) -> None:

@@ -88,6 +88,7 @@ def module_program(net) -> bp.Program:
     return bp.Program(model, AutoNormal(model))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "net"), [("flax", flax_net), ("nnx", nnx_net), ("equinox", eqx_net)], ids=list(KERNEL))
 def test_random_modules_are_fitted_and_pruned_and_keep_their_params_entry(kind, net, rng_key) -> None:

@@ -223,6 +223,7 @@ def test_local_noise_through_strides_and_half_precision(size, stride, rng_key) -
     np.testing.assert_allclose(draws.var(axis=0), var, rtol=7 * np.sqrt(2 / count) + 0.02)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "posterior", "norm", "dtype", "stage_sizes"),

@@ -83,6 +83,7 @@ def test_small_images_are_framed_to_32_pixels() -> None:
     assert abstract(bp.nets.VGG(10), (64, 64, 3))["params"]["Dense_0"]["kernel"].shape == (4 * 512, 512)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["batch", "group"])
 def test_it_trains_and_is_recalibrated(norm, rng_key) -> None:

@@ -125,6 +125,7 @@ def test_units_are_of_heads_of_the_feed_forward_net_and_of_the_stream() -> None:
     np.testing.assert_allclose(*(APPLY({"params": params}, IMAGES) for params in kept), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "scope"), [("weight", "unit"), ("local", "unit"), ("weight", "head")])
 def test_whole_units_and_heads_fall_in_training(estimator, scope) -> None:

@@ -146,6 +146,7 @@ def test_a_negative_scale_keeps_the_scores_of_weights_honest() -> None:
         np.testing.assert_array_equal(score(there)["w"], score(flipped)["w"])
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @by_prior
 def test_local_noise_has_the_loss_of_sampled_weights(prior) -> None:
@@ -166,6 +167,7 @@ def test_local_noise_has_the_loss_of_sampled_weights(prior) -> None:
 COURSE = bp.courses.Standard(rate=2e-2, warm_up=0.25)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @by_prior
 def test_an_input_that_is_noise_is_cut(prior, rng_key) -> None:

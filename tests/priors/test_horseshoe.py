@@ -154,6 +154,7 @@ def test_layers_start_at_a_scale_of_one(form) -> None:
     np.testing.assert_array_equal(log_nu(ours, "Dense_2"), 0.0)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_deep_network_learns() -> None:
     """Five layers: below three quarters of the loss without inputs, at which fits from nu's median stay."""

@@ -58,6 +58,7 @@ def test_a_fit_knows_its_rows_where_a_minibatch_does_not(rng_key) -> None:
     assert seen[-1] != 7
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("gate", "estimator"), [("hard", "weight"), ("hard", "local"), ("inverse_cdf", "weight"), ("relaxed", "weight")]
@@ -95,6 +96,7 @@ def test_inclusion_of_a_gaussian_slab_6_1_is_read_in_the_weights_units(rng_key) 
     np.testing.assert_allclose(node.logit, odds, rtol=1e-4)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_ranking_by_inclusion_is_ranking_by_the_second_moment(rng_key) -> None:
     bnn = network(bp.priors.GaussianSlab())
@@ -193,6 +195,7 @@ class TinyConv(nn.Module):
         return nn.Dense(3)(x.reshape((x.shape[0], -1)))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "estimator"),

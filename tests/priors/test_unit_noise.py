@@ -69,6 +69,7 @@ def test_refusals(rng_key) -> None:
         seed(PRIOR.model, rng_key)(LAYOUT)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_units_that_are_not_needed_are_cut(rng_key) -> None:
     """From a trained net, as the authors have it: fit, cut by each rule, predict; evidence of weights is refused."""

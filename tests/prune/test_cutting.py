@@ -34,6 +34,7 @@ def cut(scope="global", posterior=GAUSSIAN, mask=None, method=None, **settings):
     return {site: np.asarray(alive) for site, alive in state.mask.items()}
 
 
+@pytest.mark.slow_cases(22)
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ALL_SCOPES)
 @pytest.mark.parametrize("score", BY_NAME)

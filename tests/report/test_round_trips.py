@@ -108,7 +108,7 @@ ADAPTERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.slow_cases(6)
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "state", "dropout", "shared"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
@@ -166,7 +166,7 @@ def program_of(net: Callable[[Any], Any]) -> bp.Program:
     return bp.Program(model, AutoNormal(model))
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("net", NETS)
 def test_a_program_around_a_module_goes_on_and_predicts_after_its_file(net: str, tmp_path, rng_key) -> None:

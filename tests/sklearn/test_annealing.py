@@ -81,6 +81,7 @@ def test_a_selection_is_not_annealed_unless_it_is_asked_to_be():
     assert [(fit.prior, fit.annealing) for fit in fits] == [("dirac_slab", 0), ("flat", 0.5)]
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_annealing_saves_what_the_cut_would_take():
     """A ball in ten dimensions: many weights share it. Three seeds score .81 to .82, and without annealing .54 to .56."""

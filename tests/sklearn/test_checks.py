@@ -31,6 +31,7 @@ def test_a_check_that_fits_little(name, check):
     getattr(estimator_checks, check)(type(ESTIMATORS[name]).__name__, ESTIMATORS[name])
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_check_of_scikit_learn(name):

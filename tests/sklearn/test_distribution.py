@@ -82,6 +82,7 @@ def test_networks_drawn_predict_what_the_estimator_does(fitted):
         model.sample_posterior(0)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_several_targets_and_counts():
     x, y = linear_rows()

@@ -7,6 +7,7 @@ import bayesprune as bp
 from bayesprune.sklearn import base, choosing, forms
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
 def test_thresholds_are_found_without_the_rows_that_are_held_out(labels: bool, monkeypatch) -> None:

@@ -67,7 +67,7 @@ def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_t
     assert estimator.cuts == [1] * folds + [2] * folds
 
 
-@pytest.mark.slow_cases(4)
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [

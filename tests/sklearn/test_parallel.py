@@ -19,6 +19,7 @@ def classifier() -> BayesianSparseClassifier:
     return BayesianSparseClassifier(hidden=(4,), num_steps=20, random_state=0)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_folds_in_joblibs_own_workers_have_the_scores_of_one_process() -> None:
     alone = cross_val_score(classifier(), *problem(), **SETTINGS)

@@ -158,7 +158,7 @@ def test_a_grid_search_over_the_density_in_a_pipeline():
     assert search.score(x, y) > 0.8
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "density"),

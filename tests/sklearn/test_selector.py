@@ -16,6 +16,7 @@ def selector(**settings):
     return bp.BayesianFeatureSelector(bp.BayesianSparseRegressor(**LINEAR), random_state=0, **settings)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -73,6 +74,7 @@ def test_seeds_and_their_absence():
     np.testing.assert_array_equal(one.estimator_.losses_, same.estimator_.losses_)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_it_goes_into_pipelines_and_grids():
     x, y = linear_rows()
@@ -120,6 +122,7 @@ def test_many_whole_numbers_are_no_labels_of_whatever_dtype(targets, kind):
     assert {type(one) for one in bp.BayesianFeatureSelector()._candidates(targets)} == {kind}
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_whole_numbers_held_as_floats_are_regressed_by_default():
     x, y = sklearn.datasets.load_diabetes(return_X_y=True)
@@ -155,6 +158,7 @@ def test_a_nonlinear_truth():
     assert support[1:5].all() and not support[~simulated.relevant].any()
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_counts_are_cross_validated_as_they_are():
     x, _ = linear_rows(rows=60)

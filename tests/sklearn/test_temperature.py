@@ -51,7 +51,7 @@ def test_no_probability_is_too_small() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize(("form", "hidden"), [("plain", ()), ("steps", (4, 3)), ("plain", (4,)), ("wide", (4,))])
 def test_the_network_itself_has_the_tempered_probabilities(form: str, hidden: tuple[int, ...]) -> None:
     """Its last layers are divided: drawn with the same key, the network before gives them by its probabilities' powers."""
@@ -77,6 +77,7 @@ def test_where_nothing_is_held_out_or_classes_are_weighed_there_is_none() -> Non
     assert plain.temperature_ == weighed.temperature_ == 1.0
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_a_net_that_is_too_sure_is_less_so() -> None:
     """Of labels that are coins, on 2,000 new rows, whose mean log density has a standard error of .02 nats: .17 nats better."""

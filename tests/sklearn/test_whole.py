@@ -42,7 +42,7 @@ def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_regressor_is_the_same_function(form: str, tmp_path) -> None:
     """The same networks, drawn with the same key, in y's units; the certificate holds; NumPy alone reads the file."""

@@ -18,6 +18,7 @@ def applied(mask, weights):
     return {site: np.where(mask[site], value, 0).astype(np.float32) for site, value in weights.items()}
 
 
+@pytest.mark.slow_cases(6)
 @pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", [*SMALL, *(SLOW[name] if name in SEEN_LESS else name for name in LARGE)])
 def test_without_what_is_not_in_use_the_outputs_stay(name) -> None:
@@ -56,6 +57,7 @@ INVARIANT = {
 
 
 # No gradient goes back through a loop of unknown length.
+@pytest.mark.slow_cases(6)
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", [*(name for name in SMALL if name != "endless"), *SLOW.values()])
 def test_what_is_in_use_changes_an_output(name) -> None:

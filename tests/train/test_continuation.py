@@ -189,6 +189,7 @@ def test_a_fit_that_goes_on_is_resumed_and_known_by_its_start(tmp_path, rng_key)
             bp.fit_svi(rng_key, BNN, DATA, num_steps=6, init=start, **kept, **SETTINGS)
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", [p for p in bp.priors.__all__ if p not in ("ScaleMixture", "moped", "Posterior")])
 def test_units_of_every_prior_are_known_again_where_weights_were_cut(prior, rng_key) -> None:

@@ -82,6 +82,7 @@ def test_with_the_divergence_weights_that_are_alive_feel_the_prior() -> None:
     np.testing.assert_allclose(shown(Gradient(divergence=True), scale=1e-6), expected, rtol=1e-3)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("look", [Gradient(), Gradient(at_mean=True), Gradient(num_draws=2), Gradient(divergence=True)])
 def test_asking_changes_nothing_in_the_training(look) -> None:

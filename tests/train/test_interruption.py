@@ -43,6 +43,7 @@ def signals(monkeypatch, signum: signal.Signals, at: int) -> None:
     monkeypatch.setattr(Training, "_chunk", signalled)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize(("every", "at", "end"), [(6, 6, 12), (18, 0, 16)], ids=["where it prunes", "between"])
@@ -70,6 +71,7 @@ def test_a_fit_without_checkpoints_ends_at_once(monkeypatch, rng_key) -> None:
     assert not isinstance(end.value, InterruptedFit)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"on_interrupt": "return"}], ids=["at a prompt", "by its name"])
 def test_what_there_is_is_returned(asked, tmp_path, monkeypatch, rng_key) -> None:

@@ -28,6 +28,7 @@ def killer(at: int):
     return callback
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [5, 10, 23])
 def test_a_resumed_run_has_the_same_bits(killed_at, tmp_path, rng_key) -> None:
@@ -254,6 +255,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "change"),

@@ -84,6 +84,7 @@ def check_same(masked: bp.FitResult, compact: bp.FitResult, sizes: int) -> None:
         np.testing.assert_allclose(np.asarray(right)[there], np.asarray(left)[there], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "changes"),
@@ -105,6 +106,7 @@ def test_points_and_other_priors_too(prior, posterior) -> None:
         check_same(*both(network(prior=prior, posterior=posterior)), sizes=2)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["weight", "local_where_exact"])
 def test_channels_leave_as_units_do(estimator) -> None:
@@ -115,6 +117,7 @@ def test_channels_leave_as_units_do(estimator) -> None:
         check_same(*both(network(net, shape=(12, 12, 1)), data, estimator=estimator, num_steps=20, every=6), sizes=1)
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_the_standard_course_with_verified_acts() -> None:
     train, _ = bp.data.load("digits")
@@ -133,6 +136,7 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [8, 21])
 def test_a_resumed_fit_has_the_same_bits(killed_at, tmp_path) -> None:
@@ -208,6 +212,7 @@ def test_a_fit_killed_on_single_entries_is_resumed_to_the_same_bits(tmp_path, mo
     assert alone.losses.tobytes() == resumed.losses.tobytes()
 
 
+@pytest.mark.slow_cases(1)
 @dataclass(frozen=True)
 class Thinning:
     """Cuts single weights at random: at each act all but half of those that live, whatever their units."""
@@ -244,6 +249,7 @@ def test_arrays_that_are_mostly_dead_are_held_by_their_entries(estimator, change
     assert last >= alive
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_channels_held_by_their_entries(monkeypatch) -> None:
     monkeypatch.setattr(short_program, "FEWEST", 100)

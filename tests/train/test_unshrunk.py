@@ -18,6 +18,7 @@ def fit(bnn=None, sparsifier=CUT, **settings):
     return bp.fit_svi(jax.random.key(0), bnn, DATA, sparsifier=sparsifier, **settings)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("settings", "message"),

@@ -26,8 +26,9 @@ class Interruption:
     """Within it, the first signal that the fit listens to is remembered, ``asked``; a second one does what it did before.
 
     With a ``folder``, where the state is saved before `end` is raised, these are SIGINT and SIGTERM. ``returns``: SIGINT ends
-    the fit with what there is in place of an exception. Without either, and in a thread other than the main one, to which
-    Python hands no signals, nothing changes.
+    the fit with what there is in place of an exception. Without either SIGINT raises at once, as Python does, and is
+    remembered too: an exception in a callback of the garbage collector or of a destructor is dropped by Python, and the fit
+    would go on. In a thread other than the main one, to which Python hands no signals, nothing changes.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, returns: bool = False) -> None:
@@ -50,12 +51,20 @@ class Interruption:
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            saved = () if self._folder is None else (signal.SIGINT, signal.SIGTERM)
-            for signum in {*saved, *((signal.SIGINT,) if self._returns else ())}:
+            if self._waits:
+                listened = {signal.SIGINT, *((signal.SIGTERM,) if self._folder is not None else ())}
+            else:  # a handler of the user's own says itself what is to come
+                listened = {signal.SIGINT} if signal.getsignal(signal.SIGINT) is signal.default_int_handler else set()
+            for signum in listened:
                 # One that is ignored, as under nohup, stays ignored; one that was not set by Python cannot be put back.
                 if signal.getsignal(signum) not in (signal.SIG_IGN, None):
                     self._before[signum] = signal.signal(signum, self._remember)
         return self
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the fit ends between two steps, not in the midst of one."""
+        return self._folder is not None or self._returns
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for signum, handler in self._before.items():
@@ -63,8 +72,13 @@ class Interruption:
         self._before = {}
 
     def end(self, step: int, num_steps: int) -> None:
-        """To be called once step ``step`` is saved: raises `InterruptedFit`, or warns where the fit returns what there is."""
+        """To be called once step ``step`` is saved: raises `InterruptedFit`, or warns where the fit returns what there is.
+
+        Where nothing was to be saved it raises KeyboardInterrupt: the first one was dropped on its way.
+        """
         message = f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}."
+        if not self._waits:
+            raise KeyboardInterrupt(message)
         if self._folder is not None:
             message += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
         if not self._returns or self._signum != signal.SIGINT:
@@ -75,6 +89,8 @@ class Interruption:
     def _remember(self, signum: int, frame: FrameType | None) -> None:
         self._signum = signum
         self.__exit__(None, None, None)
+        if frame is not None and not self._waits:  # without a frame it is another process's, which `end` raises in step
+            signal.default_int_handler(signum, frame)
 
 
 class Terminated(KeyboardInterrupt):

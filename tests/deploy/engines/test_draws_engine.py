@@ -60,6 +60,7 @@ def test_stored_draws_are_run_as_they_are(name, kernel) -> None:
     check(compact_of(program, law), rows(rng, 20, *FUNCTIONS[name][2]), kernel)
 
 
+@pytest.mark.slow_cases(8)
 @SLOW
 @pytest.mark.parametrize("kernel", SPARSE)
 @pytest.mark.parametrize("name", APART)
@@ -75,6 +76,7 @@ def test_stored_draws_of_every_network_are_run_as_they_are(name, kernel) -> None
         check(compact, x, kernel)
 
 
+@pytest.mark.slow_cases(1)
 @SLOW
 @pytest.mark.parametrize("kernel", SPARSE)
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -247,6 +249,7 @@ def test_rows_in_parts_are_the_same(monkeypatch) -> None:
     np.testing.assert_allclose(engine.outputs(networks, x), whole, rtol=1e-6)
 
 
+@pytest.mark.slow_cases(1)
 @SLOW
 @pytest.mark.parametrize("name", ["mlp", "lenet5"])
 def test_fitted_networks_have_the_law_of_predict_draws(name) -> None:

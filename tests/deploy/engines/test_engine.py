@@ -79,6 +79,7 @@ def test_every_network_gives_its_outputs(name, kernel) -> None:
         np.testing.assert_allclose(outputs, expected[:count], rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.slow_cases(1)
 @SLOW
 @pytest.mark.parametrize("kernel", available())
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -98,6 +99,7 @@ def random_mask(bnn, density=0.3):
     return {str(spec.path): rng.random(spec.shape) < density for spec in bnn.layout if spec.bayesian and len(spec.shape) > 1}
 
 
+@pytest.mark.slow_cases(2)
 @SLOW
 @pytest.mark.parametrize("keep", ["mean", "posterior"])
 @pytest.mark.parametrize("name", ["mlp", "lenet5", "resnet"])

@@ -325,6 +325,7 @@ def rows_of(compact: bp.Compact, rows: int = 5) -> np.ndarray:
     return np.random.default_rng(2).normal(size=(rows, *compact.input_shape)).astype(np.float32)
 
 
+@pytest.mark.slow_cases(8)
 @pytest.mark.parametrize("keep", ["mean", "posterior"])
 @pytest.mark.parametrize("name", WHOLE_NETS)
 @pytest.mark.fast_cases(2)

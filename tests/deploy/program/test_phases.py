@@ -30,6 +30,7 @@ def drawn_convolution(rng: np.random.Generator):
     return data.astype(np.float32), kernel.astype(np.float32), params, min(sizes)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("number", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_transposed_convolutions(number) -> None:
     """So many random ones are the same, and plain; those that are kept cut off all of their inputs, or into spread ones."""

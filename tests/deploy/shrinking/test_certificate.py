@@ -65,6 +65,7 @@ def caught(plan: ShrinkPlan) -> bool:
         return True
 
 
+@pytest.mark.slow_cases(8)
 @pytest.mark.parametrize("keep", ["posterior", "mean"])
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.fast_cases(2)

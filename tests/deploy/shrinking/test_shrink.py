@@ -28,6 +28,7 @@ def smaller_outputs(small, weights, x, numpy=False):
     return reader.run(inner.ops, values, len(x))[inner.output]
 
 
+@pytest.mark.slow_cases(10)
 @pytest.mark.parametrize("keep", ["posterior", "mean"])
 @pytest.mark.parametrize("name", APART)
 @pytest.mark.slow
@@ -60,6 +61,7 @@ def test_rows_that_are_not_treated_alike_are_refused(name) -> None:
         program(name)
 
 
+@pytest.mark.slow_cases(5)
 @pytest.mark.parametrize("name", APART)
 @pytest.mark.fast_cases(3)
 def test_what_is_needed_is_what_is_connected(name) -> None:

@@ -21,6 +21,7 @@ def of_unit(numbers: np.ndarray, axis: int, unit: int) -> np.ndarray:
     return (np.moveaxis(numbers, axis, 0).reshape(numbers.shape[axis], -1) == unit).all(1)
 
 
+@pytest.mark.slow_cases(4)
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", APART)
 def test_without_a_unit_its_slices_leave_and_no_others(name) -> None:

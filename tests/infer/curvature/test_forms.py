@@ -63,7 +63,7 @@ def summed(kind, structure, form, num_draws=None, key=0):
     )
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", ["ggn", "empirical"])
 @pytest.mark.parametrize("kind", LIKELIHOODS)

@@ -58,6 +58,7 @@ class Equinox(eqx.Module):
 NETS = {"linen": Linen, "nnx": lambda: Nnx(nnx.Rngs(0)), "equinox": lambda: Equinox(jax.random.key(0))}
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "estimator"), [("linen", "weight"), ("nnx", "local"), ("equinox", "local")])
 def test_they_are_trained(name, estimator, rng_key) -> None:

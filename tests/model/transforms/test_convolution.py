@@ -79,6 +79,7 @@ def _close(ours, theirs, rtol=2e-5):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(jnp.abs(b).max(initial=0.0))))
 
 
+@pytest.mark.slow_cases(8)
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_gradient_equal_xla(name):

@@ -74,6 +74,7 @@ def test_each_row_has_the_law_of_sampled_weights(name) -> None:
     assert_same_law(ours(*case(name)), by_numpy(*case(name)))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_the_expected_loss_is_that_of_weight_sampling(name) -> None:

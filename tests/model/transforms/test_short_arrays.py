@@ -78,6 +78,7 @@ def arrays_of(net, shape, rng, rate):
     return apply, whole, short, kept, jnp.asarray(x)
 
 
+@pytest.mark.slow_cases(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.3, 0.7])
 @pytest.mark.parametrize("name", CASES)

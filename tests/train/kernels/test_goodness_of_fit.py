@@ -150,6 +150,7 @@ def test_the_stein_kernel_is_its_definition() -> None:
     assert stein_kernel(pair, scores)[0, 1] == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.slow_cases(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
