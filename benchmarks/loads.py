@@ -16,6 +16,9 @@ from pathlib import Path
 from bayesprune import cells
 
 
+VARIES = 30  # MB, by which the same programs take more or less from run to run: what is less has no ratio
+
+
 @dataclass(frozen=True)
 class Cell:
     """``trial``: a function of `loads_trials`. ``size``: of the load; ``small``: what is taken off."""
@@ -61,7 +64,7 @@ def table(found: cells.Found) -> str:
             rows.append([says, *[cells.MISSING] * 5])
             continue
         must, grows = ((record[f"{name}_bytes"] - record[f"small_{name}_bytes"]) / 1e6 for name in ("must", "peak"))
-        ratio = f"{grows / must:.2f}" if must else "-"
+        ratio = f"{grows / must:.2f}" if must > VARIES else "-"
         rows.append(
             [says, f"{record['peak_bytes'] / 1e6:,.0f}", f"{must:,.0f}", f"{grows:,.0f}", ratio, f"{record['cpu_seconds']:.0f}"]
         )
