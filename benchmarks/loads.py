@@ -15,7 +15,6 @@ from pathlib import Path
 
 from bayesprune import cells
 
-
 VARIES = 30  # MB, by which the same programs take more or less from run to run: what is less has no ratio
 
 
