@@ -37,6 +37,26 @@ def test_a_constant_column_becomes_exactly_zero_even_where_its_mean_is_rounded()
     assert scaling.apply(np.array([[0.8]]))[0, 0] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e140])
+def test_the_unit_of_a_column_does_not_matter(unit):
+    """Squares of 1e-170 are 0 in float64."""
+    raw = table(0, 50).x
+    scaled = data.fit_scaling(raw * unit)
+    np.testing.assert_allclose(scaled.scale / unit, raw.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scaled.apply(raw * unit), data.fit_scaling(raw).apply(raw), atol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6, 1e7])
+def test_a_column_in_float32_keeps_all_digits_that_it_has(ratio):
+    """Whatever its mean is of its spread: what is lost was lost when it was made float32, by up to 2^-24 of the mean."""
+    exact = np.random.default_rng(0).normal(size=400)
+    single = (exact + ratio).astype(np.float32)
+    scaled = data.fit_scaling(single[:, None]).apply(single[:, None])[:, 0]
+    np.testing.assert_allclose(scaled, StandardScaler().fit_transform(single[:, None].astype(np.float64))[:, 0], atol=1e-6)
+    wide = single.astype(np.float64)
+    assert np.abs(scaled * wide.std() + wide.mean() - ratio - exact).max() < 1e-5 + 1.01 * ratio * 2.0**-24
+
+
 def test_undo_is_the_inverse():
     raw = table(0, 50)
     scaling = data.fit_scaling(raw.y)

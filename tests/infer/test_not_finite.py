@@ -50,6 +50,8 @@ MASKED = {
     "bytes": lambda fit, key: bp.predict(key, BNN, fit.params, np.ma.array(DATA.x.astype(np.uint8), mask=DATA.x > 1)),
     "predict": lambda fit, key: bp.predict(key, BNN, fit.params, HIDDEN),
     "evaluate": lambda fit, key: bp.evaluate(key, BNN, fit.params, bp.Dataset(DATA.x, np.ma.array(DATA.y, mask=DATA.y == 1))),
+    "diagnose": lambda fit, key: bp.diagnose(key, BNN, fit, bp.Dataset(HIDDEN, DATA.y)),
+    "held out": lambda fit, key: bp.diagnose(key, BNN, fit, DATA, held_out=bp.Dataset(HIDDEN, DATA.y)),
     "small": lambda fit, key: bp.compact(BNN, fit.params).predict(HIDDEN),
     "metrics": lambda fit, key: bp.metrics.accuracy(np.eye(3)[DATA.y], np.ma.array(DATA.y, mask=DATA.y == 1)),
     "scaling": lambda fit, key: bp.data.fit_scaling(HIDDEN),
@@ -105,6 +107,9 @@ DOORS = {
     "go on": lambda key, fit, bad: bp.fit_svi(key, BNN, DATA, num_steps=1, init_params=bad),
     "go on from a fit": lambda key, fit, bad: bp.fit_svi(key, BNN, DATA, num_steps=1, init=fit._replace(params=bad)),
     "sample from a fit": lambda key, fit, bad: bp.fit_sgmcmc(key, BNN, DATA, num_steps=99, init=fit._replace(params=bad)),
+    "laplace": lambda key, fit, bad: bp.laplace(key, BNN, bad, DATA),
+    "laplace around a fit": lambda key, fit, bad: bp.laplace(key, BNN, fit._replace(params=bad), DATA),
+    "today's prior": lambda key, fit, bad: bp.priors.Posterior(fit._replace(params=bad)),
     "recalibrate": lambda key, fit, bad: bp.recalibrate(key, BNN, bad, DATA),
 }
 

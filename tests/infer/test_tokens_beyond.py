@@ -1,5 +1,6 @@
 """Whole numbers beyond the tables that a network looks them up in: refused at every door, by the graph's own sizes."""
 
+import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -67,6 +68,27 @@ def test_a_token_beyond_the_table_is_refused(door, value, fit, rng_key) -> None:
 def test_whatever_the_way_to_the_table(way, rng_key) -> None:
     with pytest.raises(ValueError, match=rf"x\[:, 1\] holds {WORDS}, and the network looks it up"):
         bp.fit_svi(rng_key, words(way), bp.Dataset(beyond(WORDS), Y), num_steps=1)
+
+
+class Layers(eqx.Module):
+    """Equinox's own layer, over the tokens of a row as its pages have it."""
+
+    table: eqx.nn.Embedding
+    last: eqx.nn.Linear
+
+    def __init__(self, rng_key):
+        self.table, self.last = eqx.nn.Embedding(WORDS, 2, key=rng_key), eqx.nn.Linear(2 * LENGTH, 2, key=rng_key)
+
+    def __call__(self, x):
+        return self.last(jax.vmap(self.table)(x).ravel())
+
+
+@pytest.mark.parametrize("value", [-1, WORDS])
+def test_tables_of_equinox_have_ends(value, rng_key) -> None:
+    with pytest.raises(
+        ValueError, match=rf"x\[:, 1\] holds {value}, and the network looks it up in table\.weight, which takes"
+    ):
+        bp.fit_svi(rng_key, words(net=Layers(rng_key)), bp.Dataset(beyond(value), Y), num_steps=1)
 
 
 def test_the_bounds_are_no_part_of_what_a_network_is() -> None:

@@ -1,12 +1,14 @@
 """Nets say at their door what they are made with."""
 
+from types import SimpleNamespace
+
 import jax
 import pytest
 from jaxtyping import TypeCheckError
 
 import bayesprune as bp
 from bayesprune.core.checks import check_integer, check_key
-from bayesprune.nets.checks import check_activation, check_widths
+from bayesprune.nets.checks import check_activation, check_counts, check_widths
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,18 @@ def test_what_an_mlp_is_not_made_with(settings, error, message) -> None:
     checks = {"hidden": lambda: check_widths(value, "hidden"), "num_outputs": lambda: check_integer(value, "num_outputs")}
     with pytest.raises(error, match=message):
         checks.get(name, lambda: check_activation(value))()
+
+
+@pytest.mark.parametrize("net", [bp.nets.LeNet5, bp.nets.MLPMixer, bp.nets.ResNet, bp.nets.VGG, bp.nets.ViT])
+@pytest.mark.parametrize(("name", "value"), [("num_outputs", "3"), ("num_outputs", 0), ("features", "wide")])
+def test_what_nets_of_images_are_not_made_with(net, name, value) -> None:
+    with pytest.raises((ValueError, TypeError, TypeCheckError), match=name):
+        net(**{"num_outputs": 3} | {name: value})
+
+
+def test_counts_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"units must be an integer of at least 1, got 3\.5"):
+        check_counts(SimpleNamespace(num_outputs=2, units=3.5), "num_outputs", "units")
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])

@@ -32,6 +32,16 @@ NETS = {
     "beside a token of the net's": (lambda t, u, x: t[jnp.concatenate([jnp.zeros((len(x), 1), int), x], 1)], [FIVE] * 3),
     "padded": (lambda t, u, x: t[jnp.pad(x, ((0, 0), (1, 2)))], [FIVE] * 3),
     "row by row": (lambda t, u, x: jax.vmap(lambda row: t[row])(x), [FIVE] * 3),
+    "entry by entry, as Equinox": (lambda t, u, x: jax.vmap(jax.vmap(lambda i: t[i]))(x), [FIVE] * 3),
+    "a slice for each": (lambda t, u, x: jax.vmap(lambda i: jax.lax.dynamic_slice(u, (i, 0), (2, 2)))(x[0]), [(0.0, 7.0)] * 3),
+    "a slice that is set": (
+        lambda t, u, x: jax.lax.dynamic_update_slice(u, t[:2], (x[0, 0], x[0, 2])),
+        [(0.0, 7.0), FREE, (0.0, 0.0)],
+    ),
+    "a slice set for each": (
+        lambda t, u, x: jax.vmap(lambda i: jax.lax.dynamic_update_slice(jnp.zeros(6), jnp.ones(2), (i,)))(x[0]),
+        [FIVE] * 3,
+    ),
     "in a loop": (lambda t, u, x: jax.lax.scan(lambda c, i: (c + t[i].sum(), None), 0.0, x[0])[0], [FIVE] * 3),
     "within jit": (lambda t, u, x: jax.jit(lambda x: t[x])(x), [FIVE] * 3),
     "chosen entries": (lambda t, u, x: t[x[:, jnp.array([2, 0])]], [FIVE, FREE, FIVE]),

@@ -57,7 +57,10 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
     # Rounding, of the values or in the mean, can leave a standard deviation of 1e-16 in place of 0, and dividing by that would
     # make noise of size one. Taking a value itself as the mean makes a column whose values are equal exactly 0.
     constant = is_constant(given)
-    return Scaling(np.where(constant, values[0], values.mean(axis=0)), np.where(constant, 1.0, values.std(axis=0)))
+    # By a power of two, which rounds nothing: squares of very small values are 0.
+    power = np.frexp(np.abs(values).max(axis=0))[1]
+    spread = np.ldexp(np.ldexp(values, -power).std(axis=0), power)
+    return Scaling(np.where(constant, values[0], values.mean(axis=0)), np.where(constant, 1.0, spread))
 
 
 def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[Dataset, Dataset]:

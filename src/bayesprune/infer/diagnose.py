@@ -6,7 +6,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.given import RandomKey
-from bayesprune.core.numbers import rows_in
+from bayesprune.core.numbers import rows_in, without_mask
 from bayesprune.core.types import Dataset
 from bayesprune.infer.end_of_fit import baseline
 from bayesprune.infer.observed import draws_of_targets, kind_of
@@ -53,7 +53,7 @@ def diagnose(
 
     Raises:
         TypeError: ``fit`` is no result of a fit, or ``bnn`` no `BNN`: of a hand-written program see ``fit.diagnose()``.
-        ValueError: as of `predict`.
+        ValueError: as of `predict`; masked entries of a NumPy array.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -72,11 +72,16 @@ def diagnose(
         )
     if not isinstance(bnn, BNN):
         raise TypeError(f"diagnose takes the BNN that was fitted, got a {type(bnn).__name__}: see also fit.diagnose().")
+    data, judged = _unmasked(data, "data"), _unmasked(data if held_out is None else held_out, "held_out")
     found = without_predictions(bnn, fit, data)
     if any(one.name == NOT_FINITE for one in found.findings):  # such a network predicts nothing
         return found
-    rows = part_of(held_out or data, slice(0, MOST_ROWS))
+    rows = part_of(judged, slice(0, MOST_ROWS))
     return found + _of_predictions(rng_key, bnn, fit, Dataset(*rows), held_out is not None, num_samples)
+
+
+def _unmasked(data: Dataset, name: str) -> Dataset:
+    return Dataset(jax.tree.map(lambda x: without_mask(x, f"{name}.x"), data.x), without_mask(data.y, f"{name}.y"))
 
 
 def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:

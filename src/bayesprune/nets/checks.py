@@ -17,6 +17,12 @@ def check_widths(widths: object, name: str) -> None:
         check_integer(width, name)
 
 
+def check_counts(net: object, *names: str) -> None:
+    """Refuse fields of a network that are no positive integers."""
+    for name in names:
+        check_integer(getattr(net, name), name)
+
+
 def check_activation(given: object) -> None:
     """Refuse what is no function, names above all."""
     named = isinstance(given, str) and callable(getattr(jax.nn, given, None))

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from bayesprune.nets.checks import check_counts, check_widths
 from bayesprune.nets.images import check_images, framed
 
 
@@ -38,6 +39,11 @@ class LeNet5(nn.Module):
     features: Sequence[int] = (6, 16, 120)
     units: int = 84
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_counts(self, "num_outputs", "units")
+        check_widths(self.features, "features")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

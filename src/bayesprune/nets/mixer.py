@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.nets.checks import check_counts
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
 
@@ -73,6 +74,10 @@ class MLPMixer(nn.Module):
     pool: str = "mean"
     dropout: float = 0.0
     frame: int = 32
+
+    def __post_init__(self) -> None:
+        check_counts(self, "num_outputs", "patch", "features", "num_blocks", "hidden_tokens", "hidden_channels")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 from jax.typing import DTypeLike
 
+from bayesprune.nets.checks import check_counts, check_widths
 from bayesprune.nets.images import check_images
 from bayesprune.nets.norms import at_least_single, pick_norm
 
@@ -69,6 +70,11 @@ class ResNet(nn.Module):
     features: int = 64
     norm: str = "batch"
     dtype: Any = None
+
+    def __post_init__(self) -> None:
+        check_counts(self, "num_outputs", "features")
+        check_widths(self.stage_sizes, "stage_sizes")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.nets.checks import check_counts, check_widths
 from bayesprune.nets.images import check_images, framed
 from bayesprune.nets.norms import at_least_single, pick_norm
 
@@ -53,6 +54,12 @@ class VGG(nn.Module):
     dropout: float = 0.0
     dtype: Any = None
     frame: int = 32
+
+    def __post_init__(self) -> None:
+        check_counts(self, "num_outputs", "units")
+        check_widths(self.stage_sizes, "stage_sizes")
+        check_widths(self.features, "features")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import unknown_name
+from bayesprune.nets.checks import check_counts
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
 
@@ -75,6 +76,10 @@ class ViT(nn.Module):
     pool: str = "token"
     dropout: float = 0.0
     frame: int = 32
+
+    def __post_init__(self) -> None:
+        check_counts(self, "num_outputs", "patch", "features", "num_blocks", "num_heads", "hidden")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -1,6 +1,6 @@
 """Look-ups by data: which rows of x a network takes for places in a table, and how long these tables are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from bayesprune.structure.values import expand
 
 NONE = -1
 MOST = 1 << 20  # entries of an array that is followed
-_LOOKS = ("gather", "dynamic_slice", "scatter", "eq")
+_LOOKS = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "eq")
 
 
 class Bounds(NamedTuple):
@@ -43,9 +43,9 @@ class _Weight(NamedTuple):
 def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Bounds | None, ...]:
     """For each array of rows, the numbers that its entries may be: those of tables that the network reads at them.
 
-    Followed are gathers and scatters (embeddings, `jnp.take`, indexing), unless they clip, and the comparison with counted
-    numbers that makes a one-hot row; to entries of x as they are, moved, cast, or with whole numbers added. What else happens
-    to them, as ``x % 50`` or `jnp.clip`, is the network's own care. Nothing is computed but places.
+    Followed are gathers, scatters and slices (embeddings, `jnp.take`, indexing), unless the net asks for clipped ones, and the
+    comparison with counted numbers that makes a one-hot row; to entries of x as they are, moved, cast, or with whole numbers
+    added. What else happens to them, as ``x % 50`` or `jnp.clip`, is the network's own care. Nothing is computed but places.
 
     ``jaxpr``: of a function of (weights by ``sites``, state, rows), of one row; ``shapes``: of one row of each array.
 
@@ -149,20 +149,29 @@ def _step(equation: Equation, inputs: list[Any], found: _Found) -> list[Any]:
         return [_added(inputs, 1 if name == "add" else -1)]
     if name == "eq":
         _one_hot(inputs, found)
-    elif name == "gather" and isinstance(inputs[1], _Places) and "CLIP" not in str(params["mode"]):
+    elif name == "gather" and isinstance(inputs[1], _Places) and not _clips(params, "collapsed_slice_dims"):
         numbers, shape = params["dimension_numbers"], equation.invars[0].aval.shape
         lengths = {axis: shape[axis] - params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map}
         _limit(inputs[1], numbers.start_index_map, lengths, _name(inputs[0]), found)
-    elif name == "dynamic_slice":
-        sizes = zip(equation.invars[0].aval.shape, params["slice_sizes"], strict=True)
-        for start, (length, size) in zip(inputs[1:], sizes, strict=True):
+    elif name in ("dynamic_slice", "dynamic_update_slice"):
+        cut = params.get("slice_sizes", shapes[1])
+        for start, length, size in zip(inputs[-len(cut) :], shapes[0], cut, strict=True):
             if isinstance(start, _Places):
                 found.limit(start, length - size + 1, _name(inputs[0]))
-    elif name.startswith("scatter") and isinstance(inputs[1], _Places) and "CLIP" not in str(params["mode"]):
-        numbers, shape = params["dimension_numbers"], equation.invars[0].aval.shape
-        lengths = {axis: shape[axis] for axis in numbers.inserted_window_dims}
-        _limit(inputs[1], numbers.scatter_dims_to_operand_dims, lengths, _name(inputs[0]), found)
+    elif name.startswith("scatter") and isinstance(inputs[1], _Places) and not _clips(params, "inserted_window_dims"):
+        numbers, shape = params["dimension_numbers"], shapes[0]
+        single = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+        window = iter(shapes[2][axis] for axis in numbers.update_window_dims)
+        sizes = [1 if axis in single else next(window) for axis in range(len(shape))]
+        axes = integers(numbers.scatter_dims_to_operand_dims)
+        lengths = {axis: shape[axis] - sizes[axis] + 1 for axis in axes}
+        _limit(inputs[1], axes, lengths, _name(inputs[0]), found)
     return nothing
+
+
+def _clips(params: Mapping[str, Any], single: str) -> bool:
+    """Whether the network asks for indices to be clipped; a dynamic slice of each row has that mode too, and does not ask."""
+    return "CLIP" in str(params["mode"]) and bool(getattr(params["dimension_numbers"], single))
 
 
 def _limit(index: _Places, axes: Sequence[int], lengths: dict[int, int], table: str, found: _Found) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -14,6 +15,7 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.files.c_source import CSource
 from bayesprune.deploy.files.to_c import export_c, prepared
 from bayesprune.deploy.program.ops import Op
+from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw
 from tests.deploy.files.test_to_onnx import CASES, INEXACT, compact_of, reference, rows_for, single
 from tests.deploy.fits import fitted
@@ -167,6 +169,18 @@ def test_equal_constants_and_equal_entries_stand_once() -> None:
     assert (wide.name, source.bytes, len(source.data)) == (again.name, 12, 1)
     assert wide.at(["i0", "i1", "i2"]) == f"{wide.name}[i2]"
     assert source.constant(np.full((7, 7), 0.5, np.float32)).at(["a", "b"]) == "0.5f"
+
+
+def test_a_name_of_an_input_is_no_code(tmp_path) -> None:
+    """A key of a dictionary may come from a stranger's file, and would end the comment that it stands in."""
+    key = "*/ int evil(void) { return 1; } /* \n#define y 0 \\"
+    bnn, params, mask = fitted("flat")
+    small = bp.compact(bnn, params, mask, keep="mean")
+    stranger = replace(small, inputs=Packing.of_shapes({key: small.inputs.row_shape}))
+    stranger.save(tmp_path / "net.bayesprune")
+    bp.load(tmp_path / "net.bayesprune").save(tmp_path / "net.h")
+    comment, code = (tmp_path / "net.h").read_text().split("*/", 1)
+    assert "evil" in comment and "evil" not in code and not set("#\\{}") & set(comment)
 
 
 def test_what_a_header_cannot_say_is_refused_before_it_is_written(tmp_path) -> None:

@@ -87,7 +87,8 @@ def test_a_compact_network_and_samples_have_every_noise(fit, tmp_path) -> None:
     small = bp.compact(bnn, fit.params)
     whole = bp.evaluate(jax.random.key(1), bnn, fit.params, data, num_samples=400)
     small.save(tmp_path / "net.bayesprune")
-    for one in (small, bp.load(tmp_path / "net.bayesprune")):
+    bp.compact(bnn, fit.params, rng_key=jax.random.key(2), num_draws=400).save(tmp_path / "draws.bayesprune")
+    for one in (small, bp.load(tmp_path / "net.bayesprune"), bp.load(tmp_path / "draws.bayesprune")):
         figures = bp.evaluate(jax.random.key(1), one, None, data, num_samples=400)
         assert figures["nll"] == pytest.approx(whole["nll"], abs=0.02)
     draws = {

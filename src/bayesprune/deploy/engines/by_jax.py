@@ -10,6 +10,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.forks import check_process
 from bayesprune.core.types import Array, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
@@ -38,6 +39,7 @@ class ByJax:
 
     def predict_draws(self, rng_key: jax.Array, x: Array, num_samples: int) -> np.ndarray:
         """Of each of so many networks: (num_samples, rows, outputs)."""
+        check_process()
         x, chosen = checked_rows(x, self.network.inputs.row_shape), self.network.law.chosen(num_samples)
         made = list[np.ndarray]()
         for block in blocks_of(x):
@@ -58,6 +60,7 @@ class ByJax:
 
     # ---- inside
     def _rows(self, x: Array, function: Callable[..., jax.Array], *arguments: PyTree) -> np.ndarray:
+        check_process()
         x = checked_rows(x, self.network.inputs.row_shape)
         with jax.transfer_guard("allow"):  # from arrays of the host, to arrays of the host
             return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))

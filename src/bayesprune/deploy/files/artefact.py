@@ -27,6 +27,7 @@ from bayesprune.deploy.shrinking.cost import Cost
 from bayesprune.deploy.shrinking.field import PRIME
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
+MOST_FLOPS = 1 << 63  # of a cost that is believed
 LONGEST = 1 << 22  # letters of a plan: what JSON makes of them takes ten times as many bytes
 
 
@@ -99,6 +100,7 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
         raise ValueError(f"a plan of {len(header['plan']):,} letters, more than {LONGEST:,}")
     plan = json.loads(header["plan"])
     _word(plan["values"], VALUES)
+    _read_loss(plan["divergence"])
     inputs, outputs = _read_rows(plan)
     _check_plan(plan, promises.check(plan, streams), inputs, outputs)
     reader.check_size(plan, streams, max_bytes)
@@ -117,7 +119,7 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
         "outputs": outputs,
         "cost": _read_cost(plan["cost"]),
         "task": _word(plan["task"], (*TASKS, "other")),
-        "noise_scale": _read_noise(plan["noise_scale"], law),
+        "noise_scale": _read_noise(plan["noise_scale"], law, outputs),
         "certificate": _read_certificate(plan["certificate"]),
         "choice": _read_choice(plan.get("choice"), program, head, law),
         "metadata": json.loads(header["metadata"]),
@@ -214,19 +216,27 @@ def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
 
 def _read_cost(stated: Mapping[str, Any]) -> Cost:
     found = Cost(**stated)
-    if any(type(number) is not int or number < 0 for number in asdict(found).values()):
-        raise ValueError(f"{found}: numbers or FLOPs that are none")
+    if any(type(number) is not int or not 0 <= number < MOST_FLOPS for number in asdict(found).values()):
+        raise ValueError(f"{str(found)[:200]}: numbers or FLOPs that are none")
     return found
 
 
-def _read_noise(stated: object, law: Law) -> Any:
-    """Standard deviations of the noise: one, one for each output, or those of each stored network."""
+def _read_noise(stated: object, law: Law, outputs: Packing) -> Any:
+    """Standard deviations of the noise: one; or (networks, 1, outputs), either of them 1 where it is the same for all."""
     if stated is None:
         return None
-    noise = np.asarray(stated, np.float64)
-    if not (np.isfinite(noise) & (noise >= 0)).all() or (isinstance(law, Draws) and noise.ndim and len(noise) != law.num_draws):
-        raise ValueError("a standard deviation of the noise that is none, or not one for each network")
-    return noise
+    noise, networks = np.asarray(stated), law.num_draws if isinstance(law, Draws) else 1
+    known = [{1, networks}, {1}, {1, *outputs.row_shape[-1:]}]
+    fits = noise.ndim in (0, 3) and all(n in sizes for n, sizes in zip(noise.shape, known, strict=False))
+    if noise.dtype.kind not in "fi" or not fits or not (np.isfinite(noise) & (noise >= 0)).all():
+        raise ValueError("standard deviations of the noise that are none, or not those of each network or output")
+    return noise.astype(np.float64)
+
+
+def _read_loss(stated: object) -> None:
+    """What the coding lost, in nats: a note to whoever reads the file."""
+    if not isinstance(stated, int | float) or not 0 <= stated < math.inf:
+        raise ValueError(f"a divergence of {str(stated)[:60]} nats")
 
 
 def _read_choice(stated: object, program: Program, head: Program, law: Law) -> Choice | None:

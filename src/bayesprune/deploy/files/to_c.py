@@ -21,6 +21,7 @@ from bayesprune.deploy.sparse.segments import check_data, folded, joined, traced
 
 VALUES = ("float32", "posterior")
 LARGEST = 127  # of a whole number of eight bits
+PLAIN = re.compile(r"[^\w .\[\]-]", re.ASCII)  # what is no letter, digit, or mark of a name
 TYPES = {"float32": "float", "uint8": "uint8_t", "int32": "int32_t", "bool": "uint8_t"}
 
 
@@ -185,5 +186,6 @@ static inline void {name}_predict(const {TYPES[takes]} *x, float *y, float *work
 
 
 def _inputs(inputs: Packing) -> str:
-    """What stands in a row."""
-    return ", then ".join(f"{leaf.name} of shape {list(leaf.shape)}" for leaf in inputs.leaves) + ", the last index quickest"
+    """What stands in a row. A name may be any text, and a stranger's: only what cannot end the comment is written."""
+    named = [f"{re.sub(PLAIN, '_', leaf.name)} of shape {list(leaf.shape)}" for leaf in inputs.leaves]
+    return ", then ".join(named) + ", the last index quickest"

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_mask
+from bayesprune.core.finite import check_finite
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
@@ -48,6 +49,7 @@ def known(bnn: BNN, given: Any, data: Dataset) -> KnownWeights:
     start = {name: value for name, value in neutral(plain).items() if not _is_weight(name, sites)}
     if _are_params(given, sites):
         check_one_network(given)
+        check_finite(given)
         nodes = _read(bnn, given, sites)
         weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
         others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}
