@@ -24,7 +24,7 @@ GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what `results/` has no f
 DENSITIES = ("0.05", "0.10")
 TINY = {"--epochs": 2, "--steps-per-epoch": 1, "--evals": 1, "--draws": 1, "--final-draws": 1, "--methods": "bmr"}
 ROWS = 256  # of each part that a tiny run keeps, once the files have been read whole
-TINY_RUN = {"--steps": 2, "--batch-size": 2, "--eval-every": 1000, "--num-samples": 1}
+TINY_RUN = {"--steps": 2, "--batch-size": 2, "--eval-every": 2, "--num-samples": 1}
 
 
 def words(flags: Mapping[str, object]) -> list[str]:
