@@ -1,12 +1,12 @@
-"""A dense fit, then one cut: what falls besides, of weights that lie at their prior; by held-out rows of six cases.
+"""A dense fit, then one cut: what falls of weights at their prior, and what stays of little evidence; by held-out rows.
 
     python benchmarks/course_idle.py run                     # what is not in runs/course_idle.jsonl yet: ten minutes
     python benchmarks/course_idle.py run --only data=concrete
     python benchmarks/course_idle.py table                   # from the results kept here
 
 Each fit, by the standard course without a sparsifier, is cut once by every rule: "idle=...": `bmr_prune` with that knob, 0 the
-paper's rule; "data": verified on the training rows, with the knob at 0. Networks and rows are those of `course.py`. The test
-rows are not looked at.
+paper's rule; "data": verified on the training rows, with the knob at 0; "margin=...": with that knob, and the idle ones fall as
+by default. Networks and rows are those of `course.py`. The test rows are not looked at.
 """
 
 from pathlib import Path
@@ -18,12 +18,15 @@ from fits_judged import judged, watched
 
 import bayesprune as bp
 from bayesprune import cells
+from bayesprune.methods.bmr import IDLE
 
 NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
-RULES = (*(f"idle={nats:g}" for nats in NATS), "data")
+MARGINS = (0.1, 0.25, 0.5, 1.0, 3.0)
+RULES = (*(f"idle={nats:g}" for nats in NATS), "data", *(f"margin={nats:g}" for nats in MARGINS), "data margin=1")
 CASES = (  # data, net, steps, seeds
-    ("digits", "mlp100x2", 5_000, 3),
-    ("mnist", "mlp200x2", 2_000, 1),
+    ("digits", "mlp100x2", 5_000, 5),
+    ("mnist", "mlp200x2", 2_000, 2),
+    ("fashion_mnist", "lenet5", 2_000, 1),
     ("concrete", "mlp50", 3_000, 3),
     ("power_plant", "mlp50", 3_000, 1),
     ("wine_quality_red", "mlp50", 3_000, 3),
@@ -47,9 +50,10 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 
 def _cut(rule: str, params: Any, bnn: bp.BNN, train: bp.Dataset) -> bp.Pruned:
-    if rule == "data":
-        return bp.bmr_prune(params, program=bnn, data=train, rng_key=jax.random.key(0), idle=0.0)
-    return bp.bmr_prune(params, idle=float(rule.removeprefix("idle=")))
+    knobs = {name: float(value) for name, _, value in (word.partition("=") for word in rule.split()) if value}
+    knobs = {"idle": IDLE if "margin" in knobs else 0.0, "margin": 0.0} | knobs  # whatever the defaults are
+    looked = {"program": bnn, "data": train, "rng_key": jax.random.key(0)} if rule.startswith("data") else {}
+    return bp.bmr_prune(params, **looked, **knobs)
 
 
 def by_rule(found: cells.Found) -> str:

@@ -29,8 +29,8 @@ def gain(loc: float, scale: float, prior: float) -> float:
     return scipy.stats.norm.logpdf(0.0, loc, scale) - scipy.stats.norm.logpdf(0.0, 0.0, prior)
 
 
-def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int) -> tuple[dict, float]:
-    """(2.6), one weight after the other."""
+def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int, margin: float = 0.0) -> tuple[dict, float]:
+    """(2.6) and (2.13), one weight after the other."""
     alive, gained = {s: ~DEAD[s] for s in SITES}, 0.0
     for sites in GROUPS[group]:
         gains = {(s, i): gain(LOCS[s][i], SCALES[s][i], PRIORS[s]) for s in sites for i in np.ndindex(SITES[s])}
@@ -46,7 +46,7 @@ def by_hand(group: str, dead: str, alpha0: float, beta0: float, rounds: int) -> 
                 alpha, beta = alpha + q, beta + 1 - q
             zeta = scipy.special.digamma(alpha) - scipy.special.digamma(beta)
         for (site, index), value in gains.items():
-            if alive[site][index] and value > zeta:
+            if alive[site][index] and value > zeta + margin:
                 alive[site][index] = False
                 gained += value
     return alive, gained
@@ -68,6 +68,21 @@ def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:
     assert float(info.evidence_gained) == pytest.approx(gained, rel=1e-4)
     fell = sum(int(np.sum(~DEAD[s] & ~wanted[s])) for s in SITES)
     assert int(info.num_pruned) == fell > 0 and int(info.num_grown) == 0
+
+
+@pytest.mark.parametrize("margin", [0.25, 1.0])
+def test_a_margin_is_what_the_evidence_must_exceed(margin) -> None:
+    """(2.13): the rate is that of (2.6), and what falls is a part of what falls without."""
+    posterior = {s: MeanField(jnp.asarray(LOCS[s]), jnp.asarray(SCALES[s]), jnp.asarray(PRIORS[s])) for s in SITES}
+    start = bp.methods.BMR().init(jax.random.key(0), posterior)._replace(mask={s: jnp.asarray(~DEAD[s]) for s in SITES})
+    step = lambda method: method.step(jax.random.key(0), Evidence(posterior, None), start)  # noqa: E731
+    paper, (kept, info) = step(bp.methods.BMR())[0].mask, step(bp.methods.BMR(margin=margin))
+    wanted, gained = by_hand("layer", "prior", 1.0, 1.0, 4, margin)
+    for site in SITES:
+        np.testing.assert_array_equal(kept.mask[site], wanted[site])
+        assert not (paper[site] & ~kept.mask[site]).any()
+    assert sum(int((kept.mask[s] & ~paper[s]).sum()) for s in SITES) > 0
+    assert float(info.evidence_gained) == pytest.approx(gained, rel=1e-4)
 
 
 @pytest.mark.parametrize("idle", [0.02, 0.3])
@@ -99,6 +114,18 @@ def test_idle_weights_die_by_default_where_parameters_know_their_prior() -> None
     assert np.asarray(bp.bmr_prune(told, idle=0.0).mask["w"]).tolist() == [False, True, True]
     with pytest.raises(ValueError, match="idle"):
         bp.bmr_prune(told, idle=-1.0)
+
+
+def test_one_cut_asks_for_more_evidence_where_parameters_know_their_prior() -> None:
+    """By default, and not where rows verify it; the first weight gains log 2 - .5 by its removal."""
+    params = {"w_auto_loc": jnp.array([0.5, 2.0, 2.0, -2.0]), "w_auto_scale": jnp.array([0.5, 0.2, 0.2, 0.2])}
+    told = params | {"w$prior_scale": jnp.float32(1.0), "w$unit": jnp.float32(1.0)}
+    first = lambda params, **knobs: bool(bp.bmr_prune(params, dead="forgotten", num_iters=1, **knobs).mask["w"][0])  # noqa: E731
+    assert not first(params, prior_scale=1.0) and not first(told, margin=0.1)
+    assert first(told) and first(params, prior_scale=1.0, margin=0.25)
+    assert not first(told, idle=0.0), "nothing that is idle would ever fall"
+    with pytest.raises(ValueError, match="margin"):
+        bp.bmr_prune(told, margin=-1.0)
 
 
 def test_the_modes_differ_as_they_are_described() -> None:

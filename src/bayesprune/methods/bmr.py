@@ -27,6 +27,8 @@ GROUPS = ("layer", "site", "global")
 DEAD = ("prior", "forgotten", "excluded")
 # Nats within which a finished fit's weights count as being at their prior, by default; `benchmarks/course.md` has the table.
 IDLE = 0.05
+# Nats by which one cut of a finished fit's weights asks for more evidence than (2.6), by default: the same table's choice.
+MARGIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class BMR:
       dF0 = log(s0/scale) - (loc/scale)²/2   (log evidence gained by removing the weight, prior N(0, s0²))
       q = sigmoid(zeta - dF0),  zeta = psi(alpha) - psi(beta),  alpha = alpha0 + sum q,  beta = beta0 + sum (1 - q)
 
-    A weight dies where q < 1/2, that is dF0 > zeta. The dead stay dead. Of weights that vary together (``posterior="full"``)
-    the one whose removal gains most dies first, and the evidence of the others is taken anew, given that it is zero, (20.1) and
-    (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
+    A weight dies where dF0 > zeta + margin; without a margin, where q < 1/2. The dead stay dead. Of weights that vary together
+    (``posterior="full"``) the one whose removal gains most dies first, and the evidence of the others is taken anew, given that
+    it is zero, (20.1) and (20.2), until none is left to die; of a matrix normal whole rows and columns go so, (20.4).
 
     Args:
         alpha0, beta0: the Beta prior of each group's inclusion rate.
@@ -51,6 +53,9 @@ class BMR:
         idle: weights whose posterior is within so many nats of their prior, KL(q || p) <= idle, (2.12), die as well: the data
             have said nothing of them, and (2.6) cannot tell, for dF0 = 0 gains nothing and loses nothing. 0: the paper's rule.
             Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
+        margin: nats, (2.13). Each dF0 is right for a weight that goes alone; where thousands go at once, those of which it says
+            little are worth something together. 0: the paper's rule. It goes with ``idle``: idle weights, whose dF0 is next to
+            0, would all stay.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -72,12 +77,14 @@ class BMR:
     group: str = "layer"
     dead: str = "prior"
     idle: float = 0.0
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive(self.alpha0, "alpha0")
         check_positive(self.beta0, "beta0")
         check_integer(self.num_iters, "num_iters")
         check_not_negative(self.idle, "idle")
+        check_not_negative(self.margin, "margin")
         if self.group not in GROUPS:
             raise unknown_name("group", self.group, GROUPS)
         if self.dead not in DEAD:
@@ -107,10 +114,11 @@ class BMR:
         return kl_divergence(node.loc, node.scale, 0.0, node.prior_scale) <= self.idle
 
     def _zetas(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """zeta of every site's group, by the evidence of its weights; ``alive``: before this step."""
+        """zeta of every site's group, by the evidence of its weights, and the margin; ``alive``: before this step."""
         zetas: dict[str, jax.Array] = {}
         for sites in self._groups(gain):
-            zetas |= dict.fromkeys(sites, self._log_odds([gain[site] for site in sites], [alive[site] for site in sites]))
+            zeta = self._log_odds([gain[site] for site in sites], [alive[site] for site in sites])
+            zetas |= dict.fromkeys(sites, zeta + self.margin if self.margin else zeta)
         return zetas
 
     def _log_odds(self, gains: list[jax.Array], alive: list[jax.Array]) -> jax.Array:
@@ -147,6 +155,7 @@ def bmr_prune(
     group: str = "layer",
     dead: str = "prior",
     idle: float | None = None,
+    margin: float | None = None,
     prunable: Callable[[str, tuple[int, ...]], bool] | Any = lambda path, shape: True,
     mask: PyTree | None = None,
     rng_key: RandomKey | None = None,
@@ -154,9 +163,10 @@ def bmr_prune(
     """Prune a fitted mean-field posterior by its own evidence, once (2.5), (2.6). Pure: ``params`` are left as they are.
 
     One pass cuts much at once, and the weights that stay are left where they were: of a dense fit it costs the digits' accuracy
-    about a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
-    ``idle``. Going on from it, ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way,
-    ``fit_svi(..., sparsifier=BMR())``, never loses it.
+    half a point (`benchmarks/course.md`). Most weights of a dense fit are idle, at their prior; they fall as well, see
+    ``idle``. Of the others those stay that hardly any evidence speaks against, see ``margin``. Going on from it,
+    ``fit_svi(..., init=pruned)``, wins the accuracy back; pruning on the way, ``fit_svi(..., sparsifier=BMR())``, never
+    loses it.
 
     Args:
         params: NumPyro parameters of `fit_svi`, which know their prior; those of an `AutoNormal` guide (of a hand-written
@@ -171,6 +181,8 @@ def bmr_prune(
         alpha0, beta0, num_iters, group, dead: see `BMR`.
         idle: see `BMR`. None: .05 nats where ``params`` are those of a `BNN`, which starts far from its prior, or where
             ``program`` is one; otherwise 0.
+        margin: see `BMR`. None: .25 nats for the same parameters, if idle weights fall and no ``data`` verify the cut;
+            otherwise 0, which also suits who goes on from the cut: it takes more, and going on mends that.
         prunable: predicate on (path, shape). Our own guides already keep what they do not prune out of sight.
         mask: weights that are already dead; those at loc = scale = 0 are taken as dead anyway.
         rng_key: a JAX random key, for the networks that the verification draws; needed with ``data``.
@@ -195,9 +207,10 @@ def bmr_prune(
 
     Source: Marković, Friston & Kiebel (2024), section II-G.
     """
-    if idle is None:
-        idle = IDLE if isinstance(program, BNN) or knows_its_prior(params) else 0.0
-    method = BMR(alpha0, beta0, num_iters, group, dead, idle)
+    ours = isinstance(program, BNN) or knows_its_prior(params)
+    idle = (IDLE if ours else 0.0) if idle is None else idle
+    margin = (MARGIN if ours and idle and data is None else 0.0) if margin is None else margin
+    method = BMR(alpha0, beta0, num_iters, group, dead, idle, margin)
     result = prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
     )
