@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,12 +11,14 @@ import pytest
 from tests.deploy.functions import compact_of, program_of
 
 import bayesprune as bp
+from bayesprune.deploy.program.weights import Draws
 from bayesprune.sklearn import BayesianSparseClassifier
 
 X, Y = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
 
 
-SMALL = compact_of(program_of(lambda w, x: jax.numpy.tanh(x), {}, (3,)))
+SMALL = compact_of(program_of(lambda w, x: x @ w["a"], {"a": (3, 2)}, (3,)), Draws({"a": np.ones((2, 3, 2), np.float32)}))
+PARAMS = {"w_auto_loc": np.ones(3, np.float32), "w_auto_scale": np.ones(3, np.float32)}
 
 
 def fit_a_network(bnn: bp.BNN, rng_key: Any) -> None:
@@ -39,8 +42,23 @@ def draw_small(bnn: bp.BNN, rng_key: Any) -> None:
     SMALL.predict_draws(rng_key, X, 2)
 
 
+def cut(bnn: bp.BNN, rng_key: Any) -> None:
+    bp.bmr_prune(PARAMS, prior_scale=1.0)
+
+
+def own_params(bnn: bp.BNN, rng_key: Any) -> None:
+    bnn.net_params(PARAMS)
+
+
+def prior_of_today(bnn: bp.BNN, rng_key: Any) -> None:
+    bp.priors.Posterior(SimpleNamespace(params=PARAMS, mask={}))
+
+
+CALLS = [fit_a_network, predict, fit_an_estimator, predict_small, draw_small, cut, own_params, prior_of_today]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork")
-@pytest.mark.parametrize("call", [fit_a_network, predict, fit_an_estimator, predict_small, draw_small])
+@pytest.mark.parametrize("call", CALLS)
 def test_a_forked_process_is_refused_at_once(call: Callable[..., None]) -> None:
     bnn = bp.BNN(bp.nets.MLP((), 2), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
     rng_key = jax.random.key(0)

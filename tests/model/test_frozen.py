@@ -117,3 +117,7 @@ def test_the_last_layer_is_sampled_and_pruned_over_a_frozen_linen_base(rng_key) 
     draws = np.asarray(chain.params["Dense_0.kernel$draws"])
     np.testing.assert_array_equal(draws[:, :1] * np.ones_like(draws), draws)
     assert bp.predict(rng_key, bnn, chain.params, DATA.x).shape == (24, 3)
+    for begun in (fit, bp.bmr_prune(fit.params), chain):  # over the same base, whatever the chain starts from
+        after = bp.fit_sgmcmc(rng_key, bnn, DATA, num_steps=4, num_samples=2, init=begun, progress=False)
+        base = begun.params["Dense_0.kernel$draws"][0, 0] if begun is chain else trained["params"]["Dense_0"]["kernel"]
+        assert (np.asarray(after.params["Dense_0.kernel$draws"]) == np.asarray(base)).all()

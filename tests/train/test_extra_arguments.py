@@ -58,6 +58,15 @@ def test_lookahead_is_that_of_two_loops() -> None:
     np.testing.assert_allclose(params["w"], slow - 0.1 * A * (slow - B), rtol=1e-5)
 
 
+def test_what_takes_other_arguments_is_given_those_that_it_takes() -> None:
+    """Sharpness-aware steps, by NumPy: up the gradient, and from where it began down the gradient found there."""
+    w = np.zeros(2)
+    for _ in range(2):
+        w = w - 0.1 * A * (w + 0.05 * A * (w - B) - B)
+    found, _, _ = walk(optax.contrib.sam(optax.sgd(0.1), optax.sgd(0.05), sync_period=2), 4)
+    np.testing.assert_allclose(found["w"], w, rtol=1e-5)
+
+
 def test_schedule_free_evaluates_the_average() -> None:
     """Oracle: the paper's three sequences by NumPy: z of the descent, x its mean, y between the two, where slopes are taken."""
     z = x = np.zeros(2)

@@ -137,6 +137,7 @@ def check_calls(
 
 def check_params(params: object, name: str = "params") -> None:
     """Refuse what is no mapping of names to finite parameters, a whole fit above all: it does not say which part is meant."""
+    check_process()
     if not isinstance(params, Mapping):
         remedy = ": give its .params, and its .mask as mask=" if hasattr(params, "params") else ", as fit.params is"
         raise TypeError(f"{name} must be parameters by name, got {type(params).__name__}{remedy}.")

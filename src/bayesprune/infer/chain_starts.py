@@ -48,10 +48,10 @@ def chain_starts(
     check_origin(init, init_params)
     sites, origin = sites_of(moving, example), Origin(init.params, init.mask, None, whole=False)
     drawn = bool(draws_of(init.params))
-    points = not drawn and own_names(init.params) == own_names(sites.params)
+    points = not drawn and own_names(init.params) == own_names(_names(sites))
     owner = moving if points else bnn
     if not drawn:
-        origin.check_names(set(sites_of(owner, example).params))
+        origin.check_names(_names(sites_of(owner, example)))
     alive = check_sites(owner, init.params, dict(init.mask))
     origin.check_units(owner.describe(init.params))
     if drawn:
@@ -131,6 +131,11 @@ def _at(moving: BNN, values: dict[str, Any], mask: Mask) -> Origin:
     return Origin(params_at(moving, values), mask, None, whole=False)
 
 
+def _names(sites: Sites) -> set[str]:
+    """Of parameters; what is frozen is a part of the state."""
+    return {*sites.params, *sites.mutable}
+
+
 def _others(params: Mapping[str, Any], sites: Sites) -> dict[str, Any]:
     """What is no latent site: parameters without a prior, and what the network carries beside them."""
-    return {name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in sites.params or name == STATE}
+    return {name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in {*_names(sites), STATE}}

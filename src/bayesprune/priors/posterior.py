@@ -10,8 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.handlers import substitute
 
-from bayesprune.core.checks import check_number, got
-from bayesprune.core.finite import check_finite
+from bayesprune.core.checks import check_number, check_params, got
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
@@ -71,7 +70,7 @@ class Posterior:
         check_number(forgetting, "forgetting")
         if not 0 <= forgetting < 1:
             raise ValueError(f"forgetting must lie in [0, 1), got {forgetting!r}: it is the share that is forgotten.")
-        check_finite(fit.params, "fit.params")
+        check_params(fit.params, "fit.params")
         found = params.moments(fit.params)
         if not found:
             raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
+from bayesprune.core.forks import check_process
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.send import send
@@ -74,6 +75,7 @@ def prune_once(
             ``prior_scale`` is unknown or of another shape, or a mask is not boolean; numbers are drawn, without a ``rng_key``.
         TypeError: the sparsifier reads another kind of nodes.
     """
+    check_process()
     check_object(sparsifier, "sparsifier", ("init", "step"), "bp.methods.SNR(0.1)")
     check_function(prunable, "prunable", "bp.select.kernels")
     if program is not None:

@@ -31,10 +31,12 @@ class ByJax:
 
     def __call__(self, x: Array) -> np.ndarray:
         """Of the network at the posterior mean."""
+        check_process()  # before its numbers are sent to the device
         return self._rows(x, self._at_mean, self._mean_weights)
 
     def mean(self, rng_key: jax.Array, x: Array, num_samples: int | None) -> np.ndarray:
         """Averaged over so many networks; of stored draws, all for None."""
+        check_process()
         return self._rows(x, self._mean, self._tensors, rng_key, self.network.law.chosen(num_samples))
 
     def predict_draws(self, rng_key: jax.Array, x: Array, num_samples: int) -> np.ndarray:
@@ -60,7 +62,6 @@ class ByJax:
 
     # ---- inside
     def _rows(self, x: Array, function: Callable[..., jax.Array], *arguments: PyTree) -> np.ndarray:
-        check_process()
         x = checked_rows(x, self.network.inputs.row_shape)
         with jax.transfer_guard("allow"):  # from arrays of the host, to arrays of the host
             return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))

@@ -1,5 +1,6 @@
 """An optax transformation as a kernel: gradient descent of any kind."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -48,8 +49,9 @@ class Optax:
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Any]:
         update = optax.with_extra_args_support(self.optimizer).update
+        more = _taken(update, {"value": value, "grad": gradient, "value_fn": value_fn})
         with as_written():  # optax raises floats to integer powers
-            updates, state = update(gradient, state, params, value=value, grad=gradient, value_fn=value_fn)
+            updates, state = update(gradient, state, params, **more)
             return optax.apply_updates(params, updates), state
 
     def evaluated(self, params: Params, state: PyTree) -> Params:
@@ -75,6 +77,13 @@ class Optax:
             return leaf if name is None else moments[kind][name]
 
         return jax.tree_util.tree_map_with_path(put, state)
+
+
+def _taken(update: Callable[..., Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Those arguments that it takes: not all that take one more take any, as `optax.contrib.sam`."""
+    parameters = inspect.signature(update).parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return more if takes_any else {name: value for name, value in more.items() if name in parameters}
 
 
 def _has(tree: PyTree, name: str) -> bool:
