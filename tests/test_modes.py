@@ -48,6 +48,15 @@ def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
         main_paths.PATHS[path](rng_key)
 
 
+@pytest.mark.slow_cases(2)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["bmr", "ssvi active", "local", "dirac hard", "mbnn", "replicates"])
+def test_a_main_path_runs_by_another_generator(path: str) -> None:
+    """The key, and every key that is made on the way."""
+    with jax.default_prng_impl("rbg"):
+        main_paths.PATHS[path](jax.random.key(0))
+
+
 @pytest.mark.slow
 def test_training_pruning_and_prediction_without_promotion_and_without_nan(rng_key: jax.Array) -> None:
     with without_promotion():

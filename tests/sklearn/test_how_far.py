@@ -38,7 +38,7 @@ def test_the_hardest_of_those_that_are_not_behind_is_taken() -> None:
 class Estimator:
     """A net that foresees held-out rows the better, and hotter, the softer it is cut; the scores are the rung."""
 
-    _seed = 0
+    _seed, nats = 0, (-1.0, -0.5, -0.495)
 
     def __init__(self) -> None:
         self._budget, self.rung, self.cuts = Budget(), 0, []
@@ -53,7 +53,7 @@ class Estimator:
         self.cuts.append(rung)
 
     def _judged(self, x, y):
-        nats = (-1.0, -0.5, -0.495)[self.rung] + 1e-3 * np.arange(len(x))
+        nats = self.nats[self.rung] + 1e-3 * np.arange(len(x))
         return choosing.Judged(nats, np.full(len(x), float(self.rung)), 0.1 * self.rung)
 
 
@@ -64,7 +64,15 @@ def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_t
     assert chosen.form == "plain" and chosen.rung == 1
     np.testing.assert_allclose(chosen.temperature, np.exp(0.1))
     assert (estimator._conformity == 1.0).all() and len(estimator._conformity) == 20 * folds
-    assert estimator.cuts == [1] * folds + [2] * folds
+    assert estimator.cuts == [2] * folds + [1] * folds
+
+
+def test_cuts_between_are_not_tried_where_nothing_is_lost_by_the_hardest() -> None:
+    estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
+    estimator.nats = (-0.51, -0.5, -0.495)
+    chosen = choosing.choose(estimator, forms.FormChoice(("plain",), 1, 0.2), x, y, estimator.learn, 500)
+    assert chosen.rung == 0 and chosen.temperature == 1.0 and estimator.cuts == [2]
+    assert (estimator._conformity == 0.0).all()
 
 
 @pytest.mark.slow_cases(1)

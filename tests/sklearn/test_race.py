@@ -29,6 +29,11 @@ class Estimator:
 
     def __init__(self, on_the_way: dict[str, float], at_the_end: dict[str, float]) -> None:
         self._budget, self.on_the_way, self.at_the_end, self.steps = Budget(), on_the_way, at_the_end, []
+        self.trees: float | None = None
+
+    def _by_trees(self, x, y, kept, held):
+        assert len(kept) == 80 and len(held) == 20
+        return None if self.trees is None else np.full(len(held), self.trees)
 
     def learn(self, form, rows, num_steps, *watches):
         self.form = form
@@ -61,6 +66,17 @@ def test_a_form_that_is_behind_is_not_trained_to_the_end(on_the_way, form, steps
     assert choosing.choose(estimator, choice, x, y, estimator.learn, 2000) == choosing.Chosen(form)
     assert estimator.steps == steps and estimator._budget.left_out == {}
     assert (estimator._conformity == estimator.at_the_end[form]).all() and len(estimator._conformity) == 20
+
+
+@pytest.mark.parametrize(("trees", "tried"), [(None, True), (-0.4, True), (-0.6, False)])
+@pytest.mark.parametrize("form", ["steps", "components"])
+def test_thresholds_are_tried_unless_trees_are_behind(form: str, trees: float | None, tried: bool) -> None:
+    estimator = Estimator({"plain": -0.6, form: -0.3}, {"plain": -0.5, form: -0.1})
+    estimator.trees = trees
+    x, y, choice = np.zeros((100, 1)), np.zeros(100), forms.FormChoice(("plain", form), 1, 0.2)
+    chosen = choosing.choose(estimator, choice, x, y, estimator.learn, 2000)
+    assert chosen.form == (form if tried or form == "components" else "plain") and estimator._budget.left_out == {}
+    assert len(estimator.steps) == (1 if chosen.form == "plain" else 2)
 
 
 def test_a_short_course_is_not_looked_at() -> None:

@@ -256,6 +256,10 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         """What rows say of the network as it is; y as trained on."""
         raise NotImplementedError
 
+    def _by_trees(self, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
+        """What boosted trees of the kept rows foresee the held ones with, nats; y as trained on. None: not comparable."""
+        return None
+
     def _settle(self, chosen: choosing.Chosen) -> None:
         """Make of the fit that is kept what held-out rows ask for beside its form and its cut."""
 

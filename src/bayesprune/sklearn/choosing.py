@@ -25,6 +25,9 @@ class Judged(NamedTuple):
     log_temperature: float = 0.0
 
 
+THRESHOLDS = "steps"  # the form that trees speak for or against
+
+
 class Chosen(NamedTuple):
     """What held-out rows speak for: a form, which of the cuts after its fit, see `cutting.rungs`, and a temperature."""
 
@@ -64,6 +67,15 @@ class Trials:
         self.learned.setdefault(form, []).append(learned)
         self.judged.setdefault(form, []).append(self._judge(fold))
 
+    def ruled_out(self, form: str) -> bool:
+        """Whether thresholds are not worth a fit: trees, which cut at them, are behind the first form by a standard error."""
+        first = next(iter(self.judged), None)
+        if form != THRESHOLDS or first is None:
+            return False
+        kept, held = self.folds[0]
+        trees = self.estimator._by_trees(self.x, self.y, kept, held)
+        return trees is not None and is_behind(np.maximum(trees, WORST) - self.judged[first][0].nats)
+
     def under(self, form: str, rung: int) -> Judged:
         """How the rows are judged under another cut of a form's fits."""
         judged = []
@@ -83,8 +95,9 @@ def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, lea
     """The form that held-out rows speak for, see `spoken_for`, and its cut, see `how_far`; sets ``_conformity``.
 
     Every form is fitted to the same rows; each fold holds out others. The scores of the winner's predictions of them calibrate
-    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. A form that is
-    behind the first one on the way is given up; forms and folds are left out for which the estimator's budget has no time.
+    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. Thresholds are
+    tried unless boosted trees are behind the first form, and a form that is behind it on the way is given up; forms and
+    folds are left out for which the estimator's budget has no time.
     """
     if not choice.folds:
         return Chosen(choice.forms[0])
@@ -96,11 +109,27 @@ def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, lea
         return Chosen(choice.forms[0])
     judged = {form: joined(trials.judged[form]) for form in forms}
     best = spoken_for({form: one.nats for form, one in judged.items()})
-    num_rungs = len(trials.learned[best][0].rungs)
-    rungs = [judged[best], *(trials.under(best, rung) for rung in range(1, num_rungs))]
+    rung, judged_there = _how_far(trials, best, judged[best])
+    estimator._conformity = judged_there.wrong
+    return Chosen(best, rung, float(np.exp(judged_there.log_temperature)))
+
+
+def _how_far(trials: Trials, form: str, hardest: Judged) -> tuple[int, Judged]:
+    """The cut of `how_far` and what rows say under it; those between the ends are tried where the softest is worth its weights.
+
+    Where nothing is lost by the hardest cut, which is so nearly always, there is nothing that one between them could save.
+    """
+    softest = len(trials.learned[form][0].rungs) - 1
+    if not softest or mean_lead(last := trials.under(form, softest), hardest) < WORTH:
+        return 0, hardest
+    rungs = [hardest, *(trials.under(form, rung) for rung in range(1, softest)), last]
     rung = how_far([one.nats for one in rungs])
-    estimator._conformity = rungs[rung].wrong
-    return Chosen(best, rung, float(np.exp(rungs[rung].log_temperature)))
+    return rung, rungs[rung]
+
+
+def mean_lead(one: Judged, other: Judged) -> float:
+    """Nats a row by which one foresees the rows better than another."""
+    return float((one.nats - other.nats).mean())
 
 
 def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
@@ -111,6 +140,9 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
     took = 0.0  # seconds of the first fit
     for form in forms:
         if done and LARGER * len(trials.folds) * took + trials.num_steps * budget.pace > budget.left():
+            continue
+        if trials.ruled_out(form):
+            given_up.add(form)
             continue
         begun = budget.left()
         try:

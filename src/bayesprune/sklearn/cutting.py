@@ -1,5 +1,7 @@
 """The cut after the fit: which method goes with which prior, and what the cut network says of its inputs."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +11,7 @@ from jaxtyping import Bool, Float32
 from bayesprune import features
 from bayesprune.core import masks, types
 from bayesprune.core.checks import check_density, got, unknown_name
+from bayesprune.core.compiling import quickly
 from bayesprune.core.send import send
 from bayesprune.methods.bmr import BMR
 from bayesprune.methods.sbnn import SBNN
@@ -122,18 +125,23 @@ def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Col
     """
     nodes = bnn.read(params)
     paths = [[site for site in nodes if site.startswith(LINEAR) == beside] for beside in (False, True)]
-    found = [_statistics([nodes[s] for s in path], [mask[s] for s in path]) for path in paths if path]
+    statistics = _made_quickly(_statistics)
+    found = [statistics([nodes[s] for s in path], [mask[s] for s in path]) for path in paths if path]
     dead, raw, used = (np.stack([np.asarray(one[part]) for one in found]) for part in range(3))
     inclusion = -np.expm1(columns.of_column(dead.sum(axis=0), np.add))
     log_raw = columns.of_column(np.logaddexp.reduce(raw, axis=0), np.logaddexp)
-    importance = np.asarray(features.scaled(send(log_raw)))
+    importance = np.asarray(_made_quickly(features.scaled)(send(log_raw)))
     still = columns.of_column(np.asarray(used.any(axis=0)), np.logical_or)
     return InputColumns(is_gated(nodes), inclusion, importance, log_raw, still)
 
 
-# In one program: alone, each of the small operations would be compiled anew for every shape of X. Sequences, because
-# `jax.jit` would sort a dict by its names.
-@jax.jit
+@functools.cache
+def _made_quickly(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one program: alone, each of its small operations would be compiled anew for every shape of X."""
+    return jax.jit(fn, compiler_options=quickly())
+
+
+# Sequences, because `jax.jit` would sort a dict by its names.
 def _statistics(nodes: list[Any], alive: list[Any]) -> tuple[Any, ...]:
     """Of one path: log probability that no edge leaves an input, log psi of (6.3), and whether an edge is alive."""
     within: Any = True if all(node.gated for node in nodes) else alive

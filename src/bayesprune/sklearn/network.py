@@ -34,8 +34,8 @@ ROWS_OF_AN_INPUT = 10
 # Targets are standardised here. Of mean 10 and shape 2: the (6, 6) of `Normal` keeps the noise of 200 rows above a quarter of
 # their spread.
 LEARNED_NOISE = Normal(noise_shape=2.0, noise_rate=0.2)
-# Three degrees of freedom: outliers pull little, and the noise still has a variance.
-HEAVY_NOISE = StudentT(df=3.0, noise_shape=2.0, noise_rate=0.2)
+DEGREES = 3.0  # of freedom: outliers pull little, and the noise still has a variance
+HEAVY_NOISE = StudentT(df=DEGREES, noise_shape=2.0, noise_rate=0.2)
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
     "gelu": jax.nn.gelu,

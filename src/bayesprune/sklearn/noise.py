@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bayesprune.sklearn.base import SparseNetwork
 
 PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
+NETWORKS = 32  # whose errors are averaged: every row counts in them, so that it is the rows' number that says how sure they are
 Refit = Callable[["SparseNetwork", np.ndarray, np.ndarray], dict[str, Any]]
 
 
@@ -44,7 +45,7 @@ def _ascend(estimator: "SparseNetwork", refit: Refit, x: np.ndarray, y: np.ndarr
 
 def _noise(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     first, squared, count = 0, np.zeros(()), np.zeros(())
-    for drawn, rows in estimator._streamed(predict_draws, x):
+    for drawn, rows in estimator._streamed(predict_draws, x, min(NETWORKS, estimator.num_samples)):
         part = y[first : first + rows]
         observed = refit_noise.present_in(estimator.bnn_, part)
         squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, estimator.params_, observed)
