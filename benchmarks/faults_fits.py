@@ -74,11 +74,17 @@ def command_line(checkpoint: str, callbacks: Any = ()) -> dict[str, str]:
 
 
 def content(path: Path) -> str:
-    """A digest of a file; of JSON without times, and without the paths that it names."""
+    """A digest of what a file holds: JSON without times and the paths that it names; of a log the last line of each step, as
+    steps after the last checkpoint are told again; of tensors their head whatever its order, which differs between processes.
+    """
     text = path.read_bytes()
     if path.suffix in (".json", ".jsonl"):
         lines = [json.loads(line) for line in (text.splitlines() if path.suffix == ".jsonl" else [text])]
+        lines = list({line.get("step", number): line for number, line in enumerate(lines)}.values())
         text = json.dumps([without_times(line) for line in lines]).replace(str(path.parent), "").encode()
+    if path.suffix in (".safetensors", ".bayesprune"):
+        end = 8 + int.from_bytes(text[:8], "little")
+        text = json.dumps(json.loads(text[8:end]), sort_keys=True).encode() + text[end:]
     if path.suffix == ".npz":
         with np.load(path) as arrays:
             text = digest({name: arrays[name] for name in arrays.files}).encode()

@@ -14,6 +14,7 @@ import pytest
 from numpyro.handlers import seed, trace
 
 import bayesprune as bp
+from bayesprune.infer.refit_noise import noise_of
 from tests import main_paths
 
 
@@ -45,6 +46,15 @@ def test_a_main_path_runs(path: str, mode: str, rng_key: jax.Array) -> None:
     """Each under one of the modes, in turn: every part of the library is in several paths."""
     with MODES[mode]():
         main_paths.PATHS[path](rng_key)
+
+
+@pytest.mark.slow_cases(2)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["bmr", "ssvi active", "local", "dirac hard", "mbnn", "replicates"])
+def test_a_main_path_runs_by_another_generator(path: str) -> None:
+    """The key, and every key that is made on the way."""
+    with jax.default_prng_impl("rbg"):
+        main_paths.PATHS[path](jax.random.key(0))
 
 
 @pytest.mark.slow
@@ -133,6 +143,14 @@ def test_laplace_and_compact_networks_send_by_intent(rng_key: jax.Array) -> None
         probs = small.predict(main_paths.ROWS)
         assert small.certify().holds
     assert probs.shape == (24, 3)
+
+
+def test_noise_is_sent_by_intent() -> None:
+    """Of `laplace` and `refit_noise` of numbers."""
+    params = {"noise_precision_log_loc": jax.numpy.zeros(2), "noise_precision_log_scale": jax.numpy.ones(2)}
+    with jax.transfer_guard("disallow"):
+        found = noise_of(bp.likelihoods.Normal(), params, np.array([3.0, 4.0]), np.array([5, 6]))
+    assert found["noise_precision_log_loc"].shape == (2,)
 
 
 def _every_door(key: jax.Array) -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.core.numbers import real_numbers
+from bayesprune.core.numbers import joined, real_numbers
 
 
 @pytest.mark.parametrize("place", [np.asarray, jnp.asarray])
@@ -45,3 +45,10 @@ def test_nothing_is_copied_that_fits() -> None:
 def test_the_rest_is_refused(value, kind, message) -> None:
     with pytest.raises(kind, match=message):
         real_numbers(value, "x")
+
+
+def test_joined_blocks_are_let_go() -> None:
+    blocks = [np.arange(2.0 * rows).reshape(2, rows, 1) for rows in (3, 3, 1)]
+    wanted = np.concatenate(blocks, axis=1)
+    np.testing.assert_array_equal(joined(blocks), wanted)
+    assert blocks == []

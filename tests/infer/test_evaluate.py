@@ -176,6 +176,13 @@ def test_rows_alone_are_refused(rng_key) -> None:
         bp.evaluate(rng_key, bnn, start(bnn), bp.Dataset(X, np.zeros(3, int)))
 
 
+@pytest.mark.parametrize(("params", "got"), [(None, "NoneType"), (bp.Pruned({}, {}, {}), "Pruned: give its .params")])
+def test_what_is_no_parameters_is_refused(rng_key, params, got) -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 1), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Normal(), input_shape=(4,))
+    with pytest.raises(TypeError, match=f"params must be parameters by name, got {got}"):
+        bp.evaluate(rng_key, bnn, params, bp.Dataset(X, X[:, 0]))
+
+
 def test_a_program_has_no_figures(rng_key) -> None:
     data, _ = programs.line()
     with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN, got Program"):

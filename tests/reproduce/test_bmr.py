@@ -68,6 +68,17 @@ def test_a_deep_net_that_was_judged_once() -> None:
     assert all(ax.lines[0].get_marker() == "o" for ax in bmr_figures.curves({cell: deep}).axes)
 
 
+def test_a_run_too_short_to_be_judged_on_the_way_has_no_curves() -> None:
+    """Fewer epochs than lie between two evaluations, and one epoch, before which nothing is cut."""
+    short = {
+        cell: {name: value for name, value in record(cell).items() if "history/" not in name}
+        for cell in PLANNED
+        if cell.method == "bmr"
+    }
+    assert not any(ax.lines for ax in bmr_figures.curves(short).axes)
+    assert not [line for line in bmr_figures.shares(short).axes[0].lines if len(line.get_xdata())]
+
+
 @pytest.mark.slow
 def test_records_without_quantiles_have_no_panel() -> None:
     """Some kept records of MAP and flat are older than the figure. Of every panel the largest weights are seen."""

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import pytest
 
+from bayesprune.report.health import checked
 from bayesprune.train.progress import NoProgress, ProgressBar, progress
 
 
@@ -29,6 +30,15 @@ def test_the_bar_shows_steps_loss_density_and_speed(capsys: pytest.CaptureFixtur
     assert out == ""
     for part in ("200/200", "loss=12.5", "density=5 %", "steps/s"):
         assert part in last
+
+
+@pytest.mark.parametrize(("found", "said"), [("", "health=well"), ("falls", "health=end of training: see fit.diagnose()")])
+def test_the_last_line_says_whether_the_fit_is_well(found, said, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(10, enabled=True) as bar:
+        bar.advance(10, loss=1.5)
+        bar.judge(lambda: checked("end of training", found))
+    last = capsys.readouterr().err.rstrip().split("\r")[-1]
+    assert said in last and "loss=1.5" in last
 
 
 def test_what_is_not_given_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,3 +77,22 @@ def test_what_is_undefined_is_left_out_and_a_receiver_may_see_several_fits() -> 
 def test_what_logs_nothing_is_refused(logger) -> None:
     with pytest.raises(TypeError, match=r"logger must be a function of a dict.*add_scalar or scalar, got .*run\.log"):
         bp.callbacks.to_logger(logger)
+
+
+def test_a_file_that_goes_on_tells_an_act_once(tmp_path) -> None:
+    """Of a fit that is resumed at step 30: the line of step 40 leaves out what that of step 20 had. A torn line is no harm."""
+    path = tmp_path / "log.jsonl"
+    history = {"prune/step": [10], "prune/density": [0.5]}
+    moment = lambda step: bp.Moment(step, 2.0, 1.0, history, dict, dict)  # noqa: E731
+    bp.callbacks.to_jsonl(path)(moment(20))
+    with open(path, "a") as file:
+        file.write('{"step": 30, "lo\n')
+    again = bp.callbacks.to_jsonl(path)
+    again(moment(40))
+    again(moment(50)._replace(history=history | {"prune/step": [10, 45], "prune/density": [0.5, 0.4]}))
+    lines = path.read_text().splitlines()
+    told = [json.loads(line).get("prune/step") for line in (lines[0], *lines[2:])]
+    assert told == [10.0, None, 45.0]
+    fresh = bp.callbacks.to_jsonl(path)
+    fresh(moment(20))
+    assert json.loads(path.read_text().splitlines()[-1])["prune/step"] == 10.0  # a step that is told again

@@ -60,6 +60,22 @@ def rows_in(x: PyTree) -> int:
     return len(jax.tree.leaves(x)[0])
 
 
+def joined(blocks: list[np.ndarray]) -> np.ndarray:
+    """Blocks (draws, some rows, ...) as one array; the list is empty then. Each is let go once copied: memory holds all once.
+
+    >>> joined([np.ones((2, 1)), np.zeros((2, 2))])
+    array([[1., 0., 0.],
+           [1., 0., 0.]])
+    """
+    found = np.empty((len(blocks[0]), sum(block.shape[1] for block in blocks), *blocks[0].shape[2:]), blocks[0].dtype)
+    end = found.shape[1]
+    while blocks:
+        block = blocks.pop()
+        found[:, end - block.shape[1] : end] = block
+        end -= block.shape[1]
+    return found
+
+
 def without_mask(value: object, name: str) -> Any:
     """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
 

@@ -4,6 +4,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from bayesprune.core.checks import check_params
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
@@ -78,7 +79,8 @@ def scored(
     if isinstance(bnn, Standalone):
         return _of_standalone(rng_key, standalone(bnn, params, mask), data, num_samples)
     check_bnn(bnn)
-    assert params is not None
+    check_params(params)
+    assert params is not None  # for mypy: None was refused above
     y, settings = np.asarray(without_mask(data.y, "data.y")), Settings(mask=mask, num_samples=num_samples)
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)

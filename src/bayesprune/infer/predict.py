@@ -13,7 +13,7 @@ from numpyro.handlers import substitute, trace
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.compiling import soundly
 from bayesprune.core.given import GivenMask, RandomKey
-from bayesprune.core.numbers import numbers_of, rows_in
+from bayesprune.core.numbers import joined, numbers_of, rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree, Standalone
@@ -101,7 +101,7 @@ def predict_draws(
     if isinstance(bnn, Standalone):
         _check_own(linearised)
         return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
-    return np.concatenate(list(draws_by_block(rng_key, bnn, params, x, mask, num_samples, linearised)), axis=1)
+    return joined(list(draws_by_block(rng_key, bnn, params, x, mask, num_samples, linearised)))
 
 
 def draws_by_block(

@@ -3,12 +3,12 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.send import send
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn, predict_draws
 from bayesprune.model.bnn import BNN
@@ -119,4 +119,4 @@ def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: ArrayLik
         found = {LOC: np.log((shape - 1) / rate)}
     else:
         found = {LOC: np.log(shape / rate) - 0.5 / shape, SCALE: np.broadcast_to(shape**-0.5, rate.shape)}
-    return {name: jnp.asarray(value, params[name].dtype) for name, value in found.items()}
+    return {name: send(value, params[name].dtype) for name, value in found.items()}

@@ -47,7 +47,8 @@ def shares(pruned: Mapping[str, Sequence[Course]], unused: Mapping[str, Sequence
     style(ax, "epoch", "share pruned", "lines: pruned; dots at the end: pruned or not connected")
     ax.set_ylim(0, 1.02)
     in_percent(ax.yaxis)
-    ax.legend(frameon=False)
+    if any(pruned.values()):
+        ax.legend(frameon=False)
     return fig
 
 

@@ -33,7 +33,8 @@ def curves(found: cells.Found) -> plots_grid.Figure:
     """Figure 1: accuracy, calibration error and NLL on the test rows while training; thin lines are seeds."""
     panels = {
         (title, net): {
-            method: [_course(record, f"eval/{name}") for record in _of(found, net, method)] for method in _methods(found, net)
+            method: [_course(record, f"eval/{name}") for record in _of(found, net, method, with_="eval")]
+            for method in _methods(found, net)
         }
         for name, title in MEASURES.items()
         for net in _nets(found)
@@ -43,8 +44,9 @@ def curves(found: cells.Found) -> plots_grid.Figure:
 
 def shares(found: cells.Found) -> plots_grid.Figure:
     """Figure 2: the share of prunable weights that BMR has cut, every seed; a dot at the end: those that nothing uses."""
-    pruned = {net: [_pruned(record) for record in _of(found, net, "bmr")] for net in _nets(found)}
-    unused = {net: [1 - record["connected"] for record in _of(found, net, "bmr") if "connected" in record] for net in pruned}
+    cut = {net: _of(found, net, "bmr", with_="prune") for net in _nets(found)}
+    pruned = {net: [_pruned(record) for record in records] for net, records in cut.items()}
+    unused = {net: [1 - record["connected"] for record in records if "connected" in record] for net, records in cut.items()}
     return plots_grid.shares(pruned, unused)
 
 
@@ -73,8 +75,10 @@ def _first_seed(found: Iterable[PaperCell], net: str) -> int:
     return min(cell.seed for cell in found if cell.net == net)
 
 
-def _of(found: cells.Found, net: str, method: str) -> list[cells.Record]:
-    return [record for cell, record in found.items() if (cell.net, cell.method) == (net, method)]
+def _of(found: cells.Found, net: str, method: str, with_: str = "") -> list[cells.Record]:
+    """The seeds' records; only those that have a history of that kind: a short run may have been judged at its end alone."""
+    records = [record for cell, record in found.items() if (cell.net, cell.method) == (net, method)]
+    return [record for record in records if not with_ or f"history/{with_}/step" in record]
 
 
 def _epochs(record: cells.Record, of: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Callbacks that hand a fit's figures on: to a function of a dict and a step, to TensorBoard's writers, to a file."""
 
+import contextlib
 import json
 import math
 import os
@@ -16,13 +17,19 @@ Send = Callable[[dict[str, float], int], Any]
 
 @dataclass
 class Figures:
-    """A callback that hands on the figures of a moment that were not there at the last one: see `to_logger`."""
+    """A callback that hands on the figures of a moment that were not there at the last one: see `to_logger`.
+
+    ``recall``: given the first step, which evaluation and which pruning were handed on before it, where a fit is resumed.
+    """
 
     send: Send
-    seen: dict[str, int] = field(default_factory=dict)
+    recall: Callable[[int], dict[str, int]] = field(default=lambda step: {})
+    seen: dict[str, int] | None = None
 
     def __call__(self, moment: Moment) -> None:
         """Never asks for the end, whatever the receiver answers."""
+        if self.seen is None:
+            self.seen = self.recall(int(moment.step))
         figures = {"loss": float(moment.loss), "density": float(moment.density)}
         for kind in ("eval", "prune"):
             steps = moment.history.get(f"{kind}/step", [])
@@ -79,7 +86,18 @@ def to_jsonl(path: str | os.PathLike[str]) -> Figures:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step} | figures) + "\n")
 
-    return Figures(append)
+    return Figures(append, lambda step: _told(Path(path), step))
+
+
+def _told(path: Path, step: int) -> dict[str, int]:
+    """The last evaluation and pruning that a file's lines before this step have; a line that is none is passed over."""
+    seen: dict[str, int] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            figures = json.loads(line)
+            if figures["step"] < step:
+                seen |= {kind: figures[f"{kind}/step"] for kind in ("eval", "prune") if f"{kind}/step" in figures}
+    return seen
 
 
 def _one_by_one(scalar: Callable[[str, float, int], Any]) -> Send:

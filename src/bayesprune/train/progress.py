@@ -1,11 +1,13 @@
 """A progress bar over chunks of training steps, in a terminal or a notebook, and the silence in its place."""
 
 import sys
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 from tqdm.auto import tqdm
 
 from bayesprune.core.checks import check_integer
+from bayesprune.report.health import Health
 
 
 class Progress:
@@ -19,6 +21,9 @@ class Progress:
         connected: SupportsFloat | None = None,
     ) -> None:
         """Count ``num_steps`` more; here, above all, do not read what is given."""
+
+    def judge(self, diagnose: Callable[[], Health]) -> None:
+        """The fit is over, and ``diagnose`` says whether it is well; here nobody asks."""
 
     def close(self) -> None:
         """There is nothing more to say."""
@@ -38,6 +43,7 @@ class ProgressBar(Progress):
     """A bar on the standard error with the loss, the density and the steps per second; see `progress`."""
 
     def __init__(self, total: int, initial: int = 0) -> None:
+        self._shown: dict[str, Any] = {}
         self._bar = tqdm(total=total, initial=initial, unit=" steps", file=sys.stderr, dynamic_ncols=True)
 
     def advance(
@@ -56,8 +62,14 @@ class ProgressBar(Progress):
             shown["density"] = f"{100 * float(density):.3g} %"
         if connected is not None:
             shown["connected"] = f"{100 * float(connected):.3g} %"
+        self._shown = shown
         self._bar.set_postfix(shown, refresh=False)
         self._bar.update(num_steps)
+
+    def judge(self, diagnose: Callable[[], Health]) -> None:
+        """Add the health to the last line: "well", or the names of what was found."""
+        found = ", ".join(one.name for one in diagnose().findings)
+        self._bar.set_postfix(self._shown | {"health": f"{found}: see fit.diagnose()" if found else "well"}, refresh=False)
 
     def close(self) -> None:
         """Draw the bar a last time and leave it standing. Closing twice is allowed."""

@@ -87,4 +87,6 @@ def run(
                 shrinking,
                 processes,
             )
-            return training.run(standing, record)
+            fit = training.run(standing, record)
+            bar.judge(fit.diagnose)
+            return fit
