@@ -131,6 +131,17 @@ def test_one_shot_pruning_and_samplers_send_by_intent(rng_key: jax.Array) -> Non
     assert {site: alive.shape for site, alive in pruned.mask.items()} == {"Dense_0.kernel": (4, 5), "Dense_0.bias": (5,)}
 
 
+def test_importance_sends_by_intent_and_makes_no_nan() -> None:
+    """With a path and without one; all inputs alike, of which none stands out."""
+    kernels = [np.full((3, 2), 0.5, np.float32), np.ones((2, 1), np.float32)]
+    masks = [[np.ones((3, 2), bool), np.ones((2, 1), bool)], [np.ones((3, 2), bool), np.zeros((2, 1), bool)]]
+    with jax.transfer_guard("disallow"), jax.debug_nans(True):
+        found = [bp.features.importance(kernels, mask) for mask in masks]
+    assert [np.asarray(each.scaled).tolist() for each in found] == [[0.0, 0.0, 0.0]] * 2
+    assert np.asarray(found[0].log_raw).tolist() == pytest.approx([np.log(0.5)] * 3)
+    assert np.isneginf(np.asarray(found[1].log_raw)).all()
+
+
 @pytest.mark.slow
 def test_laplace_and_compact_networks_send_by_intent(rng_key: jax.Array) -> None:
     key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
@@ -138,6 +149,7 @@ def test_laplace_and_compact_networks_send_by_intent(rng_key: jax.Array) -> None
     with jax.transfer_guard("disallow"):
         fit = bp.laplace(key, bnn, trained.params, main_paths.CLASSES)
         pruned = bp.bmr_prune(fit.params)
+        bp.prune_layers(bnn, trained, main_paths.CLASSES.x, density=0.5)
         bp.evaluate(key, bnn, pruned.params, main_paths.CLASSES, mask=pruned.mask, num_samples=2)
         small = bp.compact(bnn, pruned.params, pruned.mask)
         probs = small.predict(main_paths.ROWS)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import trees
+from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
 
@@ -111,17 +112,33 @@ def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: T
             raise TypeError(
                 f"{site} is a {type(node).__name__}, which has no inclusion probabilities: pass mask, such as a fit's mask."
             )
-        alive, dead = jnp.zeros(node.loc.shape), jnp.full(node.loc.shape, -jnp.inf)
+        alive, dead = send(np.zeros(node.loc.shape)), send(np.full(node.loc.shape, -np.inf))
     else:
         probability = _probabilities(site, node)
-        alive, dead = jnp.log(probability), jnp.log1p(-probability)
-    if mask is not True and jnp.shape(mask) != alive.shape:
-        raise ValueError(f"mask of {site} must have the shape {alive.shape}, got {jnp.shape(mask)}.")
-    return Gates(site, turn(jnp.where(mask, alive, -jnp.inf)), turn(jnp.where(mask, dead, 0.0)))
+        alive, dead = _logarithms(probability)
+    if mask is not True:
+        if jnp.shape(mask) != alive.shape:
+            raise ValueError(f"mask of {site} must have the shape {alive.shape}, got {jnp.shape(mask)}.")
+        alive, dead = _masked(send(mask), alive, dead)
+    return Gates(site, turn(alive), turn(dead))
+
+
+@jax.jit
+def _masked(
+    mask: Bool[Array, "..."], alive: Float[Array, "..."], dead: Float[Array, "..."]
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """Both logarithms, of what is dead those of p = 0."""
+    return jnp.where(mask, alive, -jnp.inf), jnp.where(mask, dead, 0.0)
+
+
+@jax.jit
+def _logarithms(probability: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """log p and log(1 - p)."""
+    return jnp.log(probability), jnp.log1p(-probability)
 
 
 def _probabilities(site: str, values: PyTree) -> Float[Array, "..."]:
-    array = jnp.asarray(values)
+    array = send(values)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     if not isinstance(array, jax.core.Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= 1)):
         raise ValueError(f"{site} must hold probabilities in [0, 1]: pass SpikeSlab nodes, or weights' masks, not weights.")

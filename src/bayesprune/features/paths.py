@@ -4,6 +4,7 @@ import itertools
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
@@ -62,10 +63,16 @@ def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
                 f"{below.site} has {below.log_alive.shape[1]} outputs and {above.site} has {above.log_alive.shape[0]} inputs: "
                 "pass every kernel of one chain of dense layers, in the order of the network."
             )
-    log_reach = jnp.zeros(layers[-1].log_alive.shape[1])
-    for layer in reversed(layers):
+    return _along([layer.log_alive for layer in layers])
+
+
+@jax.jit
+def _along(log_alive: list[Array]) -> Importance:
+    """(6.3) from log p of every layer, input side first."""
+    log_reach = jnp.zeros(log_alive[-1].shape[1])
+    for layer in reversed(log_alive):
         # Mean over the units above: the divisions by each width, taken where the width is summed over.
-        log_reach = logsumexp(layer.log_alive + log_reach[None], axis=1) - math.log(layer.log_alive.shape[1])
+        log_reach = logsumexp(layer + log_reach[None], axis=1) - math.log(layer.shape[1])
     return Importance(scaled(log_reach), log_reach)
 
 
@@ -76,6 +83,10 @@ def scaled(log_raw: Float[Array, " inputs"]) -> Float[Array, " inputs"]:
     [0.  0.5 1. ]
     """
     low, high = jnp.min(log_raw), jnp.max(log_raw)
+    # Where nothing stands out (0 / 0, or -inf - -inf without a living path) other numbers stand in: those are never seen.
+    above = log_raw > low
+    own, best = jnp.where(above, log_raw, 1.0), jnp.where(high > low, high, 1.0)
+    base = jnp.where(high > low, low, 0.0)
     # e^a - e^b as e^a (1 - e^(b - a)), in units of the largest: exact for close and for tiny values alike.
-    ratio = jnp.exp(log_raw - high) * jnp.expm1(low - log_raw) / jnp.expm1(low - high)
-    return jnp.where(log_raw == low, 0.0, ratio)
+    ratio = jnp.exp(own - best) * jnp.expm1(base - own) / jnp.expm1(base - best)
+    return jnp.where(above, ratio, 0.0)

@@ -128,7 +128,7 @@ def input_moments(bnn: BNN, weights: dict[str, Any], state: dict[str, Any], x: P
 
     total: dict[str, Any] = {}
     for first in range(0, rows_in(x), ROWS):
-        part = chunk(list(weights.values()), jax.tree.map(lambda leaf, at=first: jnp.asarray(leaf[at : at + ROWS]), x))
+        part = chunk(list(weights.values()), jax.tree.map(lambda leaf, at=first: send(leaf[at : at + ROWS]), x))
         total = part if not total else jax.tree.map(jnp.add, total, part)
     return {site: Met(moments, axes[site]) for site, moments in total.items()}
 
