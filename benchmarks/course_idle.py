@@ -26,7 +26,6 @@ RULES = (*(f"idle={nats:g}" for nats in NATS), "data", *(f"margin={nats:g}" for 
 CASES = (  # data, net, steps, seeds
     ("digits", "mlp100x2", 5_000, 5),
     ("mnist", "mlp200x2", 2_000, 2),
-    ("fashion_mnist", "lenet5", 2_000, 1),
     ("concrete", "mlp50", 3_000, 3),
     ("power_plant", "mlp50", 3_000, 1),
     ("wine_quality_red", "mlp50", 3_000, 3),
