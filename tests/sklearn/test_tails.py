@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from bayesprune.sklearn.tails import _scale, is_heavy
+from bayesprune.sklearn.tails import is_heavy, scale
 
 
 def test_gaussians_are_light_and_t_with_two_degrees_heavy() -> None:
@@ -18,4 +18,4 @@ def test_gaussians_are_light_and_t_with_two_degrees_heavy() -> None:
 def test_the_scale_is_that_of_scipys_fit() -> None:
     residuals = 3.0 * np.random.default_rng(1).standard_t(3, 500)
     wanted = stats.t.fit(residuals, fdf=3, floc=0)[2]
-    np.testing.assert_allclose(_scale(residuals, 3.0), wanted, rtol=1e-3)
+    np.testing.assert_allclose(scale(residuals, 3.0), wanted, rtol=1e-3)

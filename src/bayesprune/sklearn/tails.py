@@ -33,13 +33,13 @@ def _log_normal(residuals: np.ndarray) -> float:
 
 
 def _log_t(residuals: np.ndarray) -> float:
-    return max(float(np.mean(stats.t.logpdf(residuals, df, scale=_scale(residuals, df)))) for df in DEGREES)
+    return max(float(np.mean(stats.t.logpdf(residuals, df, scale=scale(residuals, df)))) for df in DEGREES)
 
 
-def _scale(residuals: np.ndarray, df: float) -> float:
+def scale(residuals: np.ndarray, df: float) -> float:
     """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size."""
-    scale = max(float(np.median(np.abs(residuals))), 1e-12 * float(np.abs(residuals).max()))
+    found = max(float(np.median(np.abs(residuals))), 1e-12 * float(np.abs(residuals).max()))
     for _ in range(100):
-        weights = (df + 1) / (df + np.square(residuals / scale))
-        scale = math.sqrt(np.mean(weights * np.square(residuals)))
-    return scale
+        weights = (df + 1) / (df + np.square(residuals / found))
+        found = math.sqrt(np.mean(weights * np.square(residuals)))
+    return found

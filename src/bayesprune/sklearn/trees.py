@@ -59,5 +59,5 @@ def _of_labels(probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarra
 def _of_misses(missed: np.ndarray) -> Float64[np.ndarray, " rows"]:
     tiny = np.finfo(np.float64).tiny
     normal = stats.norm.logpdf(missed, scale=max(np.sqrt(np.mean(np.square(missed))), tiny))
-    heavy = stats.t.logpdf(missed, DEGREES, scale=max(tails._scale(missed, DEGREES), tiny))
+    heavy = stats.t.logpdf(missed, DEGREES, scale=max(tails.scale(missed, DEGREES), tiny))
     return max(normal, heavy, key=lambda nats: float(nats.mean()))  # type: ignore[no-any-return]
