@@ -53,6 +53,14 @@ def test_the_evidence_gained_is_that_of_the_smaller_regression(seed, float64) ->
     np.testing.assert_allclose(np.asarray(left.rows @ left.rows.T)[np.ix_(kept, kept)], smaller, atol=1e-12)
 
 
+def test_weights_that_vary_together_ask_for_no_margin() -> None:
+    """Their evidence is that of all that go; (2.13) would spare the idle ones, which nothing else lets fall."""
+    idle = node(np.zeros(3), 0.99 * np.eye(3, dtype=np.float32))
+    assert not np.asarray(bp.bmr_prune({"w": idle}, idle=0.05, margin=0.25).mask["w"]).any()
+    apart = bp.MeanField(idle.loc, idle.scale)
+    assert np.asarray(bp.bmr_prune({"w": apart}, prior_scale=1.0, idle=0.0, margin=0.25).mask["w"]).all()
+
+
 def test_of_twins_one_stays() -> None:
     """Each alone could go; a cut at once, as of independent weights of the same marginals, takes both."""
     covariance = np.array([[1.0, -0.99], [-0.99, 1.0]]) * 0.5

@@ -55,7 +55,7 @@ class BMR:
             Weights that vary together are judged by (2.6) alone. A fit that starts at its prior is idle at first.
         margin: nats, (2.13). Each dF0 is right for a weight that goes alone; where thousands go at once, those of which it says
             little are worth something together. 0: the paper's rule. It goes with ``idle``: idle weights, whose dF0 is next to
-            0, would all stay.
+            0, would all stay. Weights that vary together have none, their evidence is that of all that go.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -102,7 +102,7 @@ class BMR:
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Prune every group of the posterior once."""
         posterior = evidence.posterior
-        gain, alive = one_by_one(posterior, state.mask, lambda gain: self._zetas(gain, state.mask))
+        gain, alive = one_by_one(posterior, state.mask, lambda gain: self._thresholds(gain, state.mask, posterior))
         if self.idle:
             alive = {site: alive[site] & ~self._idle(node) for site, node in posterior.items()}
         return take_step(state, alive, posterior, gain)
@@ -113,13 +113,14 @@ class BMR:
             return jnp.zeros(jnp.shape(node.loc), bool)
         return kl_divergence(node.loc, node.scale, 0.0, node.prior_scale) <= self.idle
 
-    def _zetas(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """zeta of every site's group, by the evidence of its weights, and the margin; ``alive``: before this step."""
-        zetas: dict[str, jax.Array] = {}
+    def _thresholds(self, gain: dict[str, jax.Array], alive: dict[str, jax.Array], posterior: PyTree) -> dict[str, jax.Array]:
+        """Of every site: zeta of its group, by the evidence of its weights, and the margin; ``alive``: before this step."""
+        found: dict[str, jax.Array] = {}
         for sites in self._groups(gain):
             zeta = self._log_odds([gain[site] for site in sites], [alive[site] for site in sites])
-            zetas |= dict.fromkeys(sites, zeta + self.margin if self.margin else zeta)
-        return zetas
+            # The evidence of weights that vary together is that of all that go, and their idle ones fall by zeta alone.
+            found |= {site: zeta + self.margin if self.margin and not posterior[site].together else zeta for site in sites}
+        return found
 
     def _log_odds(self, gains: list[jax.Array], alive: list[jax.Array]) -> jax.Array:
         """zeta of one group."""
