@@ -143,6 +143,19 @@ def test_importance_sends_by_intent_and_makes_no_nan() -> None:
 
 
 @pytest.mark.slow
+def test_a_fit_that_goes_on_and_replications_send_by_intent(rng_key: jax.Array) -> None:
+    """With the state of the optimiser, and from parameters alone with a mask."""
+    key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
+    fit = main_paths.fit(rng_key, bnn, num_steps=2)
+    rows = bp.Dataset(main_paths.CLASSES.x[None], main_paths.CLASSES.y[None])
+    with jax.transfer_guard("disallow"):
+        on = bp.fit_svi(key, bnn, main_paths.CLASSES, num_steps=2, progress=False, init=fit)
+        bp.fit_svi(key, bnn, main_paths.CLASSES, num_steps=2, progress=False, init_params=on.params, mask=on.mask)
+        bp.fit_replicates(key, bnn, rows, num_steps=1, progress=False)
+        bp.laplace(key, bnn, on.params, main_paths.CLASSES, structure="exact")
+
+
+@pytest.mark.slow
 def test_laplace_and_compact_networks_send_by_intent(rng_key: jax.Array) -> None:
     key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
     trained = main_paths.fit(rng_key, bnn, num_steps=2)

@@ -92,7 +92,7 @@ def _after_chains(moving: BNN, sites: Sites, init: FitResult | Pruned, num_chain
             f"init holds {chains} chain(s), each of which goes on from its own end, and num_chains={num_chains}: give "
             f"num_chains={chains}, or start from a fit of bp.fit_svi, of which every chain draws a network."
         )
-    last = [jax.tree.map(lambda leaf, c=chain: leaf[c, -1], draws) for chain in range(chains)]
+    last = [jax.tree.map(lambda leaf, c=chain: np.asarray(leaf)[c, -1], draws) for chain in range(chains)]
     # A weight that is cut is exactly 0 in the samples since; the mask of the run has those alone that were 0 in all of them.
     masks = [{site: np.asarray(alive) & (np.asarray(one[site]) != 0) for site, alive in init.mask.items()} for one in last]
     origins = [_at(moving, one, alive) for one, alive in zip(last, masks, strict=True)]

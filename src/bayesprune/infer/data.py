@@ -263,12 +263,18 @@ def numbers_in(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool =
     return found
 
 
+@jax.jit
+def _largest(array: jax.Array) -> jax.Array:
+    """The size of the largest number."""
+    return jnp.nanmax(jnp.abs(array), initial=0.0)
+
+
 def _check_squares(array: np.ndarray | jax.Array, name: str) -> None:
     """Refuse numbers whose squares overflow: of one such the gradient's moments are infinite, and its weights stand still."""
     if not jnp.issubdtype(array.dtype, jnp.floating) or not array.size:
         return
-    of = jnp if isinstance(array, jax.Array) else np
-    largest, most = float(of.nanmax(of.abs(array), initial=0.0)), math.sqrt(float(jnp.finfo(array.dtype).max))
+    largest = _largest(array) if isinstance(array, jax.Array) else np.nanmax(np.abs(array), initial=0.0)
+    largest, most = float(largest), math.sqrt(float(jnp.finfo(array.dtype).max))
     if largest > most:
         raise ValueError(
             f"{name} holds a value of size {largest:.3g}, whose square is beyond {array.dtype}: look for a mark of "

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from numpyro.infer.svi import SVIState
 
 from bayesprune.core.keys import is_key, key_numbers
+from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
 from bayesprune.posteriors.params import UNIT
 from bayesprune.train.alike import same_law
@@ -83,7 +84,7 @@ class Origin(NamedTuple):
 
     def decisive(self) -> dict[str, Any]:
         """The arrays that decide the result of what goes on from them."""
-        kept = {} if self.kept is None else self.kept._asdict() | {"step": jnp.asarray(self.kept.step), "kinds": {}}
+        kept = {} if self.kept is None else self.kept._asdict() | {"step": send(self.kept.step, np.int32), "kinds": {}}
         return {"params": self.params, "mask": self.mask, "kept": kept}
 
     def dead(self, name: str) -> Any:
@@ -149,7 +150,7 @@ def go_on(carry: Carry, origin: Origin, batch_size: int, num_rows: int, law: str
             _warn("init holds no state of an optimizer")
         return carry
     batches = after(carry.batches, kept.step * batch_size, num_rows) if batch_size < num_rows else carry.batches
-    carry = carry._replace(begun=jnp.asarray(kept.step, jnp.int32), batches=batches)
+    carry = carry._replace(begun=send(kept.step, np.int32), batches=batches)
     params = _put(carry.params, kept.params)
     if params is None:
         _warn("init keeps its weights otherwise (storage=)")
@@ -182,12 +183,13 @@ def _as_given(given: PyTree, old: PyTree, shown: PyTree, dead: ArrayLike) -> Any
 
     ``shown``: what the old one was returned as.
     """
+    return jax.tree.map(lambda *of_leaf: _unless_changed(*map(send, of_leaf), send(dead)), given, old, shown)
 
-    def of_leaf(given: jax.Array, old: jax.Array, shown: jax.Array) -> Any:
-        same = jnp.isclose(given, shown, rtol=1e-4, atol=1e-5)
-        return jnp.where(same | dead if jnp.shape(dead) in ((), jnp.shape(same)) else same, old, given)
 
-    return jax.tree.map(of_leaf, given, old, shown)
+@jax.jit
+def _unless_changed(given: jax.Array, old: jax.Array, shown: jax.Array, dead: jax.Array) -> jax.Array:
+    same = jnp.isclose(given, shown, rtol=1e-4, atol=1e-5)
+    return jnp.where(same | dead if jnp.shape(dead) in ((), jnp.shape(same)) else same, old, given)
 
 
 def _like(leaf: ArrayLike, array: jax.Array) -> jax.Array:

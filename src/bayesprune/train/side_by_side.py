@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, PyTree
 from bayesprune.posteriors.params import cut
@@ -125,8 +126,8 @@ def advance(
     while first < last:
         taken = min(CHUNK, last - first)
         finite = jax.tree.map(jnp.copy, (carry.params, carry.opt_state))  # `run` takes its argument's memory over
-        carry, chunk = fits.run(carry, data, mask, jnp.asarray(taken, jnp.int32))
-        losses.append(np.asarray(chunk[:taken]).T)
+        carry, chunk = fits.run(carry, data, mask, send(taken, np.int32))
+        losses.append(np.asarray(chunk)[:taken].T)
         sound = np.isfinite(losses[-1][:, -1]) & np.asarray(fits.sound(carry.params))
         if not sound.all():
             raise _diverged(kind, first, losses[-1], sound, cut(fits.constrain(*finite), mask))

@@ -124,10 +124,16 @@ def start_params(
                 "it comes from another network."
             )
         else:
-            new = jnp.asarray(value, params[name].dtype)
-            params[name] = jnp.where(new == 0, params[name], new) if name.endswith("_scale") else new
+            new = send(value, params[name].dtype)
+            params[name] = _where_any(new, params[name]) if name.endswith("_scale") else new
     # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
     return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
+
+
+@jax.jit
+def _where_any(given: jax.Array, own: jax.Array) -> jax.Array:
+    """A scale of zero, a dead weight's, is no start of one."""
+    return jnp.where(given == 0, own, given)
 
 
 def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +168,7 @@ def start_mask(
     given = check_mask(mask, {site: trees.shape(node) for site, node in posterior.items()})
     if needs_of(sparsifier).first_counts:
         return state._replace(mask=_of_same_counts(given, state.mask, sparsifier))
-    return state._replace(mask=state.mask | {s: given[s] & state.mask.get(s, True) for s in given})
+    return state._replace(mask=state.mask | {s: given[s] & state.mask[s] if s in state.mask else given[s] for s in given})
 
 
 def _of_same_counts(given: dict[str, Any], own: dict[str, Any], sparsifier: Sparsifier) -> dict[str, Any]:

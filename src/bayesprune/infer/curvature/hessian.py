@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
 from bayesprune.infer.curvature.directions import LogDensity
@@ -35,8 +36,8 @@ def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diag
 
         return jax.lax.map(column, jnp.arange(flat.size), batch_size=VECTORS), nats(flat, x, y)
 
-    found, log_likelihood = jnp.zeros(()), jnp.zeros(())
+    found = log_likelihood = send(0.0, jnp.result_type(float))
     for first in range(0, rows_in(data.x), ROWS):
-        columns, part = chunk(*jax.tree.map(lambda leaf, at=first: leaf[at : at + ROWS], (data.x, data.y)))
+        columns, part = chunk(*jax.tree.map(lambda leaf, at=first: send(leaf[at : at + ROWS]), (data.x, data.y)))
         found, log_likelihood = found + columns, log_likelihood + part
     return Sums(shaped(found) if diagonal else 0.5 * (found + found.T), log_likelihood)
