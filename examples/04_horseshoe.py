@@ -260,7 +260,7 @@ print(f"\nfigure: shrinkage.png in {os.path.relpath(OUT)}")
 #   the weights falls in the same order.
 # - The scales of a layer's units fall into two groups by themselves: a few units have scales of their own, the others lie
 #   together at the prior's. Cutting what is shrunk leaves 21 of 128 units and a tenth of the weights, and costs no test
-#   image. Evidence for the weights that are left, at once, takes half of them and costs seven images: nothing learns on
+#   image. Evidence for the weights that are left, at once, takes half of them and costs six images: nothing learns on
 #   after it.
 # - Flat with BMR, cut on the way, has the fewest weights and the best scores; its units and inputs fall because the last
 #   weight that led through them fell.

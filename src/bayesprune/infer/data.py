@@ -31,6 +31,8 @@ from bayesprune.train.sources.in_order import by_batch, by_number
 from bayesprune.train.sources.source import Check, Source
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
+_largest = jax.jit(lambda array: jnp.nanmax(jnp.abs(array), initial=0.0))
+
 
 @runtime_checkable
 class OwnFeed(Protocol):
@@ -261,12 +263,6 @@ def numbers_in(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool =
     for path, leaf in jax.tree_util.tree_leaves_with_path(found):
         _check_squares(leaf, name + jax.tree_util.keystr(path))
     return found
-
-
-@jax.jit
-def _largest(array: jax.Array) -> jax.Array:
-    """The size of the largest number."""
-    return jnp.nanmax(jnp.abs(array), initial=0.0)
 
 
 def _check_squares(array: np.ndarray | jax.Array, name: str) -> None:
