@@ -143,8 +143,8 @@ def test_importance_sends_by_intent_and_makes_no_nan() -> None:
 
 
 @pytest.mark.slow
-def test_a_fit_that_goes_on_and_replications_send_by_intent(rng_key: jax.Array) -> None:
-    """With the state of the optimiser, and from parameters alone with a mask."""
+def test_the_other_doors_send_by_intent(rng_key: jax.Array) -> None:
+    """Going on with the optimiser's state, and from parameters alone; replications, chains, budgets, estimators."""
     key, bnn = jax.random.key(1), main_paths.net(bp.priors.Gaussian())
     fit = main_paths.fit(rng_key, bnn, num_steps=2)
     rows = bp.Dataset(main_paths.CLASSES.x[None], main_paths.CLASSES.y[None])
@@ -153,6 +153,13 @@ def test_a_fit_that_goes_on_and_replications_send_by_intent(rng_key: jax.Array) 
         bp.fit_svi(key, bnn, main_paths.CLASSES, num_steps=2, progress=False, init_params=on.params, mask=on.mask)
         bp.fit_replicates(key, bnn, rows, num_steps=1, progress=False)
         bp.laplace(key, bnn, on.params, main_paths.CLASSES, structure="exact")
+        bp.reduce_scales(key, bnn, on.params, bp.priors.Horseshoe(), num_steps=2)
+        bp.prune_to(on, bnn, main_paths.CLASSES, bytes=10_000, rng_key=key)
+        settings = {"num_steps": 4, "num_samples": 2, "progress": False}
+        chain = bp.fit_sgmcmc(key, bnn, main_paths.CLASSES, **settings)
+        bp.fit_sgmcmc(key, bnn, main_paths.CLASSES, **settings, init=chain)
+        estimator = bp.BayesianSparseClassifier(hidden=(3,), num_steps=2, num_samples=2)
+        estimator.fit(main_paths.CLASSES.x, main_paths.CLASSES.y).predict_proba(main_paths.CLASSES.x)
 
 
 @pytest.mark.slow

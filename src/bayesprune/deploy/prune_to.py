@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_positive, unknown_name
@@ -143,11 +144,12 @@ def prune_to(
     ((budget, most),) = asked.items()
     check_positive(most, budget)
     check_integer(rows, "rows")
-    ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
-    taken = _search(ladder, budget, float(most))
-    mask, rungs = ladder.mask(taken), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
-    pruned = prune_once(dict(fit.params), KeepAll(), program=program, mask=mask)
-    return ToBudget(pruned, ladder.small(taken), ladder.timed(taken), budget, float(most), rungs)
+    with jax.transfer_guard_host_to_device("allow"):  # ranks and searches are the host's work
+        ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
+        taken = _search(ladder, budget, float(most))
+        mask, rungs = ladder.mask(taken), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
+        pruned = prune_once(dict(fit.params), KeepAll(), program=program, mask=mask)
+        return ToBudget(pruned, ladder.small(taken), ladder.timed(taken), budget, float(most), rungs)
 
 
 def _search(ladder: Ladder, budget: str, most: float) -> int:

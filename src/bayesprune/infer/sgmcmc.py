@@ -183,7 +183,8 @@ def fit_sgmcmc(
     )  # fmt: skip
     if chain_method != "sequential":
         return _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
-    starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
+    with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
+        starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     check_begun(kernel, num_steps, begun(starts))
     watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)

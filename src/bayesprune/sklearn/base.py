@@ -228,7 +228,8 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
 
     def _key(self) -> jax.Array:
         check_process()
-        return jax.random.key(self._seed)
+        with jax.transfer_guard_host_to_device("allow"):  # of a number of the host
+            return jax.random.key(self._seed)
 
     def _rows(self, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
