@@ -13,7 +13,6 @@ from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.given import RandomKey
-from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import gaussian
@@ -106,19 +105,19 @@ def reduce_scales(
     layout = tuple(spec for spec in bnn.layout if spec.prunable)
     family = _ScalesAlone(init_range=0.5)
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, num_steps)) if optimizer is None else optimizer
-    with jax.transfer_guard_host_to_device("allow"):  # NumPyro's loop begins with numbers of the host
-        program = _program(prior, layout, cast(dict[str, MeanField], nodes), family)
-        svi = SVI(*program, optimizer, MeanFieldELBO())
-        # By itself NumPyro starts operation by operation, each of which is compiled alone.
-        start = jax.jit(by_one_thread(svi.init))(check_key(rng_key))
-        result = svi.run(rng_key, num_steps, progress_bar=False, init_state=start)
 
     @jax.jit
     def reduce(nodes: dict[str, MeanField], params: dict[str, jax.Array]) -> dict[str, Scaled]:
         moments = Moments(family, params)
         return {str(spec.path): _reduced(nodes[str(spec.path)], prior, spec, moments) for spec in layout}
 
-    reduced = reduce(send_all(nodes), result.params)
+    with jax.transfer_guard_host_to_device("allow"):  # NumPyro's loop begins with numbers of the host
+        program = _program(prior, layout, cast(dict[str, MeanField], nodes), family)
+        svi = SVI(*program, optimizer, MeanFieldELBO())
+        # By itself NumPyro starts operation by operation, each of which is compiled alone.
+        start = jax.jit(by_one_thread(svi.init))(check_key(rng_key))
+        result = svi.run(rng_key, num_steps, progress_bar=False, init_state=start)
+        reduced = reduce(nodes, result.params)
     bounds = -np.asarray(result.losses)
     return Reduction(reduced, float(bounds[-max(1, num_steps // 10) :].mean()), bounds)
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
-from bayesprune.core.numbers import without_mask
+from bayesprune.core.numbers import joined, without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.deploy.program.laws import posterior
@@ -193,7 +193,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
 
     def _drawn(self, x: np.ndarray, num_samples: int) -> np.ndarray:
         blocks = self._streamed(predict_draws, x, num_samples)
-        draws = np.concatenate([drawn[:, :rows] for drawn, rows in blocks], axis=1)
+        draws = joined([drawn[:, :rows] for drawn, rows in blocks])
         return self._of_draws(np.asarray(draws, np.float64))
 
     def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:

@@ -125,13 +125,13 @@ def start_params(
             )
         else:
             new = send(value, params[name].dtype)
-            params[name] = _where_any(new, params[name]) if name.endswith("_scale") else new
+            params[name] = _living_scale(new, params[name]) if name.endswith("_scale") else new
     # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
     return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
 
 
 @jax.jit
-def _where_any(given: jax.Array, own: jax.Array) -> jax.Array:
+def _living_scale(given: jax.Array, own: jax.Array) -> jax.Array:
     """A scale of zero, a dead weight's, is no start of one."""
     return jnp.where(given == 0, own, given)
 

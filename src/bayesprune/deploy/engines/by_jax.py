@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.forks import check_process
+from bayesprune.core.numbers import joined
 from bayesprune.core.types import Array, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
@@ -48,7 +49,7 @@ class ByJax:
             with jax.transfer_guard("allow"):
                 whole = self._draws(block, self._constants, self._tensors, rng_key, chosen)
             made.append(np.asarray(whole).reshape(len(chosen), -1, *whole.shape[3:]))
-        draws = np.concatenate(made, 1)[:, : len(x)]
+        draws = joined(made)[:, : len(x)]
         return draws[..., None] if draws.ndim == 1 + len(self.network.output_shape) else draws
 
     def exported(self, platforms: Sequence[str] | None) -> jax.export.Exported:
