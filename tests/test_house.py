@@ -7,6 +7,7 @@ import ast
 import graphlib
 import importlib
 import inspect
+import itertools
 import re
 import subprocess
 import sys
@@ -137,6 +138,19 @@ def unchecked_shapes(sources: Sources) -> list[str]:
     return [module for module in said if not any(f"{module}.".startswith(f"{prefix}.") for prefix in checked)]
 
 
+def undeclared_libraries(sources: Sources) -> list[str]:
+    """Libraries that are imported, and stand in no list of what is installed: another one's needs may change."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    known = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in listed} | {"sklearn"} | sys.stdlib_module_names
+    return [
+        f"{module} imports {name}"
+        for module, source in sources.items()
+        for name in imports(module, source)
+        if name.split(".")[0] not in known | {PACKAGE}
+    ]
+
+
 LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (imports_off_the_map, {"bayesprune.core.trees": "from bayesprune.prune.scores import snr"}),
     (imports_off_the_map, {"bayesprune.core.trees": "from ..methods import bmr"}),
@@ -168,6 +182,7 @@ LAWS_AND_BREACHES: list[tuple[Callable[[Sources], list[str]], Sources]] = [
     (shapeless_files, {"bayesprune.core.utils": ""}),
     (prints, {"bayesprune.infer.svi": "print('step')"}),
     (flags_of_the_command_line, {"bayesprune.data.tables": "raise ValueError(f'leave {name} out with --drop {name}')"}),
+    (undeclared_libraries, {"bayesprune.core.trees": "def f():\n    from dm_tree import map_structure"}),
     (unchecked_shapes, {"bayesprune.core.masked": "from jaxtyping import Array, Float"}),
 ]
 

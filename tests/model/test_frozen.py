@@ -73,6 +73,10 @@ def test_unknown_names_and_what_is_no_choice_are_refused() -> None:
         adapted(frozen="bas")
     with pytest.raises(TypeError, match="frozen must be a function"):
         adapted(frozen=3)
+    one_argument = r"frozen is called as frozen\(path, shape\), and is given as frozen\(path\): give it these parameters"
+    with pytest.raises(TypeError, match=one_argument):
+        adapted(frozen=lambda path: "base" in path)
+    assert said(adapted(frozen=lambda *given, **more: "base" in given[0]))["base.kernel"] == "frozen"
     with pytest.raises(ValueError, match=r"no parameter is Bayesian.*not frozen"):
         adapted(frozen=bp.select.everything)
 

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -97,10 +97,11 @@ def got(value: object) -> str:
     return repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
 
 
-def check_function(given: object, name: str, example: str) -> None:
-    """Refuse what cannot be called, and classes."""
+def check_function(given: object, name: str, example: str) -> Callable[..., Any]:
+    """What was given; what cannot be called, and a class, is refused."""
     if not callable(given) or isinstance(given, type):
         raise TypeError(f"{name} must be a function, got {got(given)}: give {example}, or one that is called as it is.")
+    return given
 
 
 def check_object(value: object, name: str, functions: Iterable[str], example: str) -> None:
@@ -113,7 +114,7 @@ def check_object(value: object, name: str, functions: Iterable[str], example: st
 
 
 def check_calls(
-    value: Any, name: str, calls: Mapping[str, tuple[str, ...]], optional: Mapping[str, Iterable[str]] = {}
+    value: object, name: str, calls: Mapping[str, tuple[str, ...]], optional: Mapping[str, Iterable[str]] = {}
 ) -> None:
     """Refuse an object whose methods cannot be called as they will be; a method that it has not is not looked at.
 
@@ -123,16 +124,29 @@ def check_calls(
     >>> check_calls({}, "table", {"get": ("key", "default"), "close": ()})
     """
     for method, arguments in calls.items():
-        if not callable(function := getattr(value, method, None)):
-            continue
+        if callable(function := getattr(value, method, None)):
+            owner = f"that of {type(value).__name__} is"
+            check_call(function, f"{name}.{method}", arguments, optional.get(method, ()), owner)
+
+
+def check_call(
+    function: Callable[..., Any], name: str, arguments: Sequence[str], optional: Iterable[str] = (), owner: str = "is given as"
+) -> None:
+    """Refuse a function that cannot be called with ``arguments``, in order, and with those ``optional`` ones that it names.
+
+    >>> check_call(lambda path, shape: True, "frozen", ("path", "shape"))
+    """
+    try:
         signature = inspect.signature(function)
-        try:
-            signature.bind(*arguments, **{word: word for word in optional.get(method, ()) if word in signature.parameters})
-        except TypeError:
-            raise TypeError(
-                f"{name}.{method} is called as {method}({', '.join(arguments)}), and that of {type(value).__name__} is "
-                f"{method}{signature}: give it these parameters."
-            ) from None
+    except ValueError:  # some that are written in C do not say what they take
+        return
+    try:
+        signature.bind(*arguments, **{word: word for word in optional if word in signature.parameters})
+    except TypeError:
+        method = name.rpartition(".")[2]
+        raise TypeError(
+            f"{name} is called as {method}({', '.join(arguments)}), and {owner} {method}{signature}: give it these parameters."
+        ) from None
 
 
 def check_params(params: object, name: str = "params") -> None:

@@ -62,7 +62,7 @@ def fit_replicates(
     num_particles: int = 1,
     kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
     mask: dict[str, Any] | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    mesh: jax.sharding.Mesh | Any = None,
     progress: bool | None = None,
 ) -> Replicates:
     """Fit one network to many data sets of one size, each from its own start, all in one vectorised compiled loop.
@@ -100,6 +100,7 @@ def fit_replicates(
     rows = _check_replicated(bnn, data)
     keys, batch = jax.random.split(check_key(rng_key), rows.x.shape[0]), check_batch(batch_size, rows.x.shape[1])
     check_optimizer(optimizer)
+    check_mesh(mesh)
     warn_of_frozen(bnn, None)
     if mask is None and (dead := standing_mask(bnn, None)):
         mask = {site: np.broadcast_to(alive, (rows.x.shape[0], *alive.shape)) for site, alive in dead.items()}
@@ -155,7 +156,6 @@ def predict_replicates(
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
     """The devices of ``mesh``, over which the replications can be spread."""
-    check_mesh(mesh)
     if mesh is None:
         return None
     if any(device.process_index != jax.process_index() for device in mesh.devices.flat):

@@ -7,7 +7,7 @@ and a shape.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bayesprune.core.checks import check_function, unknown_name
+from bayesprune.core.checks import check_call, check_function, unknown_name
 from bayesprune.model.layout import ParamPath
 
 
@@ -67,7 +67,7 @@ def kernels(path: str, shape: tuple[int, ...]) -> bool:
 def check_choice(wanted: object, argument: str, example: str) -> None:
     """Refuse what is neither a predicate nor names of parameters."""
     if not _are_names(wanted):
-        check_function(wanted, argument, example)
+        check_call(check_function(wanted, argument, example), argument, ("path", "shape"))
 
 
 def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamPath, tuple[int, ...]], bool]:
