@@ -45,7 +45,7 @@ from bayesprune.train.snapshots import stacked
 from bayesprune.train.state import as_it_is
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 METHODS = ("sequential", "vectorized", PARALLEL)
 
@@ -186,7 +186,7 @@ def fit_sgmcmc(
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     check_begun(kernel, num_steps, begun(starts))
-    watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
+    watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     return _result(bnn, moving, last, chains)
 

@@ -10,7 +10,7 @@ from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment, guide_each, sample_each
+from bayesprune.model.prior import SiteMoments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.spike_slab import SpikeSlab, TwoNormals
 
@@ -87,7 +87,7 @@ class GaussianSlab:
         """w = slab_scale w_hat."""
         return self.slab_scale, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> SpikeSlab:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> SpikeSlab:
         """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
         odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
         return SpikeSlab(node.loc, node.scale, odds, self.slab_scale)

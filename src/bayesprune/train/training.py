@@ -25,7 +25,7 @@ from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 # What a period is of, by the arguments of `fit_svi`.
 _OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "checkpoint= folder"}
@@ -97,7 +97,7 @@ class Training:
     periods: Periods
     checkpoints: Any
     bar: Any
-    watch: Watch
+    watch: Watchers
     interruption: Any
     known: dict[str, Any]
     paths: Paths
