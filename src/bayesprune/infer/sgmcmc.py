@@ -162,8 +162,8 @@ def fit_sgmcmc(
     if chain_method == PARALLEL:
         devices, mesh = devices_of_chains(mesh, num_chains), None
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
-    kernel = _told(kernel, "the kernel", feed.example.num_rows, num_steps)
-    sparsifier = _told(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
+    kernel = _completed(kernel, "the kernel", feed.example.num_rows, num_steps)
+    sparsifier = _completed(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
     moving = _moving(bnn)
     epoch = -(-feed.example.num_rows // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
@@ -196,7 +196,7 @@ def _check_bnn(bnn: object) -> None:
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
-def _told(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
+def _completed(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
     """The kernel or sparsifier with what it does not know yet: the rows of the data, and the steps of the run.
 
     `ValueError` where it knows another number of rows: a kernel's temperature and decays are parts of that.

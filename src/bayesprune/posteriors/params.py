@@ -21,7 +21,7 @@ from bayesprune.posteriors.family import ParamNames
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
 # the prior is Gaussian.
 UNIT, PRIOR_SCALE = "$unit", "$prior_scale"
-# The same, of a prior that the data chose after training: it stands in place of the prior that the network was built with.
+# The same, of a prior that the data chose after training: it takes the place of the prior that the network was built with.
 CHOSEN = "$chosen_prior_scale"
 MEANINGS = (UNIT, PRIOR_SCALE, CHOSEN)
 # A guide of ours declares it as a parameter without leaves, for who trains it by NumPyro's own SVI: site -> `Known`.

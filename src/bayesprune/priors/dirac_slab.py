@@ -36,7 +36,7 @@ class DiracSlab:
         num_rows: rows of the data set for "optimal"; 0 takes those that the model is given, which `fit_svi` does right.
 
     Sites: one per weight array, g w_hat; parameters ``loc``, ``scale`` and ``logit`` (the log-odds of phi) in its coordinates.
-    `BNN.posterior` gives `SpikeSlab` nodes. All weights may be pruned, those of the last layer too, unless the `BNN` is told
+    `BNN.posterior` gives `SpikeSlab` nodes. All weights may be pruned, those of the last layer too, unless the `BNN` is set
     otherwise. `methods.SVBNN` cuts at phi = 1/2; `features.selected` reads which inputs are used.
 
     Raises:

@@ -41,7 +41,7 @@ class GaussianSlab:
 
     Sites: one per weight array, w_hat = w / slab_scale; in its coordinates the slab is N(0, 1). `BNN.posterior` gives
     `SpikeSlab` nodes whose logit is that of p*. All weights may be pruned, those of the last layer too, unless the `BNN` is
-    told otherwise. `methods.SBNN` cuts; `schedules.Halving` is the authors' weight of the penalty within an epoch.
+    set otherwise. `methods.SBNN` cuts; `schedules.Halving` is the authors' weight of the penalty within an epoch.
 
     Raises:
         ValueError: a scale is not positive, ``spike_scale >= slab_scale``, or ``slab_probability`` is outside (0, 1).

@@ -1,4 +1,4 @@
-"""A fit from its recipe to its result: from its start, or from where its last checkpoint stands."""
+"""A fit from its recipe to its result: from its start, or from its last checkpoint."""
 
 import functools
 import os

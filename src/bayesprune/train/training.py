@@ -183,7 +183,7 @@ class Training:
         return self.shrinking.settle(step, standing._replace(carry=carry, sparse=sparse), record)
 
     def _settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Any]:
-        """The act as it stands by the network's paths; masks as the storage keeps them."""
+        """The act as it is by the network's paths; masks as the storage keeps them."""
         before, after = (s._replace(mask=self.processes.own(self.loop.whole_mask(s.mask))) for s in (old, new))
         settled, info = self.paths.settle(step, before, after, info)
         if settled.mask is after.mask:

@@ -1,11 +1,11 @@
 """Products with sparse matrices, one after another, compiled by numba: many rows side by side, one row, many networks.
 
-Layers stand in one line: ``heights``, outputs of each; row i of all of them has the entries ``ptr[i]`` to ``ptr[i + 1]`` of
+Layers are in one line: ``heights``, outputs of each; row i of all of them has the entries ``ptr[i]`` to ``ptr[i + 1]`` of
 ``columns`` and of its numbers; ``acts``: what follows, by its number in `fusing.ACTIVATIONS`. ``inputs``: the numbers of a row
-of x that the first layer reads; ``outputs``: where those of the result stand in the last layer. Numbers are float32, indices
+of x that the first layer reads; ``outputs``: where those of the result are in the last layer. Numbers are float32, indices
 int32.
 
-They stand in one file: numba keeps what it compiled until the file changes, and would not see a change in another one.
+They are in one file: numba keeps what it compiled until the file changes, and would not see a change in another one.
 """
 
 import functools
@@ -25,12 +25,12 @@ _VECTOR = 16
 F, I = np.float32, np.int32  # noqa: E741
 
 
-# ---- outputs, all lanes: LLVM keeps sums in registers only if it is told to
+# ---- outputs, all lanes: written for LLVM, which by itself does not keep the sums in registers
 def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-def]
     """out[o + t, l] = start[s + t (, l)] + sum_j numbers[n + (j - first) * tall + t] * x[columns[j], l], for l below `LANES`, t
     below ``tall``, j from ``first`` to ``last``.
 
-    ``by_lane``: start and numbers are of shape (..., LANES), the j-th number stands at ``places[j]``, and ``tall`` is 1.
+    ``by_lane``: start and numbers are of shape (..., LANES), the j-th number is at ``places[j]``, and ``tall`` is 1.
     ``at_once``: entries of which the sums are kept apart: an addition waits for the one before it.
     """
 
