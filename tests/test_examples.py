@@ -1,16 +1,15 @@
 """The examples run, and the committed notebooks are whole: executed in order, without errors, tied to no machine."""
 
-import ast
-import importlib
 import json
 import re
 import runpy
-import types
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.test_pages import missing_names
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -46,35 +45,12 @@ def foreign_paths(book: Book) -> list[str]:
     return [hit for text in texts for hit in FOREIGN.findall(text)]
 
 
-def dead_names(source: str) -> list[str]:
-    """Names of ours that a program imports, or asks of ``bp``, and that are not there. Lines of IPython's own are left out."""
-    tree, dead = ast.parse(re.sub(r"^%.*$", "", source, flags=re.M)), []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "bayesprune":
-            for alias in node.names:
-                try:
-                    importlib.import_module(f"{node.module}.{alias.name}")
-                except ModuleNotFoundError:
-                    if not hasattr(importlib.import_module(node.module or ""), alias.name):
-                        dead.append(f"{node.module}.{alias.name}")
-        elif isinstance(node, ast.Attribute) and re.fullmatch(r"bp(\.\w+)+", ast.unparse(node)):
-            owner: Any = importlib.import_module("bayesprune")
-            for name in ast.unparse(node).split(".")[1:]:
-                if not isinstance(owner, types.ModuleType):
-                    break
-                if not hasattr(owner, name):
-                    dead.append(ast.unparse(node))
-                    break
-                owner = getattr(owner, name)
-    return dead
-
-
 def test_names_that_notebooks_and_examples_use_are_there() -> None:
-    sources = ["\n".join("".join(cell["source"]) for cell in codes(json.loads(path.read_text("utf-8")))) for path in NOTEBOOKS]
-    sources += [path.read_text("utf-8") for path in sorted((ROOT / "examples").glob("*.py"))]
-    assert [name for source in sources for name in dead_names(source)] == []
-    gone = "import bayesprune as bp\nfrom bayesprune.lab.entry import told\nbp.nets.Gone(1)\n%matplotlib inline"
-    assert dead_names(gone) == ["bayesprune.lab.entry.told", "bp.nets.Gone"]
+    books = [codes(json.loads(path.read_text(encoding="utf-8"))) for path in NOTEBOOKS]
+    sources = ["\n".join("".join(cell["source"]) for cell in book) for book in books]
+    sources += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py"))]
+    programs = [re.sub(r"^%.*$", "", source, flags=re.M) for source in sources]  # less the lines of IPython's own
+    assert [name for program in programs for name in missing_names(program)] == []
 
 
 def test_there_are_notebooks() -> None:
