@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from bayesprune.sklearn.columns import fit_columns, is_collinear
+from bayesprune.sklearn.columns import fit_columns, is_collinear, of_rows
 from bayesprune.sklearn.thresholds import Thresholds, fit_thresholds
 
 
@@ -40,6 +40,39 @@ def test_components_are_those_of_pca_whitened() -> None:
     wanted[far] = np.sign(wanted[far]) * (3 + 3 * np.tanh((np.abs(wanted[far]) - 3) / 3))
     signs = np.sign((found * wanted).sum(axis=0))
     np.testing.assert_allclose(found * signs, wanted, atol=1e-3)
+
+
+def wide_rows() -> np.ndarray:
+    """Three factors that load on thirty columns, in twenty rows; a constant column."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 30)) + 0.3 * rng.standard_normal((20, 30))
+    return np.column_stack([x, np.full(20, 7.0)])
+
+
+def test_components_stand_alone_where_columns_outnumber_rows() -> None:
+    x = wide_rows()
+    columns = fit_columns(x, components=True).only(steps=False, components=True, clipped=True)
+    wanted = PCA(19, whiten=True).fit_transform(StandardScaler().fit_transform(x))
+    wanted = wanted / wanted.std(axis=0)
+    found = columns.apply(x)
+    assert found.shape == wanted.shape and columns.num_inputs == 19 and not columns.silent.any()
+    near = np.abs(wanted) < 3
+    signs = np.sign((found * wanted).sum(axis=0))
+    np.testing.assert_allclose((found * signs)[near], wanted[near], atol=1e-3)
+    assert columns.of_column(np.ones(19), np.add).tolist() == [19.0] * 30 + [0.0]
+    plain = fit_columns(x, components=True).only(steps=False, components=False, clipped=False)
+    assert plain.num_inputs == 31 and not plain.alone
+
+
+def test_rows_that_judge_have_no_part_in_components_that_stand_alone() -> None:
+    x, kept = wide_rows(), np.arange(15)
+    columns = fit_columns(x, components=True).only(steps=False, components=True, clipped=True)
+    other = x.copy()
+    other[15:] *= 5.0
+    seen = [of_rows(columns, of, kept, None).apply(x[15:]) for of in (x, other)]
+    np.testing.assert_array_equal(*seen)
+    tall = fit_columns(rows(), components=True).only(steps=False, components=True, clipped=True)
+    assert of_rows(tall, rows(), kept, None) is tall and not tall.alone and tall.num_inputs == 8
 
 
 @pytest.mark.parametrize(("copy", "wanted"), [(0.0, True), (0.01, True), (1.0, False)])

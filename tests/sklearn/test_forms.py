@@ -29,6 +29,9 @@ def test_what_auto_chooses_among() -> None:
     assert choice(form="steps", share=0) == forms.FormChoice(("steps",), 0, 0.0)
     copies = np.column_stack([rows(400), rows(400)[:, 0] + 1e-3 * rows(401)[1:, 1]])
     assert "components" in forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), copies).forms
+    many = np.random.default_rng(0).standard_normal((200, 200))
+    assert forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), many).forms == ("components", "plain", "steps")
+    assert forms.read_choice("auto", 0, DEFAULT, "auto", (5,), many).forms == ("plain",)
 
 
 def test_a_larger_form_must_lead_by_a_standard_error() -> None:

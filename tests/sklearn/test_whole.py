@@ -34,11 +34,35 @@ def test_what_is_read_is_what_the_columns_are_on_the_host(form: str) -> None:
     whole.check_single(columns, x)
 
 
+def test_components_that_stand_alone_are_those_of_the_host() -> None:
+    x = table(40)[0][:5]
+    columns = fit_columns(x, components=True).only(steps=False, components=True, clipped=True)
+    read = whole.Ends(columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(x, "float32"))
+    assert columns.alone and read.shape == (5, 4)
+    np.testing.assert_allclose(read, columns.apply(x), atol=1e-3)
+
+
 def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
     x, _ = table()
     x[:, 2] = 1.7e9 + np.arange(len(x))
     with pytest.raises(ValueError, match="column 2 of X cannot be read in single precision"):
         whole.check_single(fit_columns(x), x)
+
+
+@pytest.mark.slow
+def test_three_factors_of_three_hundred_columns_are_foreseen_by_their_components(tmp_path) -> None:
+    """R² of 1,000 new rows: .92 by components, .75 by the columns, one key; and its compact network is the same function."""
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((1160, 3))
+    x = factors @ rng.standard_normal((3, 300)) + 3.0 * rng.standard_normal((1160, 300))
+    y = factors[:, 0] - factors[:, 1] + 0.3 * rng.standard_normal(1160)
+    settings = SETTINGS | {"num_steps": 1500}
+    model = bp.BayesianSparseRegressor(**settings, form="components").fit(x[:160], y[:160])
+    plain = bp.BayesianSparseRegressor(**settings, form="plain").fit(x[:160], y[:160])
+    assert model.score(x[160:], y[160:]) > 0.85 > 0.05 + plain.score(x[160:], y[160:])
+    assert model.used_features_.all() and model.inputs_of(x).shape == (1160, 24)
+    small = model.compact(keep="mean")
+    assert np.corrcoef(small.predict(x[160:]), model.predict(x[160:]))[0, 1] > 0.99
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -24,7 +23,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, network, noise, reasons, sure
-from bayesprune.sklearn.columns import fit_columns
+from bayesprune.sklearn.columns import fit_columns, of_rows
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
 from bayesprune.sklearn.thresholds import FoundByRows
@@ -103,7 +102,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         found: FoundByRows | None,
     ) -> None:
         """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
-        prior = network.read_prior(self.prior, *x.shape)
+        network.read_prior(self.prior, *x.shape)  # refused before there is a fit
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
         rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
@@ -115,16 +114,17 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        plain = network.NetworkRecipe(hidden, activation, prior, likelihood, x.shape[1], num_outputs)
         self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch, rung: int = 0) -> cutting.Learned:
-            read = columns[name]
-            if found is not None and candidates[name].steps and isinstance(rows, np.ndarray):  # others are held out
-                read = read.stepped(found.by(rows), x[rows])
-            self._columns, self._network = read, replace(plain, wide=candidates[name].wide, num_inputs=read.num_inputs)
+            read, form = columns[name], candidates[name]
+            if isinstance(rows, np.ndarray):  # others are held out
+                read = of_rows(read, x, rows, found if form.steps else None)
+            self._columns, inputs = read, read.num_inputs
+            prior = network.read_prior(self.prior, len(x), min(x.shape[1], inputs))
+            self._network = network.NetworkRecipe(hidden, activation, prior, likelihood, inputs, num_outputs, form.wide)
             learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
             self._cut(learned, x[rows], y[rows], rung)
             return learned

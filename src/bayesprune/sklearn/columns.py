@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import Scaling, fit_scaling
-from bayesprune.sklearn.thresholds import Thresholds
+from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
 
 FAR = 3.0  # deviations from which on a number counts less and less; what is nearer stays: to bend it cost .04 to .08 nats
 LEAST_SPREAD = 0.1  # of a step: one that hardly any row takes is not blown up to unit size
@@ -21,6 +21,7 @@ class Columns(NamedTuple):
     ``scaling``: of the table's columns, a constant one's scale infinite. ``clipped``: whether far numbers are drawn in.
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
+    ``outnumber``: whether there are as many columns as rows, or more; ``alone``: components are read in place of the columns.
     """
 
     scaling: Scaling
@@ -30,28 +31,31 @@ class Columns(NamedTuple):
     steps: Scaling
     turn: Float64[np.ndarray, "columns components"]
     components: Scaling
+    outnumber: bool = False
+    alone: bool = False
 
     @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
-        return len(self.turn) + len(self.owner) + self.turn.shape[1]
+        return (0 if self.alone else len(self.turn)) + len(self.owner) + self.turn.shape[1]
 
     @property
     def silent(self) -> Bool[np.ndarray, " inputs"]:
         """Inputs that are zero in every row: constant columns, and what the form leaves out."""
-        return np.concatenate([np.isinf(np.ravel(part.scale)) for part in (self.scaling, self.steps, self.components)])
+        parts = (self.steps, self.components) if self.alone else (self.scaling, self.steps, self.components)
+        return np.concatenate([np.isinf(np.ravel(part.scale)) for part in parts])
 
     def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each of the table's columns, joined from those of all that the network reads of it.
 
         A component is read of every column that is not constant. Inputs that are silent count for nothing.
         """
-        columns = len(self.turn)
         nothing = -np.inf if join is np.logaddexp else np.zeros((), values.dtype)
         values = np.where(self.silent, nothing, values).astype(values.dtype)
-        joined = values[:columns]
+        columns = 0 if self.alone else len(self.turn)
+        joined = np.full(len(self.turn), nothing, values.dtype) if self.alone else values[:columns]
         join.at(joined, self.owner, values[columns : columns + len(self.owner)])
-        varies = ~self.silent[:columns]
+        varies = ~np.isinf(np.ravel(self.scaling.scale))
         for value in values[columns + len(self.owner) :]:
             joined[varies] = join(joined[varies], value)
         return joined
@@ -60,10 +64,16 @@ class Columns(NamedTuple):
         """The columns alone, or where more is asked for the same number of inputs, of which what is not asked for is zero.
 
         A network of the columns alone takes half of the time of a step, or less. Forms that read more share what is compiled.
+        Where columns outnumber rows components are read in their place: of 1,100 bits in 165 rows each says next to nothing,
+        and a prior for that many inputs leaves the components out with them.
         """
+        none = Scaling(np.zeros(0), np.zeros(0))
+        if components and self.outnumber and self.turn.shape[1]:
+            return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
-            none = Scaling(np.zeros(0), np.zeros(0))
-            return Columns(self.scaling, clipped, self.at[:0], self.owner[:0], none, self.turn[:, :0], none)
+            return self._replace(
+                clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, turn=self.turn[:, :0], components=none
+            )
         kept = {"steps": steps, "components": components}
         dropped = {name: getattr(self, name) for name, wanted in kept.items() if not wanted}
         silent = {name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()}
@@ -76,11 +86,12 @@ class Columns(NamedTuple):
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
 
-        z is the standardised column; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3: nothing is beyond
-        6. A step at a of a column is 1 where v > a and else 0, standardised. Components are drawn in as z is.
+        z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
+        / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
+        are drawn in as z is.
         """
         z = self.scaling.apply(x)
-        parts = [_drawn_in(z) if self.clipped else z]
+        parts = [] if self.alone else [_drawn_in(z) if self.clipped else z]
         if len(self.owner):
             parts.append(self.steps.apply(_steps(x, self.at, self.owner)))
         if self.turn.shape[1]:
@@ -108,7 +119,19 @@ def fit_columns(
     at, owner = (np.zeros(0), np.zeros(0, np.int64)) if cuts is None else (cuts.at, cuts.column)
     turn = _turn(x, scaling) if components else np.zeros((x.shape[1], 0))
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
-    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit)
+    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, x.shape[1] >= len(x))
+
+
+def of_rows(
+    columns: Columns, x: Shaped[np.ndarray, "rows columns"], rows: Int64[np.ndarray, " kept"], found: FoundByRows | None
+) -> Columns:
+    """The map as these rows alone have it, in what others could tell by: thresholds, and components of more columns than rows.
+
+    Components of so few rows follow each of them: they would be of unit size for those held out, and are not for new ones.
+    """
+    if columns.alone:
+        return fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
+    return columns if found is None else columns.stepped(found.by(rows), x[rows])
 
 
 def is_collinear(x: Shaped[np.ndarray, "rows columns"]) -> bool:
@@ -121,8 +144,12 @@ def is_collinear(x: Shaped[np.ndarray, "rows columns"]) -> bool:
 
 
 def _variances(x: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Of the components, the least first, and their directions, (columns, components): no more than there are rows."""
     z = _standardised(x, scaling)
-    return np.linalg.eigh(z.T @ z / len(z))  # type: ignore[no-any-return]
+    if z.shape[1] <= len(z):
+        return np.linalg.eigh(z.T @ z / len(z))  # type: ignore[no-any-return]
+    _, sizes, directions = np.linalg.svd(z, full_matrices=False)  # a square of ten thousand columns would not fit
+    return np.square(sizes[::-1]) / len(z), directions[::-1].T
 
 
 def _turn(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "columns components"]:

@@ -14,7 +14,8 @@ LEAST_ROWS = 160  # below which nothing is held out: too few would judge
 @dataclass(frozen=True)
 class Form:
     """``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also reads on which side of
-    thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components, each of unit size."""
+    thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components, each of unit size, and
+    where columns outnumber rows nothing else."""
 
     wide: bool = False
     steps: bool = False
@@ -64,6 +65,9 @@ def read_choice(
 ) -> FormChoice:
     """What settings and the training rows make of it; components are tried where columns are collinear.
 
+    Where there are as many columns as rows, or more, they are read in place of the columns, and come first: a net of two dozen
+    inputs is the simplest then, which others must be ahead of.
+
     Whoever gives the number of steps gives the course of one fit: "auto" is the plain form then, and holds nothing out.
     """
     if not is_auto(form) and form not in FORMS:
@@ -78,6 +82,8 @@ def read_choice(
         forms = preset.forms if share else preset.forms[:1]
         if "components" in forms and not is_collinear(x):
             forms = tuple(name for name in forms if name != "components")
+        elif "components" in forms and x.shape[1] >= len(x):
+            forms = ("components", *(name for name in forms if name != "components"))
     if not hidden and forms != ("plain",):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     return FormChoice(forms, preset.folds if share else 0, share)

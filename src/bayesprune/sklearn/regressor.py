@@ -53,11 +53,12 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             the rate then falls from its double to 0 by half a cosine, over all steps. "auto" is 0.75; 0: both are constant.
         form: "plain", the net on standardised columns; "wide", with a linear path beside it, and numbers drawn in from three
             deviations on; "steps", which also reads on which side of thresholds a number lies, those of a small random forest;
-            "components", which also reads the principal components, each of unit size. "auto" fits "plain", "steps" and, of
-            collinear columns, "components" to four fifths of the rows. It takes the one of the highest log density of the
-            others, if it is ahead of "plain" by more than one standard error. "steps" is not fitted where boosted trees, which
-            cut at thresholds, are behind "plain" on those rows by that much. Where ``num_steps`` is given, where there is no
-            hidden layer, and of less than 160 rows, it is "plain".
+            "components", which also reads the 24 largest principal components, each of unit size, and of as many columns as
+            rows, or more, nothing else. "auto" fits "plain", "steps" and, of collinear columns, "components" to four fifths of
+            the rows. It takes the one of the highest log density of the others, if it is ahead of "plain" by more than one
+            standard error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees,
+            which cut at thresholds, are behind the first form on those rows by that much. Where ``num_steps`` is given, where
+            there is no hidden layer, and of less than 160 rows, it is "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.

@@ -35,7 +35,8 @@ class Ends:
         """`Columns.apply`, in JAX and single precision."""
         columns, parts = self.columns, []
         z = _scaled(x, columns.scaling)
-        parts.append(drawn_in(z, jnp) if columns.clipped else z)
+        if not columns.alone:
+            parts.append(drawn_in(z, jnp) if columns.clipped else z)
         if len(columns.owner):
             beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
             parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
