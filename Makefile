@@ -66,7 +66,7 @@ unlocked:  ## the fast tests under versions outside the lock: make unlocked WITH
 extra:  ## everything public in an environment with one extra, or none: make extra EXTRA=plots
 	$(PYTHON) -m venv --clear .venv-extra
 	.venv-extra/bin/python -m pip --disable-pip-version-check install --quiet -e ".$(if $(EXTRA),[$(EXTRA)])"
-	.venv-extra/bin/python tests/extras.py
+	.venv-extra/bin/python -P tests/extras.py
 
 bench: $(VENV)/.ready  ## step times against plain JAX, NumPyro and, where TORCH_PYTHON has it, PyTorch
 	$(BIN)/python benchmarks/speed.py --torch-python $(TORCH_PYTHON)

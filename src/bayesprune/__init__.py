@@ -7,10 +7,9 @@ Define a network with a prior (`BNN`), fit it (`fit_svi`), prune it by its own e
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bayesprune import courses, data, features, lab, methods, nets, priors, report
+from bayesprune import courses, data, features, methods, nets, priors, report
 from bayesprune.core import schedules
 from bayesprune.core.types import Dataset, Evidence, Info, Pruned, SparseState
-from bayesprune.deploy import Compact, compact, export_onnx, load, prune_to
 from bayesprune.infer.diagnose import diagnose
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.from_trained import from_trained
@@ -28,7 +27,6 @@ from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
 from bayesprune.infer.to_arviz import to_arviz
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
-from bayesprune.lab.compare import compare
 from bayesprune.methods.bmr import bmr_prune
 from bayesprune.model import likelihoods, select
 from bayesprune.model.bnn import BNN
@@ -143,17 +141,34 @@ __all__ = [
     "uncertainty",
 ]
 
-# Matplotlib and scikit-learn are extras: what needs them is imported when it is first asked for. Editors and type checkers run
-# nothing, and see it by these imports; a test compares the two.
+# What needs Matplotlib or scikit-learn, which are extras, and what follows a fit are imported when they are first asked for: a
+# third of the time that an import takes. Editors and type checkers run nothing, and see them by these imports; a test compares
+# the two.
 if TYPE_CHECKING:
+    from bayesprune import lab
+    from bayesprune.deploy.compact import Compact, compact
+    from bayesprune.deploy.files.to_onnx import export_onnx
+    from bayesprune.deploy.load import load
+    from bayesprune.deploy.prune_to import prune_to
+    from bayesprune.lab.compare import compare
     from bayesprune.report import plots
     from bayesprune.sklearn import BayesianFeatureSelector, BayesianSparseClassifier, BayesianSparseRegressor
     from bayesprune.sklearn.student import distil
 else:
+    _LATER = {
+        "deploy": ("deploy", "Compact", "compact", "export_onnx", "load", "prune_to"),
+        "lab": ("lab", "compare"),
+        "report.plots": ("plots",),
+        "sklearn": ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor", "distil"),
+    }
 
     def __getattr__(name: str) -> Any:
-        if name in ("BayesianFeatureSelector", "BayesianSparseClassifier", "BayesianSparseRegressor", "distil"):
-            return getattr(importlib.import_module("bayesprune.sklearn"), name)
-        if name == "plots":
-            return importlib.import_module("bayesprune.report.plots")
+        for place, names in _LATER.items():
+            if name in names:
+                module = importlib.import_module(f"bayesprune.{place}")
+                return module if place.endswith(name) else getattr(module, name)
         raise AttributeError(f"module 'bayesprune' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

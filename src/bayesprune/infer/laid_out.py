@@ -92,20 +92,12 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
     set_up_guide(rng_key, program, feed.shown)
     kernel = for_fit(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
+    kl_weight = as_schedule(weight_of(kernel, plan.kl_weight, a.kl_weight), a.num_steps)
+    estimator = plan.estimator if a.estimator is None else a.estimator
     recipe = make_recipe(
-        program,
-        feed.example,
-        batch,
-        optimizer=kernel,
-        sparsifier=a.sparsifier,
-        kl_weight=as_schedule(weight_of(kernel, plan.kl_weight, a.kl_weight), a.num_steps),
-        estimator=plan.estimator if a.estimator is None else a.estimator,
-        num_particles=a.num_particles,
-        mesh=mesh,
-        augment=a.augment,
-        remat=a.remat,
-        verified=plan.verified,
-    )
+        program, feed.example, batch, optimizer=kernel, sparsifier=a.sparsifier, kl_weight=kl_weight, estimator=estimator,
+        num_particles=a.num_particles, mesh=mesh, augment=a.augment, remat=a.remat, verified=plan.verified,
+    )  # fmt: skip
     check_quasi_newton(recipe, feed.example)
     watch = Watchers(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
     return Laid(recipe, rng_key, feed, given, periods, watch, program, start, returns)

@@ -78,7 +78,7 @@ class BMRS:
         alive, gains = {}, {}
         for site, node in evidence.posterior.items():
             mask, gain = state.mask[site], of_law.by_unit(self._gain(node.law), node.loc)
-            alive[site] = of_law.cut(-gain, gain < least, mask)
+            alive[site] = of_law.cut_units(-gain, gain < least, mask)
             gains[site] = of_law.shared(gain, mask)
         return take_step(state, alive, evidence.posterior, gains)
 

@@ -49,5 +49,5 @@ class SBP:
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
         """Cut once."""
         worth = {site: of_law.by_unit(node.law.snr(), node.loc) for site, node in evidence.posterior.items()}
-        alive = {site: of_law.cut(worth[site], worth[site] >= self.threshold, mask) for site, mask in state.mask.items()}
+        alive = {site: of_law.cut_units(worth[site], worth[site] >= self.threshold, mask) for site, mask in state.mask.items()}
         return take_step(state, alive, evidence.posterior)

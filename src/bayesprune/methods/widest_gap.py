@@ -76,7 +76,7 @@ class WidestGap:
         """Cut once."""
         limits = self.thresholds(evidence.posterior, state.mask)
         values = {site: of_law.by_unit(node.law.redundancy(), node.loc) for site, node in evidence.posterior.items()}
-        alive = {site: of_law.cut(-values[site], values[site] <= limits[site], mask) for site, mask in state.mask.items()}
+        alive = {site: of_law.cut_units(-values[site], values[site] <= limits[site], mask) for site, mask in state.mask.items()}
         return take_step(state, alive, evidence.posterior)
 
     def thresholds(self, posterior: Mapping[str, Any], mask: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:

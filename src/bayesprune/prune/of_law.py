@@ -24,10 +24,10 @@ def alive(values: Real[Array, "..."], mask: Bool[Array, "..."]) -> Bool[Array, "
     return jnp.any(mask, axis=shared, keepdims=True)
 
 
-def cut(worth: Real[Array, "..."], stays: Bool[Array, "..."], mask: Bool[Array, "..."]) -> Bool[Array, "..."]:
+def cut_units(worth: Real[Array, "..."], stays: Bool[Array, "..."], mask: Bool[Array, "..."]) -> Bool[Array, "..."]:
     """What is alive of one array after a cut: units that are to stay, and that of highest worth; the dead stay dead.
 
-    >>> print(cut(jnp.array([[1.0, 2.0, 3.0]]), jnp.array([[False, False, False]]), jnp.ones((2, 3), bool)))
+    >>> print(cut_units(jnp.array([[1.0, 2.0, 3.0]]), jnp.array([[False, False, False]]), jnp.ones((2, 3), bool)))
     [[False False  True]
      [False False  True]]
     """

@@ -147,10 +147,18 @@ def _step(equation: Equation, inputs: list[Any], found: _Found) -> list[Any]:
         return [_same_entries(inputs[1:])]
     if name in ("add", "sub"):
         return [_added(inputs, 1 if name == "add" else -1)]
+    _look_up(name, params, inputs, shapes, found)
+    return nothing
+
+
+def _look_up(
+    name: str, params: Mapping[str, Any], inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]], found: _Found
+) -> None:
+    """Note the table of an operation that looks up, and the numbers that are places in it."""
     if name == "eq":
         _one_hot(inputs, found)
     elif name == "gather" and isinstance(inputs[1], _Places) and not _clips(params, "collapsed_slice_dims"):
-        numbers, shape = params["dimension_numbers"], equation.invars[0].aval.shape
+        numbers, shape = params["dimension_numbers"], shapes[0]
         lengths = {axis: shape[axis] - params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map}
         _limit(inputs[1], numbers.start_index_map, lengths, _name(inputs[0]), found)
     elif name in ("dynamic_slice", "dynamic_update_slice"):
@@ -166,7 +174,6 @@ def _step(equation: Equation, inputs: list[Any], found: _Found) -> list[Any]:
         axes = integers(numbers.scatter_dims_to_operand_dims)
         lengths = {axis: shape[axis] - sizes[axis] + 1 for axis in axes}
         _limit(inputs[1], axes, lengths, _name(inputs[0]), found)
-    return nothing
 
 
 def _clips(params: Mapping[str, Any], single: str) -> bool:

@@ -73,20 +73,9 @@ def run(
             if given.mask is not None:
                 paths.check_start(processes.own(loop.whole_mask(sparse.mask)))
             training = Training(
-                recipe.program,
-                loop,
-                feed,
-                periods,
-                checkpoints,
-                bar,
-                watch,
-                interruption,
-                known,
-                paths,
-                law,
-                shrinking,
+                recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, shrinking,
                 processes,
-            )
+            )  # fmt: skip
             fit = training.run(standing, record)
             bar.judge(fit.diagnose)
             return fit

@@ -23,7 +23,7 @@ from bayesprune.structure.ops.movement import regrouped
 Rule = Callable[[Any, list[Part], bool], Part | None]
 
 
-def run(jaxpr: Jaxpr, consts: Sequence[Any], parts: list[Part], strict: bool) -> list[Part]:
+def run_parts(jaxpr: Jaxpr, consts: Sequence[Any], parts: list[Part], strict: bool) -> list[Part]:
     """A program's results of parts. ``strict``: weight arrays are not moved, see `parts.moved`."""
     at: dict[Any, Part] = dict(zip(jaxpr.constvars, (Part.whole(c) for c in consts), strict=True))
     at |= zip(jaxpr.invars, parts, strict=True)
@@ -42,7 +42,7 @@ def _results(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict: bool) 
     name = equation.primitive.name
     if equation.primitive is prims.jit_p:
         inner = equation.params["jaxpr"]
-        return run(inner.jaxpr, inner.consts, parts, strict)
+        return run_parts(inner.jaxpr, inner.consts, parts, strict)
     plain = not any(part.cut_short for part in parts)
     if name == "broadcast_in_dim" or not plain:
         if equation.primitive is prims.custom_jvp_call_p and (done := _own_derivative(jaxpr, equation, parts, strict)):
@@ -187,7 +187,7 @@ def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict:
     found: list[Part] = []
 
     def look(*values: ArrayLike) -> list[Any]:
-        found[:] = run(inner.jaxpr, inner.consts, _valued(parts, values), strict)
+        found[:] = run_parts(inner.jaxpr, inner.consts, _valued(parts, values), strict)
         found[:] = [spread_out(part) for part in found]
         return [part.value for part in found]
 
@@ -203,7 +203,7 @@ def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict:
         one = lambda *given: again(jaxpr, equation, list(given))  # noqa: E731
         both = jax.make_jaxpr(lambda given, moves: jax.jvp(one, given, moves))(tuple(avals), tuple(avals))
         given = [*_valued(parts, values), *(part._replace(rest=0.0) for part in _valued(parts, tangents))]
-        done = run(both.jaxpr, both.consts, given, strict)
+        done = run_parts(both.jaxpr, both.consts, given, strict)
         for number, part in enumerate(done):
             for axis, index in enumerate(shown[number % len(shown)].kept):
                 part = moved(part, axis, index, strict)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.lower import plain_convolutions
-from bayesprune.model.transforms.part_rules import run
+from bayesprune.model.transforms.part_rules import run_parts
 from bayesprune.model.transforms.parts import Kept, Part, whole
 
 
@@ -43,7 +43,7 @@ def of_short_arrays(
         ]
         moving = [leaf for place, one in enumerate(args) if place + 1 not in _static(args) for leaf in jax.tree.leaves(one)]
         parts += [Part.whole(leaf) for leaf in moving]
-        done = run(closed.jaxpr, closed.consts, parts, strict)
+        done = run_parts(closed.jaxpr, closed.consts, parts, strict)
         return jax.tree.unflatten(jax.tree.structure(result), [whole(part).value for part in done])
 
     return short

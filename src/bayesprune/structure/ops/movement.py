@@ -65,7 +65,7 @@ def regrouped(shape: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]
         yield ins, outs
 
 
-def cut(labels: Labels, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> Labels:
+def sliced(labels: Labels, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> Labels:
     """As ``lax.slice``."""
     picks = zip(labels.shape, starts, limits, strides, strict=True)
     return labels[tuple(slice(None) if size == 1 else slice(low, high, step) for size, low, high, step in picks)]
@@ -123,7 +123,7 @@ def _sources_of_reshape(params: Params, shape: Shape, new: Shape) -> list[tuple[
 def _cut(params: Params, shape: Shape, new: Shape) -> Callable[[Labels], Labels]:
     strides = params["strides"] or (1,) * len(shape)
     starts, limits = integers(params["start_indices"]), integers(params["limit_indices"])
-    return lambda labels: cut(labels, starts, limits, strides)
+    return lambda labels: sliced(labels, starts, limits, strides)
 
 
 def _reshaped(params: Params, shape: Shape, new: Shape) -> Callable[[Labels], Labels] | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.sites import Example
-from bayesprune.train.sources.cut import Incoming, Place, cut
+from bayesprune.train.sources.cut import Incoming, Place, rebatched
 from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
 
 
@@ -50,7 +50,7 @@ class Batched:
             raise ValueError("data gives no batches: it is empty, or an iterator that is used up.")
         found = check(*as_pair(item))
         size = min(len(found.y), num_rows) if batch_size is None else batch_size
-        first, _ = next(cut([Incoming(found, 0, 0)] * -(-size // len(found.y)), size))  # rows enough, if not all different
+        first, _ = next(rebatched([Incoming(found, 0, 0)] * -(-size // len(found.y)), size))  # rows enough, perhaps some twice
         return cls(
             again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator), processes
         )
@@ -61,7 +61,7 @@ class Batched:
         tells = self.tells and keep
         epoch, inner = state["at"] if tells and state is not None else (0, None)
         used = state["used"] if tells and state is not None else 0
-        read = cut(self._incoming(tells, epoch, inner), self.batch_size, used)
+        read = rebatched(self._incoming(tells, epoch, inner), self.batch_size, used)
         return self._with_places(read) if tells else self._with_sums(read, number, state, keep)
 
     def described(self) -> str:

@@ -24,14 +24,14 @@ class Place(NamedTuple):
     used: int
 
 
-def cut(incoming: Iterable[Incoming], size: int, used: int = 0) -> Iterator[tuple[Dataset, Place]]:
+def rebatched(incoming: Iterable[Incoming], size: int, used: int = 0) -> Iterator[tuple[Dataset, Place]]:
     """Batches of ``size`` rows in the order in which the rows come, none left out, and where the reading is after each.
 
     ``used``: rows of the first one that are left out.
 
     >>> rows = np.arange(7)
     >>> parts = [Incoming(Dataset(rows[:4], rows[:4]), 0, 1), Incoming(Dataset(rows[4:], rows[4:]), 1, 2)]
-    >>> [(batch.x.tolist(), tuple(place)) for batch, place in cut(parts, 3)]
+    >>> [(batch.x.tolist(), tuple(place)) for batch, place in rebatched(parts, 3)]
     [([0, 1, 2], (0, 3)), ([3, 4, 5], (1, 2))]
     """
     held: list[Dataset] = []
