@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.test_pages import missing_names
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MAX_BYTES = 1_500_000
@@ -41,6 +43,14 @@ def foreign_paths(book: Book) -> list[str]:
         data = {kind: value for kind, value in output.get("data", {}).items() if not kind.startswith("image/")}
         texts += ["".join(value) for value in data.values()] + ["".join(output.get("text", ""))]
     return [hit for text in texts for hit in FOREIGN.findall(text)]
+
+
+def test_names_that_notebooks_and_examples_use_are_there() -> None:
+    books = [codes(json.loads(path.read_text(encoding="utf-8"))) for path in NOTEBOOKS]
+    sources = ["\n".join("".join(cell["source"]) for cell in book) for book in books]
+    sources += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py"))]
+    programs = [re.sub(r"^%.*$", "", source, flags=re.M) for source in sources]  # less the lines of IPython's own
+    assert [name for program in programs for name in missing_names(program)] == []
 
 
 def test_there_are_notebooks() -> None:

@@ -1,6 +1,7 @@
 """The pages for a reader: their code runs, the names in it exist, and their links lead somewhere."""
 
 import ast
+import importlib.util
 import json
 import os
 import re
@@ -27,9 +28,16 @@ def blocks(text: str) -> list[str]:
 
 
 def missing_names(source: str) -> list[str]:
-    """Names below ``bp`` in a piece of code that the library does not have."""
-    dotted = {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
-    missing = []
+    """Names below ``bp``, and names imported from ours, in a piece of code that the library does not have."""
+    nodes = list(ast.walk(ast.parse(source)))
+    dotted = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+    ours = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayesprune")]
+    imported = [(str(node.module), alias.name) for node in ours for alias in node.names]
+    missing = [
+        f"{module}.{name}"
+        for module, name in imported
+        if not hasattr(importlib.import_module(module), name) and importlib.util.find_spec(f"{module}.{name}") is None
+    ]
     for name in sorted(name for name in dotted if re.fullmatch(r"bp(\.\w+)+", name)):
         first, *rest = name.split(".")[1:]
         thing = getattr(bp, first, None) if rest else None  # the face's own names are listed: extras need no import
@@ -55,6 +63,7 @@ def test_names_and_links_of_a_page_exist(page: Path) -> None:
 
 def test_a_wrong_name_or_link_would_be_found() -> None:
     assert missing_names("bp.methods.BMR()\nbp.methods.Nobody(bp.fit)") == ["bp.fit", "bp.methods.Nobody"]
+    assert missing_names("from bayesprune.lab import page, nobody") == ["bayesprune.lab.nobody"]
     assert dead_links(ROOT / "README.md", "[a](docs/methods.md) [b](docs/nothing.md) [c](https://x.org)") == ["docs/nothing.md"]
     assert blocks("```python\nx = 1\n```\n```\ny\n```\n") == ["x = 1\n"]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from bayesprune.formulas import log_uniform
-from bayesprune.model.improper import DrawnNormal, LogUniform
+from bayesprune.model.improper import DrawnNormal, LogUniformDensity
 
 
 def exact(log_alpha: float) -> float:
@@ -57,7 +57,7 @@ def test_it_is_twice_the_integral_of_dawson_s_function(float64) -> None:
 @pytest.mark.parametrize("loc", [-2.0, 0.3])
 def test_density_and_divergence_have_one_constant(loc, float64) -> None:
     """E log q - E log p of the two distributions is (13.5), whatever the units and the sign of z."""
-    q, p = DrawnNormal(loc, 0.5), LogUniform()
+    q, p = DrawnNormal(loc, 0.5), LogUniformDensity()
     # Midpoints: none of them at z = 0, where log |z| is integrable.
     z = loc + 0.5 * (np.arange(400_000) / 20_000 - 10 + 1 / 40_000)
     weight = stats.norm.pdf(z, loc, 0.5) * 0.5 / 20_000
@@ -76,5 +76,5 @@ def test_finite_with_slopes_at_the_ends() -> None:
 
 @pytest.mark.slow
 def test_an_improper_prior_is_not_drawn_from(rng_key) -> None:
-    with pytest.raises(ValueError, match="LogUniform is an improper prior and has no draws"):
-        LogUniform().expand((3,)).sample(rng_key)
+    with pytest.raises(ValueError, match="LogUniformDensity is an improper prior and has no draws"):
+        LogUniformDensity().expand((3,)).sample(rng_key)

@@ -164,7 +164,7 @@ def test_ctrl_c_from_outside(interactive, tmp_path) -> None:
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=120)
     if interactive:
-        assert "interrupted True" in out and "It is returned as it stands" in told and process.returncode == 0
+        assert "interrupted True" in out and "It is returned as it is" in told and process.returncode == 0
     else:
         assert "interrupted" not in out and "KeyboardInterrupt" in told and process.returncode in (-signal.SIGINT, 130)
 

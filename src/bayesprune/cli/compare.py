@@ -8,6 +8,7 @@ from tyro.conf import arg
 from bayesprune.core.files import write_atomically
 from bayesprune.lab import Comparison
 from bayesprune.lab import compare as run_comparison
+from bayesprune.lab.plan import numbers
 
 
 def compare(
@@ -49,14 +50,14 @@ def compare(
         dataset=dataset,
         net=net,
         methods=methods,
-        densities=[share / 100 for share in _numbers(densities, "densities")],
+        densities=[share / 100 for share in numbers(densities, "densities")],
         seeds=seeds,
         steps=steps,
         batch_size=batch_size,
         rows=rows,
         tries=tries,
         ood=ood,
-        noise=_numbers(noise, "noise"),
+        noise=numbers(noise, "noise"),
         jobs=jobs,
         data_dir=None if data_dir is None else str(data_dir),
         tell=lambda line: print(line, flush=True),
@@ -80,10 +81,3 @@ def _drawn(found: Comparison, out: Path) -> list[str]:
     for name, draw in made.items():
         save(draw(), out / name)
     return list(made)
-
-
-def _numbers(text: str, name: str) -> list[float]:
-    try:
-        return [float(one) for one in text.split(",") if one]
-    except ValueError:
-        raise ValueError(f"{name} must be numbers with commas between them, such as 20,10,5; got {text!r}.") from None

@@ -14,7 +14,7 @@ def quickly(level: int = 0) -> dict[str, Any]:
 
     ``level``: of LLVM's optimisations, 0 for what is done once, 1 for what is done at every act. XLA's newer code for fusions
     is left out, too: it makes steps quicker, and takes half of their compilation (`benchmarks/first_result.py`). On other
-    devices, and where JAX is told to optimise nothing, there are no options.
+    devices, and where JAX is set to optimise nothing, there are no options.
 
     >>> set(quickly()) <= {"xla_backend_optimization_level", "xla_cpu_use_fusion_emitters"}
     True
@@ -32,7 +32,7 @@ def soundly() -> dict[str, Any]:
 
 
 def _on_a_cpu(level: int) -> dict[str, Any]:
-    """LLVM's level; nothing on other devices, and where JAX is told to optimise nothing."""
+    """LLVM's level; nothing on other devices, and where JAX is set to optimise nothing."""
     if jax.default_backend() != "cpu" or jax.config.values["jax_disable_most_optimizations"]:
         return {}
     return {"xla_backend_optimization_level": level}

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from bayesprune.core.layout import Layout
 
 
-class Rows(Protocol):
+class WithFields(Protocol):
     """A data set by its fields: inputs, an array or a tree of them, and targets."""
 
     @property
@@ -44,8 +44,8 @@ class ReadNetwork(Protocol):
 
 if TYPE_CHECKING:
     RandomKey: TypeAlias = jax.Array
-    GivenRows: TypeAlias = Rows
-    GivenData: TypeAlias = Rows | Numbered | Iterable[Any] | Callable[[], Iterable[Any]]
+    GivenRows: TypeAlias = WithFields
+    GivenData: TypeAlias = WithFields | Numbered | Iterable[Any] | Callable[[], Iterable[Any]]
     GivenMask: TypeAlias = Mapping[str, ArrayLike] | None
     GivenScale: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
     GivenArray: TypeAlias = ArrayLike | Sequence[Any]

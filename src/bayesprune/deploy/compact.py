@@ -223,7 +223,7 @@ class Compact(HandedOn):
             path: where to.
             values: "float32"; "bfloat16", half of the bytes; or "posterior", whole numbers at the posterior's own precision: a
                 loc in steps of half its scale, a scale in steps of 1/8 of its logarithm. What that loses, the KL of what is
-                kept from what was there, stands in the file's plan as "divergence", in nats (about .012 for each weight).
+                kept from what was there, is in the file's plan as "divergence", in nats (about .012 for each weight).
             metadata: anything that JSON can hold; of a ``.bayesprune`` file.
 
         Raises:
@@ -236,7 +236,7 @@ class Compact(HandedOn):
         """The network at the posterior mean as StableHLO, for any number of rows: ``.serialize()`` gives its bytes.
 
         ``platforms``: such as ("cpu", "cuda", "tpu"); None: JAX's own here. `jax.export.deserialize(...).call(x)` runs it
-        without this project. Numbers stand in it as they are, zeros and all: the file of `save` is much smaller.
+        without this project. Numbers are in it as they are, zeros and all: the file of `save` is much smaller.
         """
         return self._by_jax.exported(platforms)
 
@@ -247,7 +247,7 @@ class Compact(HandedOn):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The shape of a row's outputs; of several outputs, of the one array in which they stand side by side."""
+        """The shape of a row's outputs; of several outputs, of the one array in which they are side by side."""
         return self.outputs.row_shape
 
     @property

@@ -1,4 +1,4 @@
-"""Read a compact network and predict with it by NumPy alone; this file stands by itself and may be copied where it is needed.
+"""Read a compact network and predict with it by NumPy alone; this file needs no other and may be copied where it is needed.
 
     python reader.py net.bayesprune rows.npy      # prints E[y | x] of the network at the posterior mean
 

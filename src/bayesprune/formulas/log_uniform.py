@@ -17,7 +17,7 @@ K1, K2, K3 = 0.63576, 1.87320, 1.48695
 LOG_CONSTANT = -2.0541199559354117
 CENTRE, DEGREE = 2.0, 28
 END = 4.0 * np.exp(np.euler_gamma)  # twice the integral of Dawson's function to s is log(END s²)/2 for large s
-# Below these nothing is told from zero; a scale and a loc of zero count as noise alone.
+# Below these all is zero; a scale and a loc of zero count as noise alone.
 LEAST_SCALE, LEAST_LOC = 1e-25, 1e-30
 
 

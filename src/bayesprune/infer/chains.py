@@ -15,7 +15,7 @@ from bayesprune.train.snapshots import Snapshots
 from bayesprune.train.start import Given
 from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
 
@@ -26,7 +26,7 @@ def sequential(
     data: WholeFeed | Stream,
     starts: list[Given],
     periods: Periods,
-    watch: Watch,
+    watch: Watchers,
     checkpoint: str | PathLike[str] | None,
     num_chains: int,
     progress: bool | None,

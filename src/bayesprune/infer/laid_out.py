@@ -31,7 +31,7 @@ from bayesprune.train.recipe import make_recipe
 from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 
 class Laid(NamedTuple):
@@ -43,7 +43,7 @@ class Laid(NamedTuple):
     feed: WholeFeed | Stream
     given: Given
     periods: Periods
-    watch: Watch
+    watch: Watchers
     program: Trainable
     start: dict[str, Any] | None
     returns: bool
@@ -107,5 +107,5 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
         verified=plan.verified,
     )
     check_quasi_newton(recipe, feed.example)
-    watch = Watch(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
+    watch = Watchers(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
     return Laid(recipe, rng_key, feed, given, periods, watch, program, start, returns)

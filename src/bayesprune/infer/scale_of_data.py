@@ -1,4 +1,4 @@
-"""Data far from unit scale are told of before a fit: starts, learning rates and priors are made for numbers of about 1."""
+"""A warning before the fit of data far from unit scale: starts, learning rates and priors are made for numbers of about 1."""
 
 import math
 import warnings
@@ -22,7 +22,7 @@ from bayesprune.train.sources.by_row import shared_mapping
 # worse; at 1,000 predictions suffer, too. 60 also parts bytes from tables: MNIST has 75 in frames of 32 x 32 and CIFAR-10 136,
 # percentages spread evenly from 0 to 100 have 58, ages about 40. At 1e-3 nothing is learnt, at 1e-2 most is.
 LARGE_X, SMALL_X = 60.0, 3e-3
-# Of digits standardised by one number 98 % are told apart after 1,500 steps, where each has 3 added 85 and 69 % (two keys),
+# Of digits standardised by one number 98 % are right after 1,500 steps, where each has 3 added 85 and 69 % (two keys),
 # with 10 none. Of diabetes the bound is 84 nats above that of predicting without inputs, with 3 added 72, with 10 it is 13.
 # Bytes and percentages, spread evenly from 0 up, have 1.7. Between 1.7 and 3 nothing was measured: 2.5 is a choice.
 OFFSET_X = 2.5
@@ -59,11 +59,11 @@ def warn_of_scale(program: Trainable, data: object) -> None:
     >>> import bayesprune as bp
     >>> bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Normal(), input_shape=(2,))
     >>> x = np.tile([[-1.0, 1.0], [1.0, -1.0]], (25, 1))
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_of_scale(bnn, bp.Dataset(x, x[:, 0]))
     ...     warn_of_scale(bnn, bp.Dataset(1e4 * x, x[:, 0]))
-    >>> print(*(one.message for one in told))
+    >>> print(*(one.message for one in caught))
     data.x has root mean square 1e+04: ... bp.data.fit_scaling(data.x).apply(data.x).
     """
     if said := far_from_unit_scale(program, data):

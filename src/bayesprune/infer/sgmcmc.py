@@ -45,7 +45,7 @@ from bayesprune.train.snapshots import stacked
 from bayesprune.train.state import as_it_is
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 METHODS = ("sequential", "vectorized", PARALLEL)
 
@@ -162,8 +162,8 @@ def fit_sgmcmc(
     if chain_method == PARALLEL:
         devices, mesh = devices_of_chains(mesh, num_chains), None
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
-    kernel = _told(kernel, "the kernel", feed.example.num_rows, num_steps)
-    sparsifier = _told(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
+    kernel = _completed(kernel, "the kernel", feed.example.num_rows, num_steps)
+    sparsifier = _completed(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
     moving = _moving(bnn)
     epoch = -(-feed.example.num_rows // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
@@ -186,7 +186,7 @@ def fit_sgmcmc(
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     check_begun(kernel, num_steps, begun(starts))
-    watch = Watch(evaluate, eval_data, 1, NeverStop(), callbacks)
+    watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     return _result(bnn, moving, last, chains)
 
@@ -196,7 +196,7 @@ def _check_bnn(bnn: object) -> None:
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
-def _told(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
+def _completed(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
     """The kernel or sparsifier with what it does not know yet: the rows of the data, and the steps of the run.
 
     `ValueError` where it knows another number of rows: a kernel's temperature and decays are parts of that.

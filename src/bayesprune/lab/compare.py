@@ -48,7 +48,7 @@ class Comparison:
         return page.curves_of(self.records)
 
     def ranks(self) -> Ranks:
-        """Mean ranks by NLL over densities and seeds, and which methods are not told apart."""
+        """Mean ranks by NLL over densities and seeds, and which methods do not differ significantly."""
         return page.ranks_of(self.records)
 
     def diagram(self) -> Any:

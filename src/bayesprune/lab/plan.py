@@ -60,13 +60,16 @@ def judged(base: Cell, chosen: Mapping[str, int], densities: Sequence[float], se
     ]
 
 
-def numbers(text: str) -> list[float]:
-    """``"0.5,1.0"`` as numbers.
+def numbers(text: str, name: str = "noise") -> list[float]:
+    """``"0.5,1.0"`` as numbers; a `ValueError` that names what they are for anything else.
 
     >>> numbers("0.5,1.0"), numbers("")
     ([0.5, 1.0], [])
     """
-    return [float(one) for one in text.split(",") if one]
+    try:
+        return [float(one) for one in text.split(",") if one]
+    except ValueError:
+        raise ValueError(f"{name} must be numbers with commas between them, such as 20,10,5; got {text!r}.") from None
 
 
 def columns(noise: str) -> dict[str, Any]:

@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.prune import cutting
-from bayesprune.prune.bookkeeping import first_state
+from bayesprune.prune.by_score import ByScore
 
 REFERENCE = "blalock2020state"
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cut(ByScore):
     """Keep what scores highest: a score, a density or a threshold, and a scope, in any combination.
 
     Args:
@@ -61,19 +58,6 @@ class Cut:
     price: float | Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        cutting.check(self.score, self.density, self.threshold, self.scope, self.price)
+        super().__post_init__()
         if self.density is None and self.threshold is None:
             object.__setattr__(self, "density", 0.1)
-
-    @property
-    def needs(self) -> Needs:
-        """What the score and the scope need."""
-        return cutting.needs(self.score, self.scope)
-
-    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
-        """Everything alive."""
-        return first_state(posterior)
-
-    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        """Cut once."""
-        return cutting.cut(self.score, self.density, self.threshold, self.scope, evidence, state, self.price)

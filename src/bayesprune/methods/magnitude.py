@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.prune import cutting
-from bayesprune.prune.bookkeeping import first_state
+from bayesprune.prune.by_score import ByScore
 
 REFERENCE = "zhu2018prune"
 
 
 @dataclass(frozen=True)
-class Magnitude:
+class Magnitude(ByScore):
     """Keep the weights of largest |loc| unit, in the network's own units. Works on MAP fits and on mean-field ones.
 
     Args:
@@ -32,21 +29,6 @@ class Magnitude:
     Source: Han et al. (2015); Zhu & Gupta (2018), equation 1, for the cubic schedule.
     """
 
+    score = "magnitude"
     density: float | Callable[[Any], Any] = 0.1
     scope: str = "global"
-
-    def __post_init__(self) -> None:
-        cutting.check("magnitude", self.density, None, self.scope)
-
-    @property
-    def needs(self) -> Needs:
-        """What the scope asks of the network."""
-        return cutting.needs("magnitude", self.scope)
-
-    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
-        """Everything alive."""
-        return first_state(posterior)
-
-    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        """Cut to the density of this step."""
-        return cutting.cut("magnitude", self.density, None, self.scope, evidence, state)

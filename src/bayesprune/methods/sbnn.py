@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.prune import cutting
-from bayesprune.prune.bookkeeping import first_state
+from bayesprune.prune.by_score import ByInclusion
 
 REFERENCE = "saha2024bayesian"
 
 
 @dataclass(frozen=True)
-class SBNN:
+class SBNN(ByInclusion):
     """Keep the weights whose slab probability p* under a `priors.GaussianSlab` is highest (6.1).
 
     Ranking by p* is ranking by the second moment loc² + scale²: a large weight stays, and so does one that the data leave wide
@@ -42,20 +39,3 @@ class SBNN:
     density: float | Callable[[Any], Any] | None = None
     probability: float = 0.5
     scope: str = "global"
-
-    def __post_init__(self) -> None:
-        cutting.log_odds(self.probability)
-        cutting.check("inclusion", self.density, None, self.scope)
-
-    @property
-    def needs(self) -> Needs:
-        """Inclusion probabilities."""
-        return cutting.needs("inclusion", self.scope)
-
-    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
-        """Everything alive."""
-        return first_state(posterior)
-
-    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        """Cut once."""
-        return cutting.cut("inclusion", self.density, cutting.log_odds(self.probability), self.scope, evidence, state)

@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.prune import cutting
-from bayesprune.prune.bookkeeping import first_state
+from bayesprune.prune.by_score import ByScore
 
 REFERENCE = "blundell2015weight"
 
 
 @dataclass(frozen=True)
-class SNR:
+class SNR(ByScore):
     """Keep the weights of largest |loc|/scale.
 
     Args:
@@ -31,21 +28,6 @@ class SNR:
     Source: Graves (2011); Blundell et al. (2015), section 5.1.
     """
 
+    score = "snr"
     density: float | Callable[[Any], Any] = 0.1
     scope: str = "global"
-
-    def __post_init__(self) -> None:
-        cutting.check("snr", self.density, None, self.scope)
-
-    @property
-    def needs(self) -> Needs:
-        """What the scope asks of the network."""
-        return cutting.needs("snr", self.scope)
-
-    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
-        """Everything alive."""
-        return first_state(posterior)
-
-    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        """Cut to the density of this step."""
-        return cutting.cut("snr", self.density, None, self.scope, evidence, state)

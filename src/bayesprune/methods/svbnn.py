@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.keys import Key
-from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.prune import cutting
-from bayesprune.prune.bookkeeping import first_state
+from bayesprune.prune.by_score import ByInclusion
 
 REFERENCE = "bai2020efficient"
 
 
 @dataclass(frozen=True)
-class SVBNN:
+class SVBNN(ByInclusion):
     """Keep the weights that a `priors.DiracSlab` posterior includes with phi >= 1/2: the median probability model.
 
     Args:
@@ -32,6 +29,7 @@ class SVBNN:
     Example:
         >>> import jax
         >>> import jax.numpy as jnp
+        >>> from bayesprune.core.types import Evidence
         >>> from bayesprune.posteriors.spike_slab import SpikeSlab
         >>> posterior = {"w": SpikeSlab(jnp.zeros(3), jnp.ones(3), jnp.array([-2.0, 0.1, 5.0]))}
         >>> state = SVBNN().init(jax.random.key(0), posterior)
@@ -44,20 +42,3 @@ class SVBNN:
     probability: float = 0.5
     density: float | Callable[[Any], Any] | None = None
     scope: str = "global"
-
-    def __post_init__(self) -> None:
-        cutting.log_odds(self.probability)
-        cutting.check("inclusion", self.density, None, self.scope)
-
-    @property
-    def needs(self) -> Needs:
-        """Inclusion probabilities."""
-        return cutting.needs("inclusion", self.scope)
-
-    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
-        """Everything alive."""
-        return first_state(posterior)
-
-    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
-        """Cut once."""
-        return cutting.cut("inclusion", self.density, cutting.log_odds(self.probability), self.scope, evidence, state)

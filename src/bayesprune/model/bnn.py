@@ -39,7 +39,8 @@ class BNN:
     """A network with a prior over its weights and a likelihood over its outputs.
 
     Args:
-        net: a Flax linen, Flax nnx or Equinox module; called on a batch (Equinox: on one row, it is mapped over the batch).
+        net: a Flax linen, Flax nnx or Equinox module; called on a batch (Equinox: on one row, it is mapped over the batch). Or
+            a `bayesprune.model.adapters.Net` of functions.
         prior: what the weights are sampled from: an object of `bayesprune.priors`.
         likelihood: how outputs become targets: an object of `bayesprune.likelihoods`.
         input_shape: shape of one row of x, an array of real numbers.

@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.model.families import Family
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import SiteMoments
 
 # How C+(0, 1) is written: as one site, or as sqrt(a/b) with a, b ~ Gamma(1/2, 1), which has lighter tails to learn.
 FORMS = ("half_cauchy", "gamma_ratio")
@@ -47,7 +47,7 @@ def starts(name: str, form: str, log_value: float) -> tuple[str, float]:
     return (name, log_value) if form == "half_cauchy" else (names(name, form)[1], -2.0 * log_value)
 
 
-def log_moments(moment: Moment, name: str, form: str) -> tuple[Any, Any]:
+def log_moments(moment: SiteMoments, name: str, form: str) -> tuple[Any, Any]:
     """Mean and standard deviation of log s under the posterior."""
     if form == "half_cauchy":
         return moment.log(name)

@@ -25,14 +25,14 @@ class Improper(dist.Distribution):
         )
 
 
-class LogUniform(Improper):
+class LogUniformDensity(Improper):
     """p(z) = C/|z|, z of either sign: uniform in log |z|. C is that of `formulas.log_uniform`."""
 
     def log_prob(self, value: Array, intermediates: object = None) -> jax.Array:
         return log_uniform.LOG_CONSTANT - jnp.log(jnp.abs(value))
 
 
-class FittedLogUniform(LogUniform):
+class FittedLogUniform(LogUniformDensity):
     """The same density, whose divergence from a weight is the fit (13.5) and not exact."""
 
 
@@ -47,8 +47,8 @@ class DrawnNormal(dist.Normal):
     """N(loc, scale²) of a scale that weights share: a kind of its own, so that no estimator takes it for a weight."""
 
 
-@kl_divergence.register(dist.Normal, LogUniform)
-def _exact(posterior: dist.Normal, prior: LogUniform) -> jax.Array:
+@kl_divergence.register(dist.Normal, LogUniformDensity)
+def _exact(posterior: dist.Normal, prior: LogUniformDensity) -> jax.Array:
     return log_uniform.exact_kl_divergence(posterior.loc, posterior.scale)
 
 
@@ -57,6 +57,6 @@ def _fitted(posterior: dist.Normal, prior: FittedLogUniform) -> jax.Array:
     return log_uniform.kl_divergence(posterior.loc, posterior.scale)
 
 
-@kl_divergence.register(DrawnNormal, LogUniform)
-def _log_uniform(posterior: DrawnNormal, prior: LogUniform) -> jax.Array:
+@kl_divergence.register(DrawnNormal, LogUniformDensity)
+def _log_uniform(posterior: DrawnNormal, prior: LogUniformDensity) -> jax.Array:
     return log_uniform.kl_divergence(posterior.loc, posterior.scale)

@@ -65,7 +65,7 @@ def make_layout(
 
 
 def prunable_where_bayesian(layout: Layout) -> Layout:
-    """The layout as it is; where points or frozen arrays stand before a Bayesian end, all of which is kept, with that prunable.
+    """The layout as it is; where points or frozen arrays come before a Bayesian end, all of which is kept, with that prunable.
 
     Keeping the last layer whole is for nets that can be pruned before it.
     """

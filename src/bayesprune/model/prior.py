@@ -16,7 +16,7 @@ from bayesprune.model.layout import Layout, ParamSpec
 
 
 @runtime_checkable
-class Moment(Protocol):
+class SiteMoments(Protocol):
     """What the posterior says of a positive site c: called with its name and a power, E[c^power].
 
     ``log(name)``: mean and standard deviation of log c. ``value(name)``: a parameter of the prior's own guide, by its name.
@@ -78,7 +78,7 @@ class Prior(Protocol):
 
     def guide(self, layout: Layout, family: Family) -> None: ...
 
-    def node(self, node: Node, spec: ParamSpec, moment: Moment) -> Node: ...
+    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node: ...
 
 
 # What methods are called with; those after ``guide`` a prior may leave out.
@@ -99,7 +99,7 @@ def rows_of(prior: Any, num_rows: ArrayLike) -> dict[str, Any]:
     return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
-def meaning(prior: Any, node: Node, spec: ParamSpec, moment: Moment) -> Node:
+def meaning(prior: Any, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this

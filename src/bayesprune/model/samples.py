@@ -22,7 +22,7 @@ from bayesprune.posteriors.samples import AXES, DRAWS
 
 @dataclass(frozen=True)
 class CurrentSample(MapFamily):
-    """A point for every latent variable, where a sampler stands; the loss is -log p(y, w) in the coordinates that move.
+    """A point for every latent variable, where a sampler is; the loss is -log p(y, w) in the coordinates that move.
 
     Positive variables move as their logarithms, whose density has |dc/d log c| = c beside that of c. A maximum (`MapFamily`)
     goes without: it is one of the density of c.
@@ -61,9 +61,9 @@ def values_of(guide: Callable[..., Any], params: dict[str, Any]) -> dict[str, An
 
 @by_one_thread
 def params_at(bnn: LaidOut, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `values_of`, for the guide of points of a network ``bnn``: parameters that stand at one network.
+    """The inverse of `values_of`, for the guide of points of a network ``bnn``: parameters that are one network.
 
-    Raises `ValueError` where a site is missing, or the guide does not stand where it should.
+    Raises `ValueError` where a site is missing, or the guide is not where it should be.
 
     >>> import bayesprune as bp
     >>> bnn = bp.BNN(bp.nets.MLP((), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(2,))

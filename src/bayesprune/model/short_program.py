@@ -23,7 +23,7 @@ def slices_in_use(bnn: BNN, mask: Mapping[str, np.ndarray]) -> Slices:
 
     Cut short are the axes of inputs and of outputs, the positions of a convolution stay. An array's slices go with its unit's:
     a kernel's column, the bias and the rows that read it stay or leave together, so that nothing has to be put in order between
-    them. The least are two of an axis: one could not be told from a constant.
+    them. The least are two of an axis: one would look like a constant.
     """
     lives = np.zeros(bnn.units.count + 1, bool)  # the last, which -1 shows, for none
     for site, alive in mask.items():

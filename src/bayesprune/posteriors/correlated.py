@@ -20,7 +20,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.family import ParamNames
 from bayesprune.posteriors.joint import Joint, all_alive
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 from bayesprune.posteriors.rows_and_columns import RowRemoval, as_matrix, check_whole, conditioned, marginal
@@ -101,8 +101,8 @@ def _matrix_normal(values: dict[str, Any]) -> Correlated:
 
 # "<site>_auto_loc", and the Cholesky factors of covariances: "<site>_auto_factor", (weights, weights), or "<site>_auto_rows"
 # and "<site>_auto_columns".
-FULL = Named(("loc", "factor"), Correlated, _full, joint=("factor",))
-MATRIX_NORMAL = Named(("loc", "rows", "columns"), Correlated, _matrix_normal, joint=("rows", "columns"))
+FULL = ParamNames(("loc", "factor"), Correlated, _full, joint=("factor",))
+MATRIX_NORMAL = ParamNames(("loc", "rows", "columns"), Correlated, _matrix_normal, joint=("rows", "columns"))
 
 
 class CorrelatedNormal(dist.Distribution):

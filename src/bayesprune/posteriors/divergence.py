@@ -80,7 +80,7 @@ def divergence(posterior: Distribution, prior: Any) -> jax.Array:
     fn, mask = read_elementwise(posterior)  # type: ignore[misc]
     mask = both(mask, prior.mask)
     if mask is not None and hasattr(fn, "scale"):
-        # Dead elements may have scale zero: stand in a harmless value before the logarithm, so that gradients stay finite.
+        # Dead elements may have scale zero: put in a harmless value before the logarithm, so that gradients stay finite.
         fn = copy.copy(fn)
         fn.scale = jnp.where(mask, fn.scale, 1.0)
     law = closed_form(fn, prior.fn)

@@ -112,7 +112,7 @@ class Family(ABC):
 
 
 @dataclass(frozen=True)
-class Named:
+class ParamNames:
     """Parameters called ``"<site>_<stem>_<field>"``, of the site's shape, but for those of ``joint``.
 
     ``hidden``: the stem in the names of weights that are never pruned, so that whoever reads parameters does not find them.
@@ -130,7 +130,7 @@ class Named:
     def name(self, site: str, field: str, hidden: bool = False) -> str:
         """The name of one parameter.
 
-        >>> Named(("loc",), Node, dict).name("w", "loc")
+        >>> ParamNames(("loc",), Node, dict).name("w", "loc")
         'w_auto_loc'
         """
         return f"{site}_{self.hidden if hidden else self.stem}_{field}"

@@ -16,7 +16,7 @@ from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import Family, Named
+from bayesprune.posteriors.family import Family, ParamNames
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc
 
@@ -74,7 +74,7 @@ class Scaled(MeanField):
 
 
 # "<site>_auto_loc" and "<site>_auto_scale": q(w) = N(loc, scale²), element by element.
-FAMILY = Named(("loc", "scale"), MeanField, lambda values: MeanField(**values, prior_scale=None))
+FAMILY = ParamNames(("loc", "scale"), MeanField, lambda values: MeanField(**values, prior_scale=None))
 
 
 @dataclass(frozen=True)

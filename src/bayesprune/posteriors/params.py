@@ -1,7 +1,7 @@
 """NumPyro parameters and posterior nodes: read the one out of the other, write it back, cut it, follow its arrays.
 
-Every record of names (`family.Named`) that a file of this folder makes is found; where two of them know a site, the one with
-more fields has it.
+Every record of names (`family.ParamNames`) that a file of this folder makes is found; where two of them know a site, the one
+with more fields has it.
 """
 
 import functools
@@ -16,12 +16,12 @@ import numpy as np
 from bayesprune.core.folder import files
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
-from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.family import ParamNames
 
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
 # the prior is Gaussian.
 UNIT, PRIOR_SCALE = "$unit", "$prior_scale"
-# The same, of a prior that the data chose after training: it stands in place of the prior that the network was built with.
+# The same, of a prior that the data chose after training: it takes the place of the prior that the network was built with.
 CHOSEN = "$chosen_prior_scale"
 MEANINGS = (UNIT, PRIOR_SCALE, CHOSEN)
 # A guide of ours declares it as a parameter without leaves, for who trains it by NumPyro's own SVI: site -> `Known`.
@@ -39,7 +39,7 @@ class Known:
 @functools.cache
 def families() -> tuple[Any, ...]:
     """The families there are, those with the most fields first."""
-    found = [value for file in files("bayesprune.posteriors") for value in vars(file).values() if isinstance(value, Named)]
+    found = [value for file in files("bayesprune.posteriors") for value in vars(file).values() if isinstance(value, ParamNames)]
     return tuple(sorted(dict.fromkeys(found), key=lambda family: -len(family.fields)))
 
 

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 
 from bayesprune.core.layout import ParamSpec
 from bayesprune.core.types import Array, Node
-from bayesprune.posteriors.family import Family, Named
+from bayesprune.posteriors.family import Family, ParamNames
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
 
@@ -23,7 +23,7 @@ def _make(values: dict[str, Any]) -> MeanField:
 
 
 # "<site>_map_loc": w = loc.
-FAMILY = Named(("loc",), MeanField, _make, "map", "dense_map")
+FAMILY = ParamNames(("loc",), MeanField, _make, "map", "dense_map")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.layout import Layout
 from bayesprune.core.send import send, send_all
-from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.family import ParamNames
 from bayesprune.posteriors.mean_field import MeanField
 
 DRAWS = "$draws"
@@ -25,7 +25,7 @@ def _mean_and_std(draws: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 @dataclass(frozen=True)
-class Samples(Named):
+class Samples(ParamNames):
     """``"<name>$draws"``, (chains, draws, *shape), of every site of the model: weights, scales, and what is no site at all.
 
     As a node they are a mean field of the same means and standard deviations, so that evidence and scores can be read.

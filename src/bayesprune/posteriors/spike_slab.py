@@ -21,7 +21,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import dirac_slab, gates, mixture
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.family import ParamNames
 
 GATES = ("hard", "inverse_cdf", "relaxed")
 
@@ -84,7 +84,7 @@ class SpikeSlab(Node):
 
 
 # "<site>_auto_loc", "<site>_auto_scale", "<site>_auto_logit": w = g v, g ~ Bernoulli, v ~ N(loc, scale²).
-FAMILY = Named(("loc", "scale", "logit"), SpikeSlab, lambda values: SpikeSlab(**values))
+FAMILY = ParamNames(("loc", "scale", "logit"), SpikeSlab, lambda values: SpikeSlab(**values))
 
 
 class GatedNormal(dist.Distribution):

@@ -15,7 +15,7 @@ TRUNCATED_SD = 0.87962566103423978  # of a standard normal within (-2, 2)
 # Of what He's start makes of an input at the end of the hidden layers, this share; no layer takes more than LEAST of it.
 WHOLE, LEAST = 0.01, 0.1
 SPREAD = 0.1  # scales, in units of the deviation that locs start with
-ALONE = 0.1  # the deviation that stands for that of an array without inputs, in whose layer no kernel is
+ALONE = 0.1  # the deviation taken for that of an array without inputs, in whose layer no kernel is
 
 Sound = tuple[tuple[str, float, float], ...]
 SoundScales = tuple[tuple[str, float], ...]

@@ -13,7 +13,7 @@ from numpyro.distributions import constraints
 from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array
-from bayesprune.posteriors.family import Named
+from bayesprune.posteriors.family import ParamNames
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 
 # Short of 1, so that a weight keeps a spread of its own and the divergence stays finite.
@@ -25,7 +25,7 @@ def _make(values: dict[str, Any]) -> MeanField:
 
 
 # "<site>_auto_loc", "<site>_auto_scale", "<site>_auto_correlation"
-FAMILY = Named(("loc", "scale", "correlation"), MeanField, _make)
+FAMILY = ParamNames(("loc", "scale", "correlation"), MeanField, _make)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment, guide_each, sample_each
+from bayesprune.model.prior import SiteMoments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "kong2023masked"
@@ -55,6 +55,6 @@ class Cauchy:
         """w = unit w_hat."""
         return self.unit, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """No Gaussian prior, in units of ``unit``."""
         return replace(node, prior_scale=None, unit=self.unit)

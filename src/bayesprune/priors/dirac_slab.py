@@ -10,7 +10,7 @@ from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment, sample_each
+from bayesprune.model.prior import SiteMoments, sample_each
 from bayesprune.posteriors.spike_slab import GATES, GatedNormal
 
 REFERENCE = "bai2020efficient"
@@ -36,7 +36,7 @@ class DiracSlab:
         num_rows: rows of the data set for "optimal"; 0 takes those that the model is given, which `fit_svi` does right.
 
     Sites: one per weight array, g w_hat; parameters ``loc``, ``scale`` and ``logit`` (the log-odds of phi) in its coordinates.
-    `BNN.posterior` gives `SpikeSlab` nodes. All weights may be pruned, those of the last layer too, unless the `BNN` is told
+    `BNN.posterior` gives `SpikeSlab` nodes. All weights may be pruned, those of the last layer too, unless the `BNN` is set
     otherwise. `methods.SVBNN` cuts at phi = 1/2; `features.selected` reads which inputs are used.
 
     Raises:
@@ -91,7 +91,7 @@ class DiracSlab:
             if spec.bayesian:
                 family.gated(spec, self.gate, self.init_inclusion)
 
-    def node(self, node: Node, spec: ParamSpec, moment: Moment) -> Node:
+    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
         """In units of ``slab_scale``."""
         return replace(node, unit=self.slab_scale)  # type: ignore[type-var]
 

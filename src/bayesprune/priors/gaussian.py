@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment, guide_each, sample_each
+from bayesprune.model.prior import SiteMoments, guide_each, sample_each
 
 REFERENCE = "blundell2015weight"
 
@@ -55,6 +55,6 @@ class Gaussian:
         """w = unit w_hat."""
         return self.unit, "", 0.0
 
-    def node(self, node: Any, spec: ParamSpec, moment: Moment) -> Any:  # of any family with these two fields, a user's too
+    def node(self, node: Any, spec: ParamSpec, moment: SiteMoments) -> Any:  # of any family with these two fields, a user's too
         """Prior N(0, prior_scale²), in units of ``unit``."""
         return replace(node, prior_scale=self.prior_scale, unit=self.unit)

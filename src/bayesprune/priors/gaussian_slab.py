@@ -10,7 +10,7 @@ from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment, guide_each, sample_each
+from bayesprune.model.prior import SiteMoments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.spike_slab import SpikeSlab, TwoNormals
 
@@ -41,7 +41,7 @@ class GaussianSlab:
 
     Sites: one per weight array, w_hat = w / slab_scale; in its coordinates the slab is N(0, 1). `BNN.posterior` gives
     `SpikeSlab` nodes whose logit is that of p*. All weights may be pruned, those of the last layer too, unless the `BNN` is
-    told otherwise. `methods.SBNN` cuts; `schedules.Halving` is the authors' weight of the penalty within an epoch.
+    set otherwise. `methods.SBNN` cuts; `schedules.Halving` is the authors' weight of the penalty within an epoch.
 
     Raises:
         ValueError: a scale is not positive, ``spike_scale >= slab_scale``, or ``slab_probability`` is outside (0, 1).
@@ -87,7 +87,7 @@ class GaussianSlab:
         """w = slab_scale w_hat."""
         return self.slab_scale, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> SpikeSlab:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> SpikeSlab:
         """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
         odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
         return SpikeSlab(node.loc, node.scale, odds, self.slab_scale)

@@ -12,9 +12,9 @@ from numpyro.distributions import constraints
 
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.improper import DrawnNormal, LogUniform
+from bayesprune.model.improper import DrawnNormal, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import SiteMoments
 from bayesprune.model.unit_axes import of_compression
 from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
@@ -65,7 +65,7 @@ class GroupNormalJeffreys:
             if spec.bayesian:
                 standard = numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
                 shape = of_compression(spec)
-                z = numpyro.sample(f"{spec.path}.z", LogUniform().expand(shape)) if shape else 1.0
+                z = numpyro.sample(f"{spec.path}.z", LogUniformDensity().expand(shape)) if shape else 1.0
                 weights[str(spec.path)] = z * standard
         return weights
 
@@ -83,7 +83,7 @@ class GroupNormalJeffreys:
             z = numpyro.sample(f"{spec.path}.z", DrawnNormal(loc, scale))
             family.coupled(spec, jax.lax.stop_gradient((z - loc) / scale))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """Prior N(0, 1), unit E z, and the law of z."""
         if of_compression(spec) is None:
             return replace(node, prior_scale=self.prior_scale)

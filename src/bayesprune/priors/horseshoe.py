@@ -14,7 +14,7 @@ from bayesprune.formulas import regularised
 from bayesprune.model import half_cauchy
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import SiteMoments
 from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
@@ -118,7 +118,7 @@ class Horseshoe:
                 else:
                     family.weight(spec)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """Prior N(0, 1), unit E gamma_i, and the law of nu tau_i; a last layer of one scale has E nu."""
         log_nu, nu_std = half_cauchy.log_moments(moment, f"{spec.path.layer}.nu", self.form)
         log_nu = log_nu + math.log(self._width(spec))

@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 from bayesprune.core.checks import unknown_name
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.improper import FittedLogUniform
-from bayesprune.model.improper import LogUniform as Density
+from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment, guide_each, sample_each
+from bayesprune.model.prior import SiteMoments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.points import refuse_points
 
 REFERENCE = "molchanov2017variational"
-DIVERGENCES = {"exact": Density, "fit": FittedLogUniform}
+DIVERGENCES = {"exact": LogUniformDensity, "fit": FittedLogUniform}
 SCALE = math.exp(-5.0)
 
 
@@ -71,6 +70,6 @@ class LogUniform:
         refuse_points(family, "the density 1/|w| grows without bound at w = 0", "LogUniform")
         guide_each(layout, family)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """No Gaussian prior, in the weight's own units."""
         return replace(node, prior_scale=None, unit=1.0)

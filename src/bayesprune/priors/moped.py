@@ -13,7 +13,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import PyTree
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment, guide_each
+from bayesprune.model.prior import SiteMoments, guide_each
 from bayesprune.model.trained import named
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -49,7 +49,7 @@ class MOPED:
         """The site is the weight."""
         return 1.0, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """In the weight's own units; no prior about zero."""
         return replace(node, prior_scale=None, unit=1.0)
 

@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_number, check_params, got
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment, guide_each
+from bayesprune.model.prior import SiteMoments, guide_each
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -105,7 +105,7 @@ class Posterior:
         """The site is the weight."""
         return 1.0, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """In the weight's own units, under the first prior: what is removed has no part in any of the data."""
         first = self.first.get(str(spec.path))
         return replace(node, prior_scale=None if first is None else self._typed(first), unit=1.0)

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moment, guide_each
+from bayesprune.model.prior import SiteMoments, guide_each
 from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "blundell2015weight"
@@ -60,7 +60,7 @@ class ScaleMixture:
         """w = scale1 w_hat."""
         return self.scale1, "", 0.0
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """No Gaussian prior; in units of ``scale1``."""
         return replace(node, prior_scale=None, unit=self.scale1)
 

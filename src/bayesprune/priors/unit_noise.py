@@ -14,7 +14,7 @@ from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import FlatLine
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moment
+from bayesprune.model.prior import SiteMoments
 from bayesprune.model.truncated_normal import TruncatedNormal
 from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.mean_field import MeanField, Scaled
@@ -95,7 +95,7 @@ class UnitNoise:
                 scale = numpyro.param(f"{name}_scale", start, constraint=constraints.softplus_positive)
                 numpyro.sample(name, TruncatedNormal(*self._within(loc, scale), self.low, HIGH))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moment) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """No prior scale, unit E theta, and the law of theta."""
         if not _has_noise(spec):
             return node

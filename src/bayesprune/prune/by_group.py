@@ -33,7 +33,7 @@ def cut(
 
     ``worth``: site -> score of every weight. ``density``: share of the units or heads, or of each output's weights, that stays;
     ``least``: in its place, the lowest score that stays. ``price``: what the score of a unit or head loses for every FLOP; the
-    best of every array stays then in any case, for the first layer is dear. Units of equal value, and all of them at a price
+    best of every array stays then in any case, for the first layer costs most. Units of equal value, and all of them at a price
     that is no number, rank by their scores.
     """
     groups: Groups = evidence.groups

@@ -30,7 +30,7 @@ class Paths:
         return cls(graph if isinstance(graph, Graph) else None, sparsifier)
 
     def settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
-        """The act from ``old`` to ``new``, whole masks, as it stands; its record with the connected weights.
+        """The act from ``old`` to ``new``, whole masks, as it is; its record with the connected weights.
 
         An act that leaves no path from the rows to an output is refused, with a warning: the mask stays as it was. But not
         where there was none before, nor a move of a chain, whose law it would change. With a verified act the weights fall
@@ -73,7 +73,7 @@ class Paths:
         self.has_warned = True
 
     def once(self, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
-        """The same of an act that is no part of a fit: one that leaves no path stands, with a warning.
+        """The same of an act that is no part of a fit: one that leaves no path is kept, with a warning.
 
         With an act by evidence the weights fall that no path needs.
         """

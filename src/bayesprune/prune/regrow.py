@@ -1,4 +1,4 @@
-"""Regrowth: which dead weights to wake. Each returns the newly woken alone; the new mask is the old one or these."""
+"""Regrowth: which dead weights to reactivate. Each returns the newly alive ones; the new mask is the old one or these."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ def largest_gradient(gradient: PyTree, mask: PyTree, counts: PyTree) -> PyTree:
     """The dead weights of largest |gradient|, addition score 1 of section 4, exactly ``counts`` in each array.
 
     ``gradient``: of the loss in every weight, dead ones included, one array per array of ``mask``. ``counts``: one number, or a
-    tree with one per array; may be traced; where fewer are dead, all of them wake. Returns a tree of booleans, True =
+    tree with one per array; may be traced; where fewer are dead, all of them. Returns a tree of booleans, True =
     newly alive.
 
     >>> print(largest_gradient(jnp.array([9.0, -3.0, 2.0]), jnp.array([True, False, False]), 1))

@@ -1,4 +1,4 @@
-"""How a weight that wakes begins: at loc 0, with a scale that the weights beside it have, or a given one."""
+"""How a reactivated weight begins: at loc 0, with a scale that the weights beside it have, or a given one."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float

@@ -24,7 +24,7 @@ def advise(losses: np.ndarray, baseline: float | None, num_rows: int) -> str:
 
         d > max(0.01 |b - L|, 5 standard errors of d, 0.001 nats a row)
 
-      With no baseline, a fifth of the way stands in its place: both differences stay when y is measured in other units, which
+      With no baseline, a fifth of the way takes its place: both differences stay when y is measured in other units, which
       shifts all losses. The standard error is that of least squares through twenty block means.
 
     A learning rate that falls to zero makes every loss flat at its end: of such a fit the second is seldom seen.

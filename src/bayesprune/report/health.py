@@ -17,7 +17,7 @@ LARGE_GAP = 0.1
 COLLAPSED, EXPLODED = 0.1, 2.0  # noise beside the root mean square of what predictions leave
 SLOPE = 1.25  # of targets on predictions
 RATIO, DOUBTED = 20.0, 0.05  # a label this many times less likely than another, and the share of such rows
-WIDER = "train longer, weigh the divergence less, or widen the prior"
+WIDER = "train longer, lower the divergence's weight, or widen the prior"
 SURER = {  # by: too sure?
     True: "train with the divergence at its whole weight, cut, or add rows; of numbers see bp.refit_noise",
     False: WIDER,

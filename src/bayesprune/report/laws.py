@@ -14,7 +14,7 @@ Values = Float64[np.ndarray, "..."]
 
 
 class Pairs(NamedTuple):
-    """A mixture by its components and their pairs, however narrow: the definition as it stands.
+    """A mixture by its components and their pairs, however narrow: the definition as it is.
 
     Draws (num_samples, targets), and their deviations, of the same shape or (num_samples, 1).
     """

@@ -26,7 +26,7 @@ from bayesprune.report.plots_style import (
 from bayesprune.report.record import acts_of
 
 PREFIX = "prune/density/"
-DENSE = 0.1  # above this density shares are told apart on a linear axis
+DENSE = 0.1  # above this density shares differ visibly on a linear axis
 
 
 def density_and_acts(

@@ -34,7 +34,7 @@ def curves(panels: Mapping[str, Mapping[str, Points]]) -> Figure:
 
 
 def rank_lines(mean: Mapping[str, float], alike: Sequence[Sequence[str]], title: str = "") -> Figure:
-    """A critical-difference diagram: methods at their mean ranks, best on the left, bars over those that are not told apart.
+    """A critical-difference diagram: methods at their mean ranks, best on the left, bars over those that hardly differ.
 
     >>> rank_lines({"a": 1.0, "b": 2.0}, [("a", "b")]).axes[0].get_xlabel()
     'mean rank'

@@ -26,7 +26,7 @@ Mask = Mapping[str, ArrayLike]
 def exchanged_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     """Share of the alive weights that woke at each mask update, over training steps.
 
-    It lies below the share that a method drops, r_t of SSVI, where dropped weights wake again at once.
+    It lies below the share that a method drops, r_t of SSVI, where dropped weights are reactivated at once.
 
     Args:
         history: ``prune/step``, ``prune/num_grown`` and ``prune/num_alive``, (rounds,) each, as in ``fit.history``.

@@ -14,7 +14,7 @@ except ImportError as error:
 
 __all__ = ["Axes", "Figure", "FigureBase"]  # handed on, so that matplotlib is imported, and missed, in one place
 
-# Okabe and Ito's palette, told apart by colour-blind eyes; black is kept for totals
+# Okabe and Ito's palette, which colour-blind eyes can separate; black is kept for totals
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
 BLACK, GREY = "#222222", "#999999"
 SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN is a pruned weight

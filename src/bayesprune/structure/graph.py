@@ -45,7 +45,7 @@ class Role:
     a convolution's kernel, or of a position embedding; an array without inputs (a bias, a scale) is applied entry by entry.
     ``channel_groups``: of a convolution, in how many groups of outputs each reads channels of its own; ``inputs`` runs over
     those of one. ``looked_up``: its inputs are chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or
-    threshold of a normalisation. ``is_last``: no kernel stands between it and the outputs of the network. ``used``: the network
+    threshold of a normalisation. ``is_last``: no kernel lies between it and the outputs of the network. ``used``: the network
     reads it at all.
     """
 

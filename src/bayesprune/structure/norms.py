@@ -81,6 +81,6 @@ def _with_weights(name: str, weights: Weights, other: Signals, result: Value) ->
         return replace(result, scaled_by=bits), 0
     if name in ("add", "sub") and form in (NORMAL, SCALED):
         return replace(result, form=SHIFTED), bits
-    if name == "max":  # a learned threshold, wherever it stands: after a residual sum, too
+    if name == "max":  # a learned threshold, wherever it is: after a residual sum, too
         return result, bits
     return result, 0

@@ -22,7 +22,7 @@ def reachable(graph: Graph, mask: Mapping[str, Any]) -> dict[str, Alive]:
     the weights that are left out, whatever the values of its weights and its rows, if they are finite: a weight goes only where
     the dead ones make what it multiplies exactly zero, or what it adds to unneeded. A unit that nothing feeds but its bias is a
     constant, which is in use where it is read, as is one that an activation makes of zero (sigmoid, softplus, cosine) and one
-    that a batch norm makes of it. Channels count as a whole: of a convolution's kernel no position is told from another.
+    that a batch norm makes of it. Channels count as a whole: of a convolution's kernel all positions are one.
 
     Raises ``ValueError`` for unknown sites, other shapes, or masks that are not boolean.
     """

@@ -148,7 +148,7 @@ class Recorder:
         self.terms.append(Terms(target, source, other, self.names[site], solid))
 
     def as_signals(self, weights: Weights, reason: str) -> Signals:
-        """Weights that stand where data do, such as a class token: each entry becomes a signal of its own."""
+        """Weights that are used as data, such as a class token: each entry becomes a signal of its own."""
         if math.prod(weights.shape) > LARGEST:
             return self.pin(weights, reason)
         self.use(weights, 0)

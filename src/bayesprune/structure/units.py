@@ -154,6 +154,6 @@ def _split(role: Role, units: Labels) -> Role:
     """``units``: the unit of every entry, of the array's shape or broadcasting to it."""
     sizes = compress(units).shape
     places = tuple(axis for axis, size in enumerate(sizes) if size == 1 < role.shape[axis])
-    if math.prod(sizes) == 1 or (np.asarray(units) == NOTHING).all():  # nothing is told apart
+    if math.prod(sizes) == 1 or (np.asarray(units) == NOTHING).all():  # all are of one unit
         return role
     return replace(role, outputs=tuple(axis for axis in role.outputs if axis not in places), positions=places)

@@ -16,7 +16,7 @@ Count = int | jax.Array  # of rows: a number, or a value of the data
 
 
 class Batches(NamedTuple):
-    """Where the reading stands: ``offset`` rows into the permutation ``current`` of epoch ``epoch``; ``following`` is next."""
+    """Where the reading is: ``offset`` rows into the permutation ``current`` of epoch ``epoch``; ``following`` is next."""
 
     rng_key: jax.Array
     epoch: jax.Array
@@ -44,7 +44,7 @@ class Padded(NamedTuple):
 
 
 class Streamed(NamedTuple):
-    """Where the reading of blocks stands: the minibatch of this number is next, from row ``offset`` of its epoch on."""
+    """Where the reading of blocks is: the minibatch of this number is next, from row ``offset`` of its epoch on."""
 
     number: jax.Array
     offset: jax.Array
@@ -61,7 +61,7 @@ def order_key(rng_key: jax.Array) -> jax.Array:
 def start(rng_key: jax.Array, num_rows: Count, places: int | None = None) -> Batches:
     """Begin the first epoch. The permutation of epoch e depends on ``rng_key`` and e alone.
 
-    ``places``: in which the rows stand; None: as many.
+    ``places``: in which the rows are; None: as many.
     """
     zero, places = jnp.zeros((), jnp.int32), cast(int, num_rows) if places is None else places
     return Batches(rng_key, zero, zero, *(_shuffle(rng_key, zero + ahead, num_rows, places) for ahead in (0, 1)))
@@ -101,7 +101,7 @@ def take_from_block(reading: Streamed, block: Block, batch_size: int, num_rows: 
     """The next minibatch of the block, which must hold it."""
     pick = functools.partial(jax.lax.dynamic_index_in_dim, index=reading.number - block.first, keepdims=False)
     offset = reading.offset + batch_size
-    # As `Batches` counts it, so that what is told by the offset is the same of the same rows.
+    # As `Batches` counts it, so that equal offsets mean the same rows.
     moved = Streamed(reading.number + 1, jnp.where(offset >= num_rows, offset - num_rows, offset))
     return moved, jax.tree.map(pick, block.data)
 

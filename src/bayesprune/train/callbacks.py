@@ -74,7 +74,7 @@ def to_logger(logger: object) -> Figures:
 def to_jsonl(path: str | os.PathLike[str]) -> Figures:
     """A callback that appends a fit's figures to a file, one JSON object a line, ``{"step": ..., "loss": ..., ...}``.
 
-    Figures are those of `to_logger`. A fit that is resumed appends again, from where its checkpoint stands: of lines with the
+    Figures are those of `to_logger`. A fit that is resumed appends again, from where its checkpoint is: of lines with the
     same step the last one counts. ``pandas.read_json(path, lines=True)`` reads it. Raises `OSError` where the file cannot be
     written.
     """
@@ -86,10 +86,10 @@ def to_jsonl(path: str | os.PathLike[str]) -> Figures:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step} | figures) + "\n")
 
-    return Figures(append, lambda step: _told(Path(path), step))
+    return Figures(append, lambda step: _last_of_each(Path(path), step))
 
 
-def _told(path: Path, step: int) -> dict[str, int]:
+def _last_of_each(path: Path, step: int) -> dict[str, int]:
     """The last evaluation and pruning that a file's lines before this step have; a line that is none is passed over."""
     seen: dict[str, int] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():

@@ -46,7 +46,7 @@ def _first(lost: Collection[str]) -> str:
 
 
 class UnsavedError(OSError):
-    """A checkpoint could not be written. ``fit``: the `FitResult` as it stands; ``why``: the system's cause and its remedy.
+    """A checkpoint could not be written. ``fit``: the `FitResult` as it is; ``why``: the system's cause and its remedy.
 
     >>> print(UnsavedError(28, "cannot write runs/a: No space left on device. Remedy: free some disk space.", None))
     [Errno 28] cannot write runs/a: No space left on device. Remedy: free some disk space. What was trained is in this ...

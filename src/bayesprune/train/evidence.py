@@ -38,7 +38,7 @@ def look(
     probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
 
     def one(reading: Reading, key: jax.Array) -> tuple[Reading, Grads]:
-        """At one draw, of one minibatch; and where the reading of the data then stands."""
+        """At one draw, of one minibatch; and where the reading of the data then is."""
         reading, batch = loop.draw(carry._replace(batches=reading), data)
         loss = lambda q, p: loop.loss(q, carry, key, batch, mask, p)[0]  # noqa: E731
         loss = products_only(loss) if loop.recipe.remat else loss

@@ -24,7 +24,7 @@ BLOCK_BYTES = 2**25
 
 
 class Now(NamedTuple):
-    """Where a fit stands: ``begun`` steps were those of fits before it; ``state``: of the reading."""
+    """Where a fit is: ``begun`` steps were those of fits before it; ``state``: of the reading."""
 
     step: int
     begun: int
@@ -69,7 +69,7 @@ class WholeFeed:
         return self.data
 
     def state(self, step: int) -> Any:
-        """Where the reading stands, for a checkpoint."""
+        """Where the reading is, for a checkpoint."""
         return None
 
 

@@ -83,7 +83,7 @@ class Interruption:
             message += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
         if not self._returns or self._signum != signal.SIGINT:
             raise InterruptedFit(message, self._signum, step)
-        message += " It is returned as it stands; with on_interrupt='raise' a loop of fits would end too."
+        message += " It is returned as it is; with on_interrupt='raise' a loop of fits would end too."
         warnings.warn(message, UserWarning, stacklevel=5)  # the caller of `fit_svi`
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:

@@ -62,7 +62,7 @@ def ivon(
         rescale: multiply the learning rate by h0 + delta, as the paper's settings mean it.
 
     Returns:
-        An optax transformation; after it may stand others, as of a chain. Parameters may be of bfloat16: means and moments are
+        An optax transformation; others may follow it, as of a chain. Parameters may be of bfloat16: means and moments are
         kept in float32.
 
     Raises:

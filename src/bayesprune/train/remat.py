@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.extend.core import Primitive
 
-# Matrix products and convolutions: dear to make again.
+# Matrix products and convolutions: expensive to compute again.
 _product = jax.checkpoint_policies.dots_saveable
 
 

@@ -97,7 +97,7 @@ def _shapes(arrays: list[jax.ShapeDtypeStruct]) -> list[tuple[int, ...]]:
 
 
 def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: Mask) -> Carry:
-    """The state with every dead weight drawn from its prior, given the scales as they stand; the living keep their bits.
+    """The state with every dead weight drawn from its prior, given the present scales; the living keep their bits.
 
     Nothing depends on a dead weight but its prior, so that this is a draw from its conditional posterior, a step of Gibbs. The
     kernel's steps leave it to its noise alone. The kernel's arrays stay: a momentum without a gradient has its own law already.

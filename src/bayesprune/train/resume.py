@@ -134,7 +134,7 @@ def open_checkpoints(
     step = opened.latest()
     if step is None:
         return opened
-    # The traces are compared later: what has a name is told by it, before anything is compiled.
+    # The traces are compared later: what has a name is compared by it, before anything is compiled.
     metadata = checkpoints.metadata(step, FIT)
     saved = {name: word for name, word in metadata["fingerprint"].items() if name not in STEPS}
     _check_same(saved, opened.fingerprint, checkpoints.folder, (metadata.get("planned", num_steps), num_steps))

@@ -1,4 +1,4 @@
-"""A fit from its recipe to its result: from its start, or from where its last checkpoint stands."""
+"""A fit from its recipe to its result: from its start, or from its last checkpoint."""
 
 import functools
 import os
@@ -23,7 +23,7 @@ from bayesprune.train.sites import sites_of
 from bayesprune.train.start import Given, start
 from bayesprune.train.state import Recipe, Standing
 from bayesprune.train.training import Periods, Training
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 
 def run(
@@ -32,7 +32,7 @@ def run(
     data: WholeFeed | Stream,
     given: Given,
     periods: Periods,
-    watch: Watch,
+    watch: Watchers,
     checkpoint: str | os.PathLike[str] | None,
     progress: bool | None,
     returns: bool = False,

@@ -22,7 +22,7 @@ from bayesprune.train.progress import Progress
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.state import CHUNK, Carry, Recipe
 
-# All fits stand at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
+# All fits are at the same step and the same place of their epoch: what says so has no axis of fits, so that the choice
 # whether to shuffle anew stays one choice (vectorised, every step would shuffle).
 _BATCHES = Batches(0, None, None, 0, 0)  # type: ignore[arg-type]
 _CARRY = Carry(0, 0, 0, None, 0, _BATCHES, None)  # type: ignore[arg-type]

@@ -108,7 +108,7 @@ class Standing(NamedTuple):
     """``carry``, ``sparse``: the state of now; ``best``: a copy of that of the best evaluation, where it is to be returned.
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the
-    reading of the data stands, if the step alone does not say it; what JSON holds. ``slices``: those of the weight
+    reading of the data is, if the step alone does not say it; what JSON holds. ``slices``: those of the weight
     arrays on which the steps are done; none: whole arrays. ``single``: arrays of which the steps hold single entries alone.
     """
 

@@ -44,7 +44,7 @@ class Storage(Protocol):
 
 
 @dataclass(frozen=True)
-class Masked:
+class WithMask:
     """Whole arrays, and a mask beside them."""
 
     def keep_mask(self, mask: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Masked:
         return loss
 
 
-MASKED = Masked()
+MASKED = WithMask()
 
 
 def _refresh(changed: jax.Array) -> Callable[[Any, Any], Any]:

@@ -25,7 +25,7 @@ from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
-from bayesprune.train.watch import Watch
+from bayesprune.train.watch import Watchers
 
 # What a period is of, by the arguments of `fit_svi`.
 _OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "checkpoint= folder"}
@@ -97,7 +97,7 @@ class Training:
     periods: Periods
     checkpoints: Any
     bar: Any
-    watch: Watch
+    watch: Watchers
     interruption: Any
     known: dict[str, Any]
     paths: Paths
@@ -183,7 +183,7 @@ class Training:
         return self.shrinking.settle(step, standing._replace(carry=carry, sparse=sparse), record)
 
     def _settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Any]:
-        """The act as it stands by the network's paths; masks as the storage keeps them."""
+        """The act as it is by the network's paths; masks as the storage keeps them."""
         before, after = (s._replace(mask=self.processes.own(self.loop.whole_mask(s.mask))) for s in (old, new))
         settled, info = self.paths.settle(step, before, after, info)
         if settled.mask is after.mask:

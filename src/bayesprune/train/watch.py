@@ -13,7 +13,7 @@ from bayesprune.train.result import Moment
 from bayesprune.train.stopping import EarlyStop, NeverStop, asks_to_stop
 
 
-class Watch(NamedTuple):
+class Watchers(NamedTuple):
     """``evaluate``: (rng_key, program, params, data, mask=, num_samples=) -> figures by name, of ``data``, None where there is
     none; ``early_stop`` looks at them; ``callbacks`` see a `Moment` and may ask for the end; ``keepers`` see every one, and may
     not. Of several processes all evaluate, the figures of the first one count, and the callbacks are called there alone."""

@@ -31,7 +31,7 @@ class Engine:
         weights: {site: array} for the weights that the program has.
         kernels: one for all; {operation number: kernel}, the numbers those of ``segments``, the rest by their density; or
             "auto", all by their density, numba's where it is installed. `measure` finds the quickest on this machine. A
-            product that is too large to stand as a sparse matrix is dense whatever is said.
+            product that is too large for a sparse matrix is dense whatever is said.
 
     Raises:
         ValueError: operations that only JAX can run; weights that are missing or of another shape; an unknown kernel.

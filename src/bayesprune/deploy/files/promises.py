@@ -64,6 +64,6 @@ def _is_coded(how: Mapping[str, Any], stream: np.ndarray, count: int, arrays: Ma
         return not step and stream.size == count and stream.dtype in known
     of = {"log": how, "scale": arrays.get(step, {})}.get(coding["of"], {})
     alike = bool(step) == (coding["of"] == "scale") and [of.get("shape"), of.get("places")] == [how["shape"], how["places"]]
-    # A step stands before what is in steps of it.
+    # A step comes before what is in steps of it.
     before = not step or list(arrays).index(step) < list(arrays).index(next(n for n, one in arrays.items() if one is how))
     return alike and before and coding["type"] in STEPS and stream.dtype == np.uint8

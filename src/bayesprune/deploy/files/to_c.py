@@ -48,14 +48,14 @@ def export_c(compact: Weighted, path: str | os.PathLike[str], values: str = "flo
     """Write E[y | x] of the network at the posterior mean as one C99 header, whole or not at all; see `Compact.save`.
 
     The header, ``net.h``, has ``net_predict(x, y, work)``: one row ``x``, its outputs ``y``, and memory for ``NET_WORK``
-    numbers. A matrix stands as CSR where that takes fewer bytes; what is the same along an axis stands once.
+    numbers. A matrix is CSR where that takes fewer bytes; what is the same along an axis is written once.
 
     Args:
         compact: a `Compact`.
         path: where to, its name in letters, digits and "_": names in the header begin with it.
         values: "float32"; or "posterior", weights of products in eight bits: whole numbers of steps, a step for each output:
             half of the smallest scale of its weights, which is what the posterior does not know itself, or more where eight
-            bits do not reach. What that loses, (1/2) sum ((w - rounded) / scale)², stands in the header, in nats.
+            bits do not reach. What that loses, (1/2) sum ((w - rounded) / scale)², is in the header, in nats.
 
     Raises:
         ValueError: an operation that has no form in C, by its name; stored draws; unknown ``values``; "posterior" without
@@ -186,6 +186,6 @@ static inline void {name}_predict(const {TYPES[takes]} *x, float *y, float *work
 
 
 def _inputs(inputs: Packing) -> str:
-    """What stands in a row. A name may be any text, and a stranger's: only what cannot end the comment is written."""
+    """What is in a row. A name may be any text, and a stranger's: only what cannot end the comment is written."""
     named = [f"{re.sub(PLAIN, '_', leaf.name)} of shape {list(leaf.shape)}" for leaf in inputs.leaves]
     return ", then ".join(named) + ", the last index quickest"

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 class Pattern(NamedTuple):
-    """A sparse matrix by rows without its numbers: entry j of row i, for j from ``ptr[i]`` to ``ptr[i + 1]``, stands in column
+    """A sparse matrix by rows without its numbers: entry j of row i, for j from ``ptr[i]`` to ``ptr[i + 1]``, is in column
     ``columns[j]`` and is the number at ``places[j]`` of the flattened weights."""
 
     ptr: np.ndarray

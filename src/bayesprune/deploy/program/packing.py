@@ -40,7 +40,7 @@ class Leaf(NamedTuple):
 class Packing:
     """A tree of arrays, the rows along the first axis of each, as one array of float32.
 
-    Of several arrays each is flattened, and they stand side by side in the order of the tree: (rows, numbers of all). One
+    Of several arrays each is flattened, side by side in the order of the tree: (rows, numbers of all). One
     array by itself stays as it is. ``structure``: of the tree.
 
     >>> pair = Packing.of_shapes({"logits": (3,), "code": (2, 2)})
@@ -146,7 +146,7 @@ def _rebuilt(places: Mapping[tuple[str | int, ...], int]) -> Any:
     """Nested dictionaries and tuples with a number at the end of each path."""
     if () in places:
         if len(places) > 1:
-            raise ValueError("an array of rows stands inside of another")
+            raise ValueError("an array of rows is inside of another")
         return places[()]
     parts: dict[Any, dict[tuple[str | int, ...], int]] = {}
     for (key, *rest), place in places.items():

@@ -1,11 +1,11 @@
 """Products with sparse matrices, one after another, compiled by numba: many rows side by side, one row, many networks.
 
-Layers stand in one line: ``heights``, outputs of each; row i of all of them has the entries ``ptr[i]`` to ``ptr[i + 1]`` of
+Layers are in one line: ``heights``, outputs of each; row i of all of them has the entries ``ptr[i]`` to ``ptr[i + 1]`` of
 ``columns`` and of its numbers; ``acts``: what follows, by its number in `fusing.ACTIVATIONS`. ``inputs``: the numbers of a row
-of x that the first layer reads; ``outputs``: where those of the result stand in the last layer. Numbers are float32, indices
+of x that the first layer reads; ``outputs``: where those of the result are in the last layer. Numbers are float32, indices
 int32.
 
-They stand in one file: numba keeps what it compiled until the file changes, and would not see a change in another one.
+They are in one file: numba keeps what it compiled until the file changes, and would not see a change in another one.
 """
 
 import functools
@@ -20,93 +20,96 @@ from numba.extending import intrinsic
 from bayesprune.deploy.sparse.compiling import LANES, jit
 
 TILE = 4  # rows for which a layer's numbers of many networks are read once
-_VECTOR = 16
 
 F, I = np.float32, np.int32  # noqa: E741
+SIZE, INDEX = ir.IntType(64), ir.IntType(32)
+VECTOR = ir.VectorType(ir.FloatType(), 16)
 
 
-# ---- outputs, all lanes: LLVM keeps sums in registers only if it is told to
+# ---- outputs, all lanes: written for LLVM, which by itself does not keep the sums in registers
+@no_type_check
+def _vectors(builder, pointer, offset):  # type: ignore[no-untyped-def]
+    """Where the vectors of all lanes are, from ``offset`` on."""
+    for part in range(0, LANES, VECTOR.count):
+        yield builder.bitcast(builder.gep(pointer, [builder.add(offset, SIZE(part))]), VECTOR.as_pointer())
+
+
+@no_type_check
+def _load(builder, pointer, offset, of_lanes):  # type: ignore[no-untyped-def]
+    """The vectors of all lanes, each lane's own number or one for all."""
+    if of_lanes:
+        return [builder.load(place, align=4) for place in _vectors(builder, pointer, offset)]
+    number, empty = builder.load(builder.gep(pointer, [offset])), ir.Constant(VECTOR, ir.Undefined)
+    mask = ir.Constant(ir.VectorType(INDEX, VECTOR.count), [0] * VECTOR.count)
+    return [builder.shuffle_vector(builder.insert_element(empty, number, INDEX(0)), empty, mask)] * (LANES // VECTOR.count)
+
+
+@no_type_check
+def _loop(builder, added, j, last, groups, name):  # type: ignore[no-untyped-def]
+    """Entries from ``j`` on, as many at once as there are groups of sums, each ``added`` to its own, until there are fewer."""
+    begin, entry, flat = j, builder.block, [total for sums in zip(*groups, strict=True) for total in sums]
+    head, body, done = (builder.append_basic_block(f"{name}_{part}") for part in ("head", "body", "done"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    j, kept = builder.phi(SIZE), [builder.phi(VECTOR) for _ in flat]
+    end = builder.add(j, SIZE(len(groups)))
+    builder.cbranch(builder.icmp_signed("<=", end, last), body, done)
+    builder.position_at_end(body)
+    parted = [kept[g :: len(groups)] for g in range(len(groups))]
+    added_to = [added(sums, builder.add(j, SIZE(g))) for g, sums in enumerate(parted)]
+    more = [total for sums in zip(*added_to, strict=True) for total in sums]
+    builder.branch(head)
+    for phi, before, after in zip([j, *kept], [begin, *flat], [end, *more], strict=True):
+        phi.add_incoming(before, entry)
+        phi.add_incoming(after, body)
+    builder.position_at_end(done)
+    return j, parted
+
+
 def _lanes(by_lane: bool, tall: int, at_once: int):  # type: ignore[no-untyped-def]
     """out[o + t, l] = start[s + t (, l)] + sum_j numbers[n + (j - first) * tall + t] * x[columns[j], l], for l below `LANES`, t
     below ``tall``, j from ``first`` to ``last``.
 
-    ``by_lane``: start and numbers are of shape (..., LANES), the j-th number stands at ``places[j]``, and ``tall`` is 1.
+    ``by_lane``: start and numbers are of shape (..., LANES), the j-th number is at ``places[j]``, and ``tall`` is 1.
     ``at_once``: entries of which the sums are kept apart: an addition waits for the one before it.
     """
+
+    @no_type_check
+    def generate(target, builder, signature, args):  # type: ignore[no-untyped-def]
+        x, columns, places, numbers, n, first, last, start, s, out, o = (
+            target.make_array(kind)(target, builder, a).data if hasattr(kind, "dtype") else a
+            for kind, a in zip(signature.args, args, strict=True)
+        )
+
+        def at(pointer, j):  # type: ignore[no-untyped-def]
+            return builder.mul(builder.sext(builder.load(builder.gep(pointer, [j])), SIZE), SIZE(LANES))
+
+        def added(sums, j):  # type: ignore[no-untyped-def]
+            parts, more = _load(builder, x, at(columns, j), True), []
+            for t in range(tall):
+                place = at(places, j) if by_lane else builder.add(builder.mul(builder.sub(j, first), SIZE(tall)), SIZE(t))
+                for f, p in zip(_load(builder, numbers, builder.add(n, place), by_lane), parts, strict=True):
+                    product = builder.fmul(f, p, flags=("contract",))
+                    more.append(builder.fadd(sums[len(more)], product, flags=("contract",)))
+            return more
+
+        rows = [builder.add(s, SIZE(t * LANES if by_lane else t)) for t in range(tall)]
+        begin = [total for row in rows for total in _load(builder, start, row, by_lane)]
+        empty = [ir.Constant(VECTOR, [ir.FloatType()(0.0)] * VECTOR.count)] * len(begin)
+        begun = [begin, *[empty] * (at_once - 1)]
+        j, groups = _loop(builder, added, first, last, begun, "main") if at_once > 1 else (first, begun)
+        joined = [functools.reduce(builder.fadd, totals) for totals in zip(*groups, strict=True)]
+        _, (sums,) = _loop(builder, added, j, last, [joined], "rest")
+        made = [place for t in range(tall) for place in _vectors(builder, out, builder.add(o, SIZE(t * LANES)))]
+        for total, place in zip(sums, made, strict=True):
+            builder.store(total, place, align=4)
+        return target.get_dummy_value()
 
     @intrinsic
     @no_type_check
     def product(context, x, columns, places, numbers, n, first, last, start, s, out, o):  # type: ignore[no-untyped-def]
         whole = types.intp
-        signature = types.void(x, columns, places, numbers, whole, whole, whole, start, whole, out, whole)
-
-        @no_type_check
-        def generate(target, builder, signature, args):  # type: ignore[no-untyped-def]
-            size, index = ir.IntType(64), ir.IntType(32)
-            vector = ir.VectorType(ir.FloatType(), _VECTOR)
-            x, columns, places, numbers, n, first, last, start, s, out, o = (
-                target.make_array(kind)(target, builder, a).data if hasattr(kind, "dtype") else a
-                for kind, a in zip(signature.args, args, strict=True)
-            )
-
-            def vectors(pointer, offset):  # type: ignore[no-untyped-def]
-                for part in range(0, LANES, _VECTOR):
-                    place = builder.gep(pointer, [builder.add(offset, size(part))])
-                    yield builder.bitcast(place, vector.as_pointer())
-
-            def load(pointer, offset, of_lanes):  # type: ignore[no-untyped-def]
-                if of_lanes:
-                    return [builder.load(place, align=4) for place in vectors(pointer, offset)]
-                number = builder.load(builder.gep(pointer, [offset]))
-                one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, index(0))
-                mask = ir.Constant(ir.VectorType(index, _VECTOR), [0] * _VECTOR)
-                return [builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), mask)] * (LANES // _VECTOR)
-
-            def at(pointer, j):  # type: ignore[no-untyped-def]
-                return builder.mul(builder.sext(builder.load(builder.gep(pointer, [j])), size), size(LANES))
-
-            def added(sums, j):  # type: ignore[no-untyped-def]
-                """The sums with entry j."""
-                parts, more = load(x, at(columns, j), True), []
-                for t in range(tall):
-                    place = at(places, j) if by_lane else builder.add(builder.mul(builder.sub(j, first), size(tall)), size(t))
-                    for f, p in zip(load(numbers, builder.add(n, place), by_lane), parts, strict=True):
-                        product = builder.fmul(f, p, flags=("contract",))
-                        more.append(builder.fadd(sums[len(more)], product, flags=("contract",)))
-                return more
-
-            def loop(begin, groups, name):  # type: ignore[no-untyped-def]
-                """As many entries at once as there are groups of sums, until there are fewer; where it ended, and the sums."""
-                entry, flat = builder.block, [total for sums in zip(*groups, strict=True) for total in sums]
-                head, body, done = (builder.append_basic_block(f"{name}_{part}") for part in ("head", "body", "done"))
-                builder.branch(head)
-                builder.position_at_end(head)
-                j, kept = builder.phi(size), [builder.phi(vector) for _ in flat]
-                end = builder.add(j, size(len(groups)))
-                builder.cbranch(builder.icmp_signed("<=", end, last), body, done)
-                builder.position_at_end(body)
-                parted = [kept[g :: len(groups)] for g in range(len(groups))]
-                added_to = [added(sums, builder.add(j, size(g))) for g, sums in enumerate(parted)]
-                more = [total for sums in zip(*added_to, strict=True) for total in sums]
-                builder.branch(head)
-                for phi, before, after in zip([j, *kept], [begin, *flat], [end, *more], strict=True):
-                    phi.add_incoming(before, entry)
-                    phi.add_incoming(after, body)
-                builder.position_at_end(done)
-                return j, parted
-
-            line = size(LANES) if by_lane else size(1)
-            begin = [total for t in range(tall) for total in load(start, builder.add(s, builder.mul(size(t), line)), by_lane)]
-            empty = [ir.Constant(vector, [ir.FloatType()(0.0)] * _VECTOR)] * len(begin)
-            j, groups = loop(first, [begin, *[empty] * (at_once - 1)], "main") if at_once > 1 else (first, [begin])
-            joined = [functools.reduce(builder.fadd, totals) for totals in zip(*groups, strict=True)]
-            _, (sums,) = loop(j, [joined], "rest")
-            made = [place for t in range(tall) for place in vectors(out, builder.add(o, size(t * LANES)))]
-            for total, place in zip(sums, made, strict=True):
-                builder.store(total, place, align=4)
-            return target.get_dummy_value()
-
-        return signature, generate
+        return types.void(x, columns, places, numbers, whole, whole, whole, start, whole, out, whole), generate
 
     return product
 

@@ -1,4 +1,4 @@
-"""Normal numbers by the vector, compiled by numba; they stand by themselves, for numba sees changes in their own file alone."""
+"""Normal numbers by the vector, compiled by numba; in a file of their own, for numba sees changes in their own file alone."""
 
 from typing import no_type_check
 

@@ -63,8 +63,8 @@ def in_lines(segments: Sequence[Segment], gaps: bool) -> tuple[list[Segment], np
     """The same segments with the numbers between them in an order of our own: channels side by side, as `blocks` needs them.
 
     ``gaps``: images channel by channel instead, so that their lines make runs, with room after each line of a convolution's
-    result up to the length of the lines that it reads, so that all its lines make one run; what stands there is of no use.
-    With them, the numbers of a row that are read, in order; and for each segment where each number of its result stands.
+    result up to the length of the lines that it reads, so that all its lines make one run; what is there is of no use.
+    With them, the numbers of a row that are read, in order; and for each segment where each number of its result is.
     """
     first = segments[0].pattern
     assert first is not None
@@ -98,7 +98,7 @@ def _spread(values: np.ndarray, place: np.ndarray, width: int, empty: int) -> np
 
 
 def _places(segment: Segment, pattern: Pattern, gaps: bool) -> np.ndarray:
-    """Where each number of the result is to stand: channels last; with ``gaps`` first, then the lines of the image."""
+    """Where each number of the result is to be: channels last; with ``gaps`` first, then the lines of the image."""
     op, axes, shape = segment.op, range(len(segment.shape)), segment.shape
     if op.name == "conv":
         channels = [op.attributes["result"][1] - 1]
@@ -128,7 +128,7 @@ def _line(pattern: Pattern, shape: tuple[int, ...], order: list[int]) -> int:
 
 
 def _inputs(segment: Segment, used: np.ndarray) -> np.ndarray:
-    """The numbers of a row that are read; by a convolution channel by channel where channels stand last."""
+    """The numbers of a row that are read; by a convolution channel by channel where channels are last."""
     axes, weights = segment.op.attributes, segment.weights
     if segment.op.name != "conv" or axes["data"][1] != len(axes["data"]) - 1:
         return used

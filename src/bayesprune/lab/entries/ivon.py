@@ -16,7 +16,7 @@ ACTS, FIRST, END = 50, 0.1, 0.75
 
 
 @dataclass(frozen=True)
-class Newton:
+class ByIvon:
     """`kernels.IVON`, whose divergence has weight 1 throughout; cut as the gradual methods are, or not at all."""
 
     cut: bool
@@ -35,4 +35,4 @@ class Newton:
         return Fitted(bnn, fit.params, fit.mask if self.cut else {})
 
 
-ENTRIES = {"dense-ivon": Newton(cut=False, gives=DENSE), "ivon-snr": Newton(cut=True)}
+ENTRIES = {"dense-ivon": ByIvon(cut=False, gives=DENSE), "ivon-snr": ByIvon(cut=True)}

@@ -11,7 +11,7 @@ from bayesprune.priors import Flat
 
 
 @dataclass(frozen=True)
-class Reduction:
+class ByEvidence:
     """`BMR` on the standard course, its acts verified."""
 
     rate: float = 4e-2
@@ -25,4 +25,4 @@ class Reduction:
         return Fitted(bnn, fit.params, fit.mask)
 
 
-ENTRIES = {"bmr": Reduction()}
+ENTRIES = {"bmr": ByEvidence()}

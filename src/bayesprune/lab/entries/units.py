@@ -16,7 +16,7 @@ from bayesprune.prune.one_shot import prune_once
 
 
 @dataclass(frozen=True)
-class Units:
+class ByUnits:
     """The standard course under ``prior``, one cut by ``rule``, and a quarter of the steps for what is left.
 
     What may fall is the prior's say: units of hidden layers, or inputs.
@@ -39,8 +39,8 @@ class Units:
 
 SLOW: Grid = (("rate", (3e-3, 1e-2)), ("warm_up", (0.75, 0.25)))  # noise on units bears no high rate
 ENTRIES = {
-    "bmrs": Units(UnitNoise(), BMRS(), 3e-3, grid=SLOW),
-    "sbp": Units(UnitNoise(), SBP(), 3e-3, grid=SLOW),
-    "horseshoe": Units(Horseshoe(), Shrinkage()),
-    "widest-gap": Units(GroupNormalJeffreys(), WidestGap()),
+    "bmrs": ByUnits(UnitNoise(), BMRS(), 3e-3, grid=SLOW),
+    "sbp": ByUnits(UnitNoise(), SBP(), 3e-3, grid=SLOW),
+    "horseshoe": ByUnits(Horseshoe(), Shrinkage()),
+    "widest-gap": ByUnits(GroupNormalJeffreys(), WidestGap()),
 }

@@ -17,10 +17,18 @@ from bayesprune.model.inputs import Inputs
 def adapt(module: object, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any = MappingProxyType({})) -> Net:
     """Wrap a module that is called on ``inputs``, and by the names in ``apply_kwargs``; or say which kinds are known.
 
+    A `Net`, of functions that another library or no library has made, is taken as it is.
+
     Raises:
         TypeError: ``module`` is no linen, nnx or Equinox module, or cannot be called with these arguments.
-        ValueError: its call has no such keyword.
+        ValueError: its call has no such keyword; any, with a `Net`.
     """
+    if isinstance(module, Net):
+        if apply_kwargs:
+            raise ValueError(
+                f"apply_kwargs are for a module's call, got {dict(apply_kwargs)} with a Net: set them in its apply."
+            )
+        return module
     known = isinstance(module, linen.Module | nnx.Module) or is_equinox(module)
     if known and not callable(module[0] if isinstance(module, tuple) else module):
         raise TypeError(
@@ -35,5 +43,6 @@ def adapt(module: object, inputs: Inputs, apply_kwargs: Mapping[str, Any] | Any 
         return of_equinox(module, inputs, apply_kwargs)
     raise TypeError(
         f"net must be a Flax linen, Flax nnx or Equinox module, got {got(module)}: "
-        "pass an instance such as bp.nets.MLP(hidden=(64,), num_outputs=10), or write a bp.Program(model, guide)."
+        "pass an instance such as bp.nets.MLP(hidden=(64,), num_outputs=10), two functions as a bayesprune.model.adapters.Net, "
+        "or write a bp.Program(model, guide)."
     )

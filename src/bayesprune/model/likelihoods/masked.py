@@ -30,7 +30,7 @@ class Masked:
     Args:
         likelihood: of what is observed. Of one whose targets are events of several numbers, such as a multivariate normal, an
             event counts where all of it is observed.
-        missing: what stands in y where nothing was observed: NaN, or a number such as -1 or -100. Labels may be real numbers
+        missing: what y holds where nothing was observed: NaN, or a number such as -1 or -100. Labels may be real numbers
             where NaN is among them.
 
     Raises:

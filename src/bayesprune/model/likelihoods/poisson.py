@@ -72,7 +72,7 @@ class Poisson:
 
           sum_j sum_i m_j - y_ij log m_j + log y_ij!,    m_j the mean of the j-th output's counts
 
-        Of known exposures e_ij, e_ij sum_i y_ij / sum_i e_ij stands in the place of m_j.
+        Of known exposures e_ij, e_ij sum_i y_ij / sum_i e_ij takes the place of m_j.
 
         >>> print(round(Poisson().baseline(np.array([0, 2])), 4))
         2.6931

@@ -64,7 +64,7 @@ class Entries:
         return short_shape(self.sizes, self.kept)
 
     def indices(self) -> Int[np.ndarray, "entries axes"]:
-        """Where they stand among the slices, axis by axis."""
+        """Their places among the slices, axis by axis."""
         along = np.unravel_index(self.places, self.sizes)
         held = (one if index is None else np.searchsorted(index, one) for one, index in zip(along, self.kept, strict=True))
         return np.stack(list(held), -1).astype(np.int32)

@@ -22,7 +22,7 @@ _plain: ContextVar[bool] = ContextVar("bayesprune_plain_convolutions", default=F
 class Lowered(quax.ArrayValue):
     """An array that asks for the quick convolution, and is in every other operation the plain array it holds.
 
-    Casts, reshapes, transposes and broadcasts keep the wish; arithmetic drops it.
+    Casts, reshapes, transposes and broadcasts keep asking; arithmetic stops.
 
     Example:
         >>> import jax.numpy as jnp, quax

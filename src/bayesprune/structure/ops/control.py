@@ -18,7 +18,7 @@ from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 
 def too_large(params: dict[str, Any], inputs: Sequence[Value]) -> bool:
-    """Whether a scan takes slices of so many weights that they are not told apart."""
+    """Whether a scan takes slices of so many weights that they count as one."""
     _, _, slices = scan_parts(params, inputs)
     return sum(math.prod(value.shape) for value in slices if isinstance(value, Weights)) > LARGEST
 

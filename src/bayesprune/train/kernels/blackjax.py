@@ -40,11 +40,11 @@ class BlackJAX(Paced):
             blackjax.sgmcmc.sgnht.init(position, rng_key, xi)``.
         step_size, temperature, num_cycles, num_steps: as of `SGLD`; U counts every row.
 
-    The gradient of our loop stands where BlackJAX would ask for one. A kernel of several gradients a step, such as sghmc with
+    The gradient of our loop is given where BlackJAX would ask for one. A kernel of several gradients a step, such as sghmc with
     its inner steps, would see the same one again, and is refused: take `SGHMC`.
 
     Raises:
-        ValueError: as of `SGLD`; in a step, a kernel that asks for a gradient elsewhere than where it stands, or for two.
+        ValueError: as of `SGLD`; in a step, a kernel that asks for a gradient elsewhere than where it is, or for two.
         TypeError: ``kernel`` is no function of that kind: a name, a module's interface such as ``blackjax.sgld``, sghmc.
 
     Example:
@@ -80,7 +80,7 @@ class BlackJAX(Paced):
         return getattr(inner, "position", inner), Wrapped(state.step + 1, inner)
 
     def moments(self, state: Wrapped) -> Moments:
-        """None is told apart: weights cannot start afresh in a state that only BlackJAX reads."""
+        """None are known: weights cannot start afresh in a state that only BlackJAX reads."""
         return {}
 
     def with_moments(self, state: Wrapped, moments: Moments) -> Wrapped:
@@ -97,8 +97,8 @@ def _once(here: Params, gradient: Params) -> Callable[[Any, Any], Params]:
         moved = len(there) != len(own) or any(one is not other for one, other in zip(there, own, strict=True))
         if moved or asked:
             raise ValueError(
-                f"kernel asks for a gradient {'at another position than it stands at' if moved else 'twice in a step'}, and a "
-                "step of this loop has one, where it stands: take kernels.SGHMC() in place of sghmc, or a kernel of one "
+                f"kernel asks for a gradient {'at another position than its own' if moved else 'twice in a step'}, and a "
+                "step of this loop has one, where it is: take kernels.SGHMC() in place of sghmc, or a kernel of one "
                 f"gradient a step, such as {EXAMPLE}."
             )
         asked.append(position)

@@ -23,7 +23,7 @@ class Optax:
     function of the parameters, of the same rows and the same draws (``value_fn``). Parameters for evaluation, where the
     transformation has such (`optax.contrib.schedule_free`), are those that a fit returns.
 
-    Its moments are the arrays that lie under a parameter's name in the transformation's state, whatever stands around them:
+    Its moments are the arrays that lie under a parameter's name in the transformation's state, whatever is around them:
     optax's own walk over parameters fails at a `multi_transform` whose labels are a function of their names.
 
     >>> import jax.numpy as jnp

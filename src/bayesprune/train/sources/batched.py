@@ -1,6 +1,6 @@
 """Batches as somebody else makes them: lists, PyTorch's and Grain's loaders, tf.data, functions that return iterators.
 
-What says where it stands, as Grain's iterators do, goes on from there. All else is read again from its beginning when a fit is
+What says where it is, as Grain's iterators do, goes on from there. All else is read again from its beginning when a fit is
 resumed, and a checksum tells whether it gave the same batches.
 """
 
@@ -27,7 +27,7 @@ class Batched:
 
     Of several processes each has its own share of the rows, and of every minibatch; ``processes``: how many there are.
     ``largest``: rows of the largest batch that an epoch may leave out at its end; ``tells``: whether iterators say where they
-    stand, and can be put there.
+    are, and can be put there.
     """
 
     again: Callable[[], Iterator[Any]]
@@ -65,7 +65,7 @@ class Batched:
         return self._with_places(read) if tells else self._with_sums(read, number, state, keep)
 
     def described(self) -> str:
-        kind = "batches that say where they stand" if self.tells else "batches"
+        kind = "batches that say where they are" if self.tells else "batches"
         return f"{kind}, {self.example.leaves}"
 
     def _with_places(self, read: Iterator[tuple[Dataset, Place]]) -> Iterator[Read]:
@@ -82,13 +82,13 @@ class Batched:
             if count == number and state is not None and state["checksum"] != checksum:
                 raise ValueError(
                     "data gave other batches than before it was interrupted, so that the fit would not be the same: seed what "
-                    "shuffles them, or give a Grain dataset or a memory-mapped array, which remember where they stand."
+                    "shuffles them, or give a Grain dataset or a memory-mapped array, which remember where they are."
                 )
             if count > number:
                 yield Read(batch, {"checksum": checksum} if keep else None)
 
     def _incoming(self, tells: bool, epoch: int, inner: Mapping[str, Any] | None) -> Iterator[Incoming]:
-        """Batches of epoch ``epoch`` and all that follow it; ``inner``: where its iterator stands, None at its beginning."""
+        """Batches of epoch ``epoch`` and all that follow it; ``inner``: where its iterator is, None at its beginning."""
         while True:
             iterator, rows = self.again(), 0
             whole = inner is None

@@ -129,5 +129,5 @@ def _stacked(values: Sequence[Any]) -> np.ndarray:
 
 
 def looked_at(rows: int) -> np.ndarray:
-    """The numbers of the rows by which so many on disk are told from others: some of all, the first and the last among them."""
+    """The numbers of the rows by which so many on disk are recognised: some of all, the first and the last among them."""
     return np.unique(np.linspace(0, rows - 1, _LOOKED_AT).astype(int))

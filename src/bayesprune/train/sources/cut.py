@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 def cut(incoming: Iterable[Incoming], size: int, used: int = 0) -> Iterator[tuple[Dataset, Place]]:
-    """Batches of ``size`` rows in the order in which the rows come, none left out, and where the reading stands after each.
+    """Batches of ``size`` rows in the order in which the rows come, none left out, and where the reading is after each.
 
     ``used``: rows of the first one that are left out.
 

@@ -13,7 +13,7 @@ Check = Callable[[Any, Any], Dataset]  # x and y of some rows as they come -> ar
 
 
 class Read(NamedTuple):
-    """A minibatch of host arrays; ``after``: where the reading stands then, for `Source.read`, in a form that JSON holds."""
+    """A minibatch of host arrays; ``after``: where the reading is then, for `Source.read`, in a form that JSON holds."""
 
     batch: Dataset
     after: Any
@@ -36,13 +36,13 @@ class Source(Protocol):
     def first(self) -> Dataset: ...
 
     def read(self, rng_key: jax.Array, number: int, begun: int, state: Mapping[str, Any] | None, keep: bool) -> Iterator[Read]:
-        """From minibatch ``number`` on, where ``state`` was the reading's; states are told where they are to be kept.
+        """From minibatch ``number`` on, where ``state`` was the reading's; states come with minibatches that are kept.
 
         ``begun``: minibatches of the fits that this one goes on from, where that says which rows follow.
         """
 
     def described(self) -> str:
-        """What identifies the data, as far as it can be told without reading all of them."""
+        """What identifies the data, as far as it is known without reading all of them."""
 
 
 def as_pair(item: object, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
