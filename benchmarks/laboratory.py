@@ -46,7 +46,7 @@ CHOSEN: dict[str, int] = {
     "wanda-once": 2,
     "sparsegpt-once": 2,
     "bmrs": 3,
-    "sbp": 2,
+    "sbp": 3,
     "horseshoe": 0,
     "widest-gap": 2,
     "sghmc-spl": 1,
