@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jax
-from course import NETS, NUMBERS, Cell as Whole, split
+from course import NETS, NUMBERS, split
+from course import Cell as Whole
 from fits_judged import sizes, watched
 
 import bayesprune as bp
@@ -48,8 +49,8 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     with watched() as told:
         fit = bp.fit_sgmcmc(
             jax.random.key(cell.seed), bnn, train, num_steps=cell.steps, batch_size=128, num_samples=12, progress=False,
-            kernel=bp.kernels.SGHMCSPL(step_size=cell.step_size), every=cell.steps // 20,
-            sparsifier=bp.methods.SGHMCSPL() if cell.cut else None,
+            kernel=bp.kernels.SGHMCSPL(step_size=cell.step_size),
+            **({"sparsifier": bp.methods.SGHMCSPL(), "every": cell.steps // 20} if cell.cut else {}),
         )  # fmt: skip
     figures = bp.evaluate(jax.random.key(1), bnn, fit.params, other, mask=fit.mask or None, num_samples=12)
     return {**figures, **sizes(bnn, fit.mask), **told}

@@ -40,9 +40,9 @@ def warn_of_no_learning(fit: FitResult, bnn: BNN, data: object, acted: bool) -> 
         nll = float(evaluate(jax.random.key(0), bnn, fit.params, shown, mask=fit.mask or None)["nll"])
     if (blind / len(rows) - nll) * len(y) < LEAST:
         warnings.warn(
-            f"The networks that were kept predict the data with {nll:.4g} nats a row, no better than predicting without the inputs, "
-            f"{blind / len(rows):.4g}: the chain has not learnt, or has died. Give the kernel a larger step_size=, or start from "
-            "a trained network, init=fit_svi(...) with posterior='map'; cut later or less, or take a wider prior.",
+            f"The networks that were kept predict the data with {nll:.4g} nats a row, no better than predicting without the "
+            f"inputs, {blind / len(rows):.4g}: the chain has not learnt, or has died. Give the kernel a larger step_size=, or "
+            "start from a trained network, init=fit_svi(...) with posterior='map'; cut later or less, or take a wider prior.",
             UserWarning,
             stacklevel=3,
         )
