@@ -36,12 +36,24 @@ class Cell:
     evaluations: int
 
 
+FITS = (  # data, net, steps
+    ("concrete", "mlp50", 3_000),
+    ("digits", "mlp100x2", 3_000),
+    ("fashion_mnist", "mlp200x2", 1_000),
+    ("fashion_mnist", "mlp400x5", 400),
+    ("fashion_mnist", "lenet5", 400),
+)
 CELLS = (
-    Cell("concrete", "mlp50", "bmr", 3_000, 0),
-    Cell("digits", "mlp100x2", "snr", 3_000, 10),
-    Cell("fashion_mnist", "mlp200x2", "bmr", 1_000, 2),
-    Cell("fashion_mnist", "mlp400x5", "none", 400, 0),
-    Cell("fashion_mnist", "lenet5", "bmr", 400, 0),
+    *(
+        Cell(data, net, method, steps, evaluations)
+        for data, net, steps in FITS
+        for method, evaluations in (("none", 0), ("bmr", 0), ("snr", 4))
+    ),
+    Cell("mnist", "mlp200x2", "bmr", 2_000, 4),
+    Cell("naval_propulsion_plant", "mlp50", "bmr", 5_000, 0),
+    Cell("power_plant", "mlp50", "none", 5_000, 10),
+    Cell("wine_quality_red", "mlp50", "snr", 10_000, 0),
+    Cell("yacht", "mlp50", "bmr", 1_000, 0),
 )
 METHODS: dict[str, Any] = {"none": {}, "bmr": {"sparsifier": bp.methods.BMR()}, "snr": {"sparsifier": bp.methods.SNR(0.2)}}
 

@@ -61,6 +61,14 @@ def images(w: Mapping[str, Any], x: Any) -> Any:
     return x.reshape(len(x), -1) @ w["d"]
 
 
+def framed(w: Mapping[str, Any], x: Any) -> Any:
+    """Images in a frame of their first pixel's value, then a convolution."""
+    corner = x[:, :1, :1, :]
+    x = jnp.pad(x - corner, ((0, 0), (1, 1), (1, 1), (0, 0))) + corner
+    x = jnp.tanh(lax.conv_general_dilated(x, w["a"], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")))
+    return x.reshape(len(x), -1) @ w["b"]
+
+
 def branches(w: Mapping[str, Any], x: Any) -> Any:
     """A residual sum, a product of two branches, and the rows once more."""
     y = jax.nn.silu(x @ w["a"] + w["b"])
@@ -87,6 +95,7 @@ FUNCTIONS: Networks = {
         (5,),
     ),
     "images": (images, {"a": (3, 3, 2, 4), "b": (4,), "c": (2, 2, 2, 4), "d": (4, 3)}, (6, 6, 2)),
+    "framed": (framed, {"a": (3, 3, 1, 2), "b": (32, 3)}, (4, 4, 1)),
     "branches": (branches, {"a": (5, 4), "b": (4,), "c": (4, 4), "d": (4, 4), "e": (9, 2)}, (5,)),
     "tokens": (lambda w, x: jnp.tanh(x @ w["a"] + w["b"]).mean(1) @ w["c"], {"a": (5, 4), "b": (4,), "c": (4, 2)}, (3, 5)),
 }

@@ -8,9 +8,11 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.special import erf, erfcx
+from jax.scipy.special import erf
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
+
+from bayesprune.formulas.erfcx import erfcx
 
 ROOT_TWO = math.sqrt(2.0)
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)

@@ -2,9 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import erfcx, ndtr, ndtri
+from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float
 
+from bayesprune.formulas.erfcx import erfcx
 from bayesprune.formulas.truncated_log_normal import ROOT_TWO
 
 # Newton steps of the tail; they approach from one side and stop moving after four or five.

@@ -19,6 +19,7 @@ from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, sequential
 from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
 from bayesprune.infer.data import feed_of, held_out
+from bayesprune.infer.end_of_chains import warn_of_no_learning
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.sampling_plan import check_begun, plan
 from bayesprune.infer.settings import (
@@ -181,14 +182,19 @@ def fit_sgmcmc(
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
+    acted = not isinstance(sparsifier, KeepAll)
     if chain_method != "sequential":
-        return _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
+        fit = _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
+        warn_of_no_learning(fit, bnn, data, acted)
+        return fit
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
     check_begun(kernel, num_steps, begun(starts))
     watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
-    return _result(bnn, moving, last, chains)
+    fit = _result(bnn, moving, last, chains)
+    warn_of_no_learning(fit, bnn, data, acted)
+    return fit
 
 
 def _check_bnn(bnn: object) -> None:

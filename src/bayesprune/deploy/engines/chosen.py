@@ -29,7 +29,8 @@ class Engines:
     "jax": the program compiled by JAX, on its device. "kernels": `Engine` and `DrawsEngine`, on the CPU. "auto": for the
     network at the mean what was quickest when it was measured on such a machine; else, where numba is installed, JAX runs on
     the CPU, and one layer follows upon another, kernels, but of many rows only where most products are convolutions or
-    sparse. For draws it does not depend on the rows, so that one key means the same networks for all of them.
+    sparse. What is done to the rows before any weight, as to frame or to scale them, costs either little. For draws it does
+    not depend on the rows, so that one key means the same networks for all of them.
     """
 
     def __init__(self, network: Weighted, choice: Choice | None) -> None:
@@ -79,9 +80,9 @@ class Engines:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
-        # What does not depend on the draw, as scaling of the rows, is computed once for all networks and costs little.
-        of_all = engine.drawn if isinstance(engine, DrawsEngine) else None
-        steps = [step for step in engine.steps if of_all is None or step.output in of_all]
+        # What does not depend on the draw is computed once for all networks, and what is done before any weight costs little.
+        before, drawn = of_rows_alone(engine.program), engine.drawn if isinstance(engine, DrawsEngine) else None
+        steps = [step for step in engine.steps if (step.output not in before if drawn is None else step.output in drawn)]
         suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, steps, sparse))
         return suits
 
@@ -91,20 +92,33 @@ class Engines:
         return self.made[key]
 
 
+def of_rows_alone(program: Program) -> set[int]:
+    """The arrays that the rows make, and no weight."""
+    weighed, made = set(program.weights.values()), {program.rows}
+    for op in program.ops:
+        if weighed & set(op.inputs):
+            weighed.update(op.outputs)
+        elif made & set(op.inputs):
+            made.update(op.outputs)
+    return made
+
+
 def chained(program: Program) -> bool:
-    """Whether no two arrays that depend on the rows meet, but in a gate, a * sigmoid(a), or a softmax; and nothing is pinned.
+    """Whether no two arrays that depend on the rows meet, but in a gate, a * sigmoid(a), a softmax, or before any weight; and
+    nothing is pinned.
 
     >>> from bayesprune.deploy.program.ops import Op
     >>> op = lambda name, inputs, output: Op(name, inputs, (output,), {})
-    >>> silu, residual = [op("logistic", (0,), 1), op("mul", (0, 1), 2)], [op("exp", (0,), 1), op("add", (0, 1), 2)]
-    >>> [chained(Program(tuple(ops), {}, {}, {}, 0, 2)) for ops in (silu, residual)]
-    [True, False]
+    >>> layer, after = op("dot", (0, 9), 1), [op("logistic", (1,), 2), op("mul", (1, 2), 3)]
+    >>> residual, framed = [op("exp", (1,), 2), op("add", (1, 2), 3)], [op("slice", (0,), 1), op("sub", (0, 1), 2)]
+    >>> [chained(Program(tuple(ops), {}, {}, {"w": 9}, 0, 3)) for ops in ([layer, *after], [layer, *residual], framed)]
+    [True, False, True]
     """
-    of_rows, gates = {program.rows}, set[int]()
     if program.opaque:
         return False
+    before, of_rows, gates = of_rows_alone(program), {program.rows}, set[int]()
     for op in program.ops:
-        meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1
+        meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1 and not before.issuperset(op.outputs)
         if meet and not (op.name == "mul" and gates & set(op.inputs)):
             return False
         if of_rows & set(op.inputs):

@@ -37,10 +37,9 @@ class ByUnits:
         return Fitted(bnn, fit.params, pruned.mask)
 
 
-SLOW: Grid = (("rate", (3e-3, 1e-2)), ("warm_up", (0.75, 0.25)))  # noise on units bears no high rate
 ENTRIES = {
-    "bmrs": ByUnits(UnitNoise(), BMRS(), 3e-3, grid=SLOW),
-    "sbp": ByUnits(UnitNoise(), SBP(), 3e-3, grid=SLOW),
+    "bmrs": ByUnits(UnitNoise(), BMRS(prior="uniform", p1=4)),  # the normal one cuts nothing by the paper's formula
+    "sbp": ByUnits(UnitNoise(), SBP()),
     "horseshoe": ByUnits(Horseshoe(), Shrinkage()),
     "widest-gap": ByUnits(GroupNormalJeffreys(), WidestGap()),
 }
