@@ -49,7 +49,7 @@ CHOSEN: dict[str, int] = {
     "sbp": 3,
     "horseshoe": 0,
     "widest-gap": 2,
-    "sghmc-spl": 1,
+    "sghmc-spl": 2,
 }
 KEPT: dict[str, tuple[float, ...]] = {
     "snr": (0.2, 0.1, 0.05, 0.02, 0.01),
