@@ -35,6 +35,7 @@ KEPT = ("map", "flat", "tiered", "bmr")
 FULL = (
     *(PaperCell("lenet5", method, seed) for seed in range(3) for method in KEPT),
     *(PaperCell("mlp", method, 0) for method in KEPT),
+    *(PaperCell("mlp", "bmr", seed) for seed in (1, 2)),
 )
 # What two cores can do of CIFAR-10: a tenth of the paper's steps.
 SHORT = tuple(
