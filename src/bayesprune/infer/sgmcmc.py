@@ -134,6 +134,9 @@ def fit_sgmcmc(
         ValueError, TypeError: bad data or settings, by name; a prior without a density; more samples than a cycle has room for.
         InterruptedFit, DivergedError, OSError: as of `fit_svi`.
 
+    Warns:
+        UserWarning: the kept networks predict the data no better than a prediction without inputs does.
+
     Example:
         >>> import jax, bayesprune as bp
         >>> train, test = bp.data.load("digits")
