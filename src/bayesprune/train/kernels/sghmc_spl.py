@@ -35,7 +35,7 @@ class SGHMCSPL(Paced):
       m   <- beta_1 m - beta_2 C² (g + d w) + sqrt(2 + 2 beta_1²) C^(3/2) Temp e,  e ~ N(0, I);   w <- w + tau m
 
     Args:
-        step_size: C² at the start of a cycle, a number, or a function of the step.
+        step_size: C² at the start of a cycle, a number, or a function of the step; `benchmarks/sghmc.md` compares some.
         temperature: Temp; None is n^(-1/2), as in the authors' simulations (CIFAR: 1/n).
         num_cycles: cycles of the cosine by which C² falls, anew in each; 0 keeps ``step_size``.
         momentum, push, rate: beta_1, beta_2 and eta.
@@ -62,7 +62,7 @@ class SGHMCSPL(Paced):
     Source: Ke & Fan (2022), and the authors' code for what their text leaves open.
     """
 
-    step_size: StepSize = 0.01
+    step_size: StepSize = 0.3
     temperature: float | None = None  # type: ignore[assignment]
     num_cycles: int = 4
     momentum: float = 0.1
