@@ -2,7 +2,7 @@
 
     python benchmarks/engines.py run                         # into runs/engines.jsonl, if it is not there
     python benchmarks/engines.py run --only net=gru
-    python benchmarks/engines.py table --out runs            # no records are kept here yet: they want a quiet machine
+    python benchmarks/engines.py table                       # from the results kept here
 
 An MLP of 400-400 units and a GRU of 64 on the digits' shape, LeNet-5 on 28 x 28; of every matrix a share of weights is alive at
 random, biases are. "digits" is the MLP after a default fit by BMR, of so many steps. A cell of the grid is so many rows and so
