@@ -5,6 +5,7 @@ import warnings
 import jax
 import numpy as np
 
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Dataset
 from bayesprune.infer.end_of_fit import baseline
 from bayesprune.infer.evaluate import evaluate
@@ -17,7 +18,7 @@ LEAST = 5.0  # nats of the whole data: who gains less has learnt nothing that co
 SHARE = 0.1  # of the baseline: a potential that has fallen by more has learnt
 
 
-def warn_of_no_learning(fit: FitResult, bnn: BNN, data: object, acted: bool) -> None:
+def warn_of_no_learning(rng_key: Key, fit: FitResult, bnn: BNN, data: object, acted: bool) -> None:
     """Warn where the kept networks predict the data no better than a prediction without inputs does.
 
     The potential alone cannot tell: a chain that begins near zero gains prior energy as it spreads, and one that is pruned
@@ -37,7 +38,7 @@ def warn_of_no_learning(fit: FitResult, bnn: BNN, data: object, acted: bool) -> 
         fell = (losses[:, :twentieth].mean(1) - losses[:, -twentieth:].mean(1)).min()
         if fell > SHARE * abs(blind) * len(y) / len(rows) and not acted:
             return
-        nll = float(evaluate(jax.random.key(0), bnn, fit.params, shown, mask=fit.mask or None)["nll"])
+        nll = float(evaluate(rng_key, bnn, fit.params, shown, mask=fit.mask or None)["nll"])
     if (blind / len(rows) - nll) * len(y) < LEAST:
         warnings.warn(
             f"The networks that were kept predict the data with {nll:.4g} nats a row, no better than predicting without the "

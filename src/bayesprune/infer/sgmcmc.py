@@ -188,7 +188,7 @@ def fit_sgmcmc(
     acted = not isinstance(sparsifier, KeepAll)
     if chain_method != "sequential":
         fit = _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
-        warn_of_no_learning(fit, bnn, data, acted)
+        warn_of_no_learning(rng_key, fit, bnn, data, acted)
         return fit
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
@@ -196,7 +196,7 @@ def fit_sgmcmc(
     watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     fit = _result(bnn, moving, last, chains)
-    warn_of_no_learning(fit, bnn, data, acted)
+    warn_of_no_learning(rng_key, fit, bnn, data, acted)
     return fit
 
 
