@@ -18,7 +18,7 @@ TINY = {
     "attempts": (["part=arguments", "attempt=early_stop"], ["steps=2"], "calls"),
     "births": (["rule=c = 1", "seed=0"], ["steps=40"], "births"),
     "bmr": (
-        ["net=mlp", "method=bmr", "dataset=fashion_mnist"],
+        ["net=mlp", "method=bmr", "dataset=fashion_mnist", "seed=0"],
         ["epochs=2", "steps_per_epoch=2"],
         "history/prune/density",
     ),
