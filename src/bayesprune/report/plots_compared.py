@@ -5,19 +5,22 @@ from collections.abc import Mapping, Sequence
 from bayesprune.report.plots_style import BLACK, DASHES, PALETTE, Figure, figure, style
 
 MARKS = "osD^vP"
+LONG = 14  # methods beyond which the legend has two columns
 Points = Sequence[tuple[float, float, float]]  # density, mean, standard deviation
 
 
 def curves(panels: Mapping[str, Mapping[str, Points]]) -> Figure:
     """A panel for each figure, a line for each method over the connected density, with error bars; one point where it has one.
 
-    Of ``{"NLL": {"snr": [(density, mean, standard deviation), ...]}}``. A dense reference, of density 1, is drawn as a dot.
+    Of ``{"NLL": {"snr": [(density, mean, standard deviation), ...]}}``. A dense reference, of density 1, is drawn as a dot. What
+    differs tenfold between methods, all of it above zero, is on a logarithmic scale.
 
     >>> curves({"NLL": {"snr": [(0.1, 0.3, 0.01), (0.2, 0.2, 0.01)]}}).axes[0].get_ylabel()
     'NLL'
     """
     names = list(dict.fromkeys(name for methods in panels.values() for name in methods))
-    fig = figure(5.2 * len(panels) + 2.2, 4.8)
+    columns = 1 + (len(names) > LONG)
+    fig = figure(5.2 * len(panels) + 2.2 * columns, 4.8)
     for place, (panel, methods) in enumerate(panels.items(), start=1):
         ax = fig.add_subplot(1, len(panels), place)
         for name, points in methods.items():
@@ -28,8 +31,11 @@ def curves(panels: Mapping[str, Mapping[str, Points]]) -> Figure:
                 linestyle=DASHES[number // len(PALETTE) % len(DASHES)], linewidth=1.2, markersize=4, capsize=2, label=name,
             )  # fmt: skip
         ax.set_xscale("log")
+        means = [mean for points in methods.values() for _, mean, _ in points]
+        if means and min(means) > 0 and max(means) > 10 * min(means):
+            ax.set_yscale("log")
         style(ax, "connected share of the weights", panel)
-    fig.axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    fig.axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), ncols=columns)
     return fig
 
 
