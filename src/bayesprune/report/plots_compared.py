@@ -12,8 +12,8 @@ Points = Sequence[tuple[float, float, float]]  # density, mean, standard deviati
 def curves(panels: Mapping[str, Mapping[str, Points]]) -> Figure:
     """A panel for each figure, a line for each method over the connected density, with error bars; one point where it has one.
 
-    Of ``{"NLL": {"snr": [(density, mean, standard deviation), ...]}}``. A dense reference, of density 1, is drawn as a dot. What
-    differs tenfold between methods, all of it above zero, is on a logarithmic scale.
+    Of ``{"NLL": {"snr": [(density, mean, standard deviation), ...]}}``. A dense reference, of density 1, is drawn as a dot.
+    What differs tenfold between methods, all of it above zero, is on a logarithmic scale.
 
     >>> curves({"NLL": {"snr": [(0.1, 0.3, 0.01), (0.2, 0.2, 0.01)]}}).axes[0].get_ylabel()
     'NLL'
