@@ -24,7 +24,7 @@ import numpy as np
 
 import bayesprune as bp
 
-MOST, LEAST, SIDE, BLOCK, PADDING = 60, 40, 1024, 4096, 256
+MOST, LEAST, SIDE, BLOCK, PADDING = 40, 40, 1024, 4096, 256
 KINDS = {  # by ending, those that say what is in the file; of "txt", "md" or "html", often templates, they do not
     "c": "c",
     "cpp": "cpp",

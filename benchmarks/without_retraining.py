@@ -14,6 +14,7 @@ as much of each output. The curvature is the diagonal of the generalised Gauss-N
 training row. Nothing is chosen: the test rows judge each cut, at the mean.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Cell:
     seed: int
 
 
-CELLS = (*(Cell("lenet5", seed) for seed in range(3)), Cell("resnet", 0), Cell("vit", 0), Cell("magika", 0))
+CELLS = tuple(Cell(net, 0) for net in ("lenet5", "resnet", "vit", "magika"))
 NETS: dict[str, Any] = {
     "lenet5": bp.nets.LeNet5(10),
     "resnet": bp.nets.ResNet(10, stage_sizes=(1, 1), features=8, norm="group"),
@@ -86,7 +87,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     for zeros in ZEROS:
         for name, cut in _cuts(bnn, fit, around, np.asarray(train.x[:CALIBRATION]), 1 - zeros):
             grid[f"{name} {zeros:g}"] = figures(cut.params, cut.mask) | {"zeros": _zeros(cut.mask)}
-    weights = sum(spec.size for spec in bnn.layout)
+    weights = sum(math.prod(spec.shape) for spec in bnn.layout)
     return {"weights": weights, "rows": len(train.x), **cells.flat(grid), **told}
 
 
