@@ -39,7 +39,7 @@ from bayesprune import cells
 KILLS = 10  # of one cell
 ROUNDS = 10
 # Kinds of which five rounds were run in place of ten, for want of time: take a name out, and `run` goes on.
-HALF = ("standard course with BMR", "noise of outputs", "horseshoe", "batches from a function", "compact", "command line")
+HALF: tuple[str, ...] = ("command line",)
 WHERE = ("its start", "training", "a write")
 MIDDLE = 600  # the step at which something happens to the folder
 CALM = "standard course with BMR"  # the fit that the other faults are tried on
