@@ -4,10 +4,10 @@
     python benchmarks/without_retraining.py run --only net=vit
     python benchmarks/without_retraining.py table               # from the results kept here
 
-LeNet-5, a residual net with group norm and a vision transformer are trained on Fashion-MNIST by the standard course, ten epochs
-the first, five the others, as points under N(0, 1). SpaM's LeNet (Dhahri et al. 2024) had a hundred epochs of SGD at .1 in which
-it ascended the evidence in its prior's precisions; ours gets them afterwards, by `bp.laplace`. "magika" was trained by others:
-`file_kinds.py`.
+LeNet-5, a residual net with group norm and a vision transformer are trained on Fashion-MNIST by the standard course, as points
+under N(0, 1): ten epochs the first, five the others. SpaM's LeNet (Dhahri et al. 2024) had a hundred epochs of SGD at .1 in
+which it ascended the evidence in its prior's precisions; ours gets them afterwards, by `bp.laplace`. "magika" was trained by
+others: `file_kinds.py`.
 
 Then one cut at each share of zeros, of all weights and biases together, by each score; Wanda and SparseGPT cut kernels alone,
 as much of each output. The curvature is the diagonal of the generalised Gauss-Newton matrix, one random direction for each
