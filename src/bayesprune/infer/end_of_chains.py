@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Dataset
-from bayesprune.infer.end_of_fit import baseline
+from bayesprune.infer.end_of_fit import baseline, in_memory
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.model.bnn import BNN
 from bayesprune.report.end_of_losses import FEWEST_STEPS
@@ -26,7 +26,7 @@ def warn_of_no_learning(rng_key: Key, fit: FitResult, bnn: BNN, data: object, ac
     ``acted``; of data in memory, and likelihoods with a `baseline`.
     """
     y, steps = getattr(data, "y", None), fit.losses.shape[-1]
-    if fit.interrupted or steps < FEWEST_STEPS or not isinstance(y, np.ndarray | jax.Array) or isinstance(y, np.memmap):
+    if fit.interrupted or steps < FEWEST_STEPS or not in_memory(y):
         return
     with jax.transfer_guard("allow"):  # rows at a stride, for one message
         rows = np.linspace(0, len(y) - 1, min(ROWS, len(y))).astype(int)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import TypeGuard
 
 import jax
 import numpy as np
@@ -27,6 +28,11 @@ def baseline(likelihood: object, y: PyTree) -> float | None:
     return of_targets(np.asarray(y)) if callable(of_targets) else None
 
 
+def in_memory(y: object) -> TypeGuard[np.ndarray | jax.Array]:
+    """Whether targets are an array that can be read at no cost, not a file's."""
+    return isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)
+
+
 def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:
     """Warn of what `advise` has to say of a fit that went to its end.
 
@@ -41,7 +47,7 @@ def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:
     is_bound = likelihood is not None and getattr(family, "spread", True) and proper
     with jax.transfer_guard("allow"):  # one number, by a function that may be anybody's
         full = math.isclose(float(recipe.kl_weight(send(len(fit.losses), np.int32))), 1.0)
-    known = is_bound and full and isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)
+    known = is_bound and full and in_memory(y)
     message = advise(fit.losses, baseline(likelihood, y) if known else None, 1 if y is None else len(y))
     if message:
         warnings.warn(message, UserWarning, stacklevel=3)

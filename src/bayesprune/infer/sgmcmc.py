@@ -168,13 +168,13 @@ def fit_sgmcmc(
     feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
     kernel = _completed(kernel, "the kernel", feed.example.num_rows, num_steps)
     sparsifier = _completed(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
-    moving = _moving(bnn)
+    moving, acts = _moving(bnn), not isinstance(sparsifier, KeepAll)
     epoch = -(-feed.example.num_rows // batch)
     stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
     periods = Periods.of(
         num_steps,
         epoch=epoch,
-        every=(not isinstance(sparsifier, KeepAll), every),
+        every=(acts, every),
         eval_every=(eval_data is not None, eval_every),
         checkpoint_every=(checkpoint is not None, checkpoint_every),
         callback_every=callback_every,
@@ -185,10 +185,9 @@ def fit_sgmcmc(
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
     )  # fmt: skip
-    acted = not isinstance(sparsifier, KeepAll)
     if chain_method != "sequential":
         fit = _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
-        warn_of_no_learning(rng_key, fit, bnn, data, acted)
+        warn_of_no_learning(rng_key, fit, bnn, data, acts)
         return fit
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
@@ -196,7 +195,7 @@ def fit_sgmcmc(
     watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
     last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
     fit = _result(bnn, moving, last, chains)
-    warn_of_no_learning(rng_key, fit, bnn, data, acted)
+    warn_of_no_learning(rng_key, fit, bnn, data, acts)
     return fit
 
 

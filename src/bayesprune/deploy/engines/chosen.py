@@ -80,10 +80,13 @@ class Engines:
         return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
-        # What does not depend on the draw is computed once for all networks, and what is done before any weight costs little.
-        before, drawn = of_rows_alone(engine.program), engine.drawn if isinstance(engine, DrawsEngine) else None
-        steps = [step for step in engine.steps if (step.output not in before if drawn is None else step.output in drawn)]
-        suits: bool = self._made((what, sparse), lambda: suit(engine.program, segments, steps, sparse))
+        def judged() -> bool:
+            # What does not depend on the draw is computed once for all networks; what is done before any weight costs little.
+            before, drawn = of_rows_alone(engine.program), engine.drawn if isinstance(engine, DrawsEngine) else None
+            steps = [step for step in engine.steps if (step.output not in before if drawn is None else step.output in drawn)]
+            return suit(engine.program, segments, steps, sparse)
+
+        suits: bool = self._made((what, sparse), judged)
         return suits
 
     def _made(self, key: Hashable, make: Callable[[], Any]) -> Any:
