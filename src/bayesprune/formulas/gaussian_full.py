@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from bayesprune.core.products import WHOLE_PRODUCTS
+
 Vector = Float[Array, "dim"]
 Matrix = Float[Array, "dim dim"]
 
@@ -56,6 +58,7 @@ def _whitened(
     return _Whitened(posterior, reduced, e, m, reduced + posterior - posterior @ reduced, factor)
 
 
+@WHOLE_PRODUCTS
 def log_evidence_gain(
     loc: Vector,
     covariance: Matrix,
@@ -82,6 +85,7 @@ def log_evidence_gain(
     return -0.5 * jnp.linalg.slogdet(w)[1] - 0.5 * square
 
 
+@WHOLE_PRODUCTS
 def reduced_posterior(
     loc: Vector,
     covariance: Matrix,

@@ -12,6 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
+from bayesprune.core.products import WHOLE_PRODUCTS
 from bayesprune.formulas import gaussian, gaussian_full
 
 
@@ -64,6 +65,7 @@ def reduced_posterior(
     return mean.reshape(posterior.loc.shape), covariance
 
 
+@WHOLE_PRODUCTS
 def log_evidence_gain_of_shrinkage(
     posterior: MatrixNormal, prior: MatrixNormal, shrinkage: Real[ArrayLike, ""]
 ) -> Float[Array, ""]:

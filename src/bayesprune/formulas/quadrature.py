@@ -7,6 +7,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
+from bayesprune.core.products import WHOLE_PRODUCTS
+
 NODES = 32
 
 
@@ -21,6 +23,7 @@ def nodes(count: int = NODES) -> tuple[np.ndarray, np.ndarray]:
     return points, weights / weights.sum()
 
 
+@WHOLE_PRODUCTS
 def expect(
     fn: Callable[[Array], Array], loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."], count: int = NODES
 ) -> Float[Array, "..."]:

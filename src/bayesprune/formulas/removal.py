@@ -11,6 +11,8 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Integer, Real
 
+from bayesprune.core.products import WHOLE_PRODUCTS
+
 
 def row_removal_gains(
     whitened: Float[Array, "rows columns"],
@@ -83,6 +85,7 @@ def row_given_zero(
     return left, moved, jnp.where(gone, 0.0, turned(by_columns))
 
 
+@WHOLE_PRODUCTS
 def given_zero(
     loc: Float[Array, "rows columns"], factor: Float[Array, "rows rows"], alive: Bool[Array, " rows"]
 ) -> tuple[Float[Array, "rows columns"], Float[Array, "rows rows"]]:

@@ -16,6 +16,7 @@ from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.layout import Layout, ParamSpec
+from bayesprune.core.products import WHOLE_PRODUCTS
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
@@ -62,6 +63,7 @@ class Correlated(Joint, MeanField):
         """Refuse a mask of single weights of a matrix normal."""
         check_whole(np.reshape(alive, self.matrix))
 
+    @WHOLE_PRODUCTS
     def draw(self, rng_key: jax.Array) -> jax.Array:
         """One draw of the network's weights."""
         z = jax.random.normal(rng_key, self.matrix, jnp.result_type(self.loc))
@@ -123,6 +125,7 @@ class CorrelatedNormal(dist.Distribution):
         self.conditional = jnp.where(spread == 0, 1.0, spread)
         super().__init__(batch_shape=jnp.shape(loc), validate_args=False)
 
+    @WHOLE_PRODUCTS
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         z = jax.random.normal(key, (*sample_shape, len(self.rows), len(self.columns)), jnp.result_type(self.loc))
         return self.loc + (self.rows @ z @ self.columns.T).reshape((*sample_shape, *self.batch_shape))

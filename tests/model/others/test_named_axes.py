@@ -53,6 +53,7 @@ NORMED = {
 }
 
 
+@jax.default_matmul_precision("highest")  # what is compared is in whole float32
 @pytest.mark.parametrize("name", NORMED)
 def test_a_named_axis_is_all_rows_of_the_batch(name) -> None:
     net = adapt(NORMED[name](), Inputs.of_example(X))

@@ -124,6 +124,7 @@ def test_the_derivative_of_an_ode_is_its_own() -> None:
         assert found[i, j] == pytest.approx(wanted, rel=2e-3)
 
 
+@jax.default_matmul_precision("highest")  # what is compared is in whole float32
 def test_a_sign_passes_slopes_straight_through() -> None:
     """By hand: back through every sign as if it were not there."""
     net = network("binary")

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core.products import WHOLE_PRODUCTS
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
 from bayesprune.model.shapes import filled
@@ -60,6 +61,7 @@ def directions(density: LogDensity, structure: str, num_draws: int | None) -> Ca
     and the sum over many rows comes near it at a share of the price.
     """
 
+    @WHOLE_PRODUCTS
     def found(rng_key: jax.Array, outputs: jax.Array, y: ArrayLike) -> jax.Array:
         if structure == "empirical":
             return jax.grad(density)(outputs, y)[None]
