@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+from numpyro.infer.autoguide import AutoDelta, AutoNormal
 
 import bayesprune as bp
 from bayesprune.model.families import MapFamily, MeanFieldFamily
@@ -123,3 +124,19 @@ def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
     # And its rate begins anew: the optimiser's own count, which goes on elsewhere, is at the end of the first course.
     moved = np.abs(np.asarray(on.params["Dense_0.kernel_auto_loc"] - first.params["Dense_0.kernel_auto_loc"]))
     assert moved.max() > 0.01
+
+
+@pytest.mark.parametrize("points", ["map", MapFamily(init_loc="he", init_range=0.0), "AutoDelta"])
+def test_points_have_a_rate_of_their_own(points, rng_key) -> None:
+    """What no rate is given for is what .005 is given for, bit for bit; a distribution's is .04; what is given stands."""
+    if points == "AutoDelta":
+        model = programs.linear_program().model
+        program, spread, data = bp.Program(model, AutoDelta(model)), bp.Program(model, AutoNormal(model)), programs.line()[0]
+    else:
+        program, spread, data = programs.small_bnn(posterior=points), programs.small_bnn(), DATA
+    for one, rate in ((program, 0.005), (spread, 0.04)):
+        losses = [
+            bp.fit_svi(rng_key, one, data, course=course, **SMALL).losses
+            for course in (bp.courses.Standard(), bp.courses.Standard(rate=rate), bp.courses.Standard(rate=0.02))
+        ]
+        assert np.array_equal(*losses[:2]) and not np.array_equal(*losses[1:])

@@ -37,7 +37,9 @@ def optimizer(settings: Any, unit: float = 1.0) -> optax.GradientTransformation 
     named, decay = settings.optimizer, settings.weight_decay
     if named == COURSE and settings.schedule == COURSE and not settings.learning_rate and not decay:
         return None
-    rate: Any = settings.learning_rate or of(settings).rate
+    course = of(settings)
+    of_course = course.rate_for(settings.posterior == "map") if isinstance(course, Standard) else course.rate
+    rate: Any = settings.learning_rate or of_course
     if _falls(settings):
         rate = optax.cosine_decay_schedule(rate, settings.steps)
     return make_optimizer("adabelief" if named == COURSE else named, rate, decay, unit)

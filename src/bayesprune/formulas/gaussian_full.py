@@ -43,6 +43,7 @@ def whiten(factor: Matrix, covariance: Matrix) -> Matrix:
     return solve_triangular(factor, half.T, lower=True)
 
 
+@WHOLE_PRODUCTS
 def _whitened(
     loc: Vector,
     covariance: Matrix,

@@ -21,6 +21,7 @@ from bayesprune.infer.settings import (
     standing_mask,
     weight_of,
 )
+from bayesprune.model.families import is_of_points
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
@@ -91,7 +92,8 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     if a.every is None and periods.every:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
     set_up_guide(rng_key, program, feed.shown)
-    kernel = for_fit(plan.optimizer if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
+    of_course = plan.of_points if plan.of_points is not None and is_of_points(program) else plan.optimizer
+    kernel = for_fit(of_course if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
     kl_weight = as_schedule(weight_of(kernel, plan.kl_weight, a.kl_weight), a.num_steps)
     estimator = plan.estimator if a.estimator is None else a.estimator
     recipe = make_recipe(

@@ -9,11 +9,13 @@ import jax
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 from numpyro.handlers import seed, trace
+from numpyro.infer.autoguide import AutoDelta
 
 from bayesprune.core.checks import check_object, unknown_name
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.layout import LaidOut, Layout
+from bayesprune.model.program import Trainable
 from bayesprune.posteriors import correlated, points
 from bayesprune.posteriors.correlated import COVARIANCES, CorrelatedFamily
 from bayesprune.posteriors.family import Family
@@ -33,6 +35,7 @@ __all__ = [
     "authors_family",
     "check_cut",
     "family_of",
+    "is_of_points",
     "named_family",
     "why_not_cut",
 ]
@@ -81,6 +84,11 @@ def _family(name: str, prior: Any, mean_field: MeanFieldFamily, points: MapFamil
     if name not in known:
         raise unknown_name("posterior", name, known)
     return known[name]()
+
+
+def is_of_points(program: Trainable) -> bool:
+    """Whether a program's posterior is of points: a family without ``spread``, as of "map", or NumPyro's `AutoDelta`."""
+    return not getattr(getattr(program, "family", None), "spread", True) or isinstance(program.guide, AutoDelta)
 
 
 def _structured(prior: Any, start: Family) -> Family:
