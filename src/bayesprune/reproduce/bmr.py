@@ -19,7 +19,7 @@ from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.core.types import Dataset
 from bayesprune.report.connected import connected
-from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, SHORT, PaperCell
+from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, LONG, SHORT, PaperCell
 from bayesprune.reproduce.bmr_published import PUBLISHED, published
 
 BATCH = 128
@@ -146,6 +146,7 @@ STUDY = cells.Study(
     run_cell,
     {
         "fashion_mnist": lambda found: comparison(found, FULL),
+        "cifar10": lambda found: comparison(found, LONG),
         "short": lambda found: comparison(found, SHORT),
         "glance": lambda found: comparison(found, GLANCE),
     },

@@ -37,7 +37,9 @@ FULL = (
     *(PaperCell("mlp", method, 0) for method in KEPT),
     *(PaperCell("mlp", "bmr", seed) for seed in (1, 2)),
 )
-# What two cores can do of CIFAR-10: a tenth of the paper's steps.
+# What an accelerator was at hand for, of CIFAR-10.
+LONG = tuple(PaperCell(net, "bmr", 0, dataset="cifar10") for net in ("mlp", "lenet5"))
+# What two cores can do of it: a tenth of the paper's steps.
 SHORT = tuple(
     PaperCell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT
 )
@@ -48,7 +50,7 @@ GLANCE = tuple(
     for net in ("mixer", "vit")
     for method in KEPT
 )
-CELLS = FULL + SHORT + GLANCE
+CELLS = FULL + LONG + SHORT + GLANCE
 
 
 def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **settings: Any) -> tuple[PaperCell, ...]:
