@@ -6,8 +6,8 @@
 
 LeNet-5, a residual net with group norm and a vision transformer are trained on Fashion-MNIST by the standard course, as points
 under N(0, 1): ten epochs the first, five the others. SpaM's LeNet (Dhahri et al. 2024) had a hundred epochs of SGD at .1 in
-which it ascended the evidence in its prior's precisions; ours gets them afterwards, by `bp.laplace`. "magika" was trained by
-others: `file_kinds.py`.
+which it ascended the evidence in its prior's precisions; ours gets them afterwards, by `bp.laplace`; "lenet5_ascended" on the
+way, in six rounds of four epochs: `evidence_ascent.py`. "magika" was trained by others: `file_kinds.py`.
 
 Then one cut at each share of zeros, of all weights and biases together, by each score; Wanda and SparseGPT cut kernels alone,
 as much of each output. The curvature is the diagonal of the generalised Gauss-Newton matrix, one random direction for each
@@ -24,6 +24,7 @@ import file_kinds
 import jax
 import jax.numpy as jnp
 import numpy as np
+from evidence_ascent import ascend
 from fits_judged import watched
 
 import bayesprune as bp
@@ -43,28 +44,34 @@ class Cell:
     seed: int
 
 
-CELLS = tuple(Cell(net, 0) for net in ("lenet5", "resnet", "vit", "magika"))
+CELLS = tuple(Cell(net, 0) for net in ("lenet5", "lenet5_ascended", "resnet", "vit", "magika"))
 NETS: dict[str, Any] = {
     "lenet5": bp.nets.LeNet5(10),
+    "lenet5_ascended": bp.nets.LeNet5(10),
     "resnet": bp.nets.ResNet(10, stage_sizes=(1, 1), features=8, norm="group"),
     "vit": bp.nets.ViT(10, patch=8, features=32, num_blocks=2, num_heads=4, hidden=64),
     "magika": file_kinds.Magika(),
 }
-EPOCHS = {"lenet5": 10, "resnet": 5, "vit": 5}
+EPOCHS = {"lenet5": 10, "lenet5_ascended": 4, "resnet": 5, "vit": 5}
+ROUNDS = 6
 
 
 def trained(cell: Cell) -> tuple[bp.BNN, Any, bp.Dataset, bp.Dataset]:
     """A network of points, with the rows it was trained on, of "magika" such as it was, and those that judge."""
     theirs = cell.net == "magika"
-    train, test = file_kinds.load() if theirs else bp.data.load("fashion_mnist", pad=32 if cell.net == "lenet5" else 0)
-    bnn = bp.BNN(
-        NETS[cell.net],
-        prior=bp.priors.Gaussian(),
-        likelihood=bp.likelihoods.Categorical(),
-        posterior="map",
-        prunable=bp.select.everything,
-        **({"example": train.x[:1]} if theirs else {"input_shape": train.x.shape[1:]}),
-    )
+    train, test = file_kinds.load() if theirs else bp.data.load("fashion_mnist", pad=32 if "lenet5" in cell.net else 0)
+
+    def under(prior: Any) -> bp.BNN:
+        return bp.BNN(
+            NETS[cell.net],
+            prior=prior,
+            likelihood=bp.likelihoods.Categorical(),
+            posterior="map",
+            prunable=bp.select.everything,
+            **({"example": train.x[:1]} if theirs else {"input_shape": train.x.shape[1:]}),
+        )
+
+    bnn = under(bp.priors.Gaussian())
     if theirs:
         variables = file_kinds.weights()
         if (apart := file_kinds.agrees(variables, train.x[:32])) > 1e-3:
@@ -72,6 +79,8 @@ def trained(cell: Cell) -> tuple[bp.BNN, Any, bp.Dataset, bp.Dataset]:
         return bnn, variables, train, test
     steps = EPOCHS[cell.net] * len(train.x) // BATCH
     how = {"num_steps": steps, "batch_size": BATCH, "progress": False}
+    if cell.net == "lenet5_ascended":
+        return *ascend(jax.random.key(cell.seed), under, train, ROUNDS, **how), train, test
     return bnn, bp.fit_svi(jax.random.key(cell.seed), bnn, train, **how), train, test
 
 
@@ -129,7 +138,7 @@ def _table(net: str, figure: str, digits: int) -> Callable[[cells.Found], str]:
         have = [found[cell] for cell in planned if cell in found]
         of = lambda name: cells.mean_and_spread([one[f"{name}/{figure}"] for one in have], digits) if have else cells.MISSING  # noqa: E731
         rows = [[name, of("whole 0"), *(of(f"{name} {zeros:g}") for zeros in ZEROS)] for name in WAYS]
-        if net == "lenet5" and figure == "accuracy":
+        if "lenet5" in net and figure == "accuracy":
             rows.append(["SpaM", "", *(f"{SPAM[zeros]:.4f}" if zeros in SPAM else "" for zeros in ZEROS)])
         return cells.table(
             [f"{figure}, {cells.count(have, planned)} seed(s)", "0 %", *(f"{100 * z:g} %" for z in ZEROS)], rows, "l" + "r" * 8

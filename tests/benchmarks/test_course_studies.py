@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import course
 import course_choices
 import course_idle
+import course_points
 import course_uci
 import course_warm_up
 import fits_judged
@@ -25,6 +26,7 @@ STUDIES = (
     course_uci.STUDY,
     course_warm_up.STUDY,
     course_idle.STUDY,
+    course_points.STUDY,
 )
 TRIAL = course.Cell("digits", "mlp100x2", "standard", 0, 5_000, "held_out", "warm_up=0.3;start=he;acts=(1, 2)")
 
