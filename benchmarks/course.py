@@ -47,6 +47,8 @@ NETS = {
     "mlp400x5": bp.nets.MLP((400,) * 5, 10),
     "mlp200x2": bp.nets.MLP((200, 200), 10),
     "mlp50": bp.nets.MLP((50,), 1),
+    "resnet": bp.nets.ResNet(10, stage_sizes=(1, 1), features=8, norm="group"),
+    "vit": bp.nets.ViT(10, patch=8, features=32, num_blocks=2, num_heads=4, hidden=64),
 }
 OLD = {"optimizer": optax.adabelief(5e-3), "kl_weight": 1.0}
 BMR = {"sparsifier": bp.methods.BMR()}

@@ -1,4 +1,4 @@
-"""The standard course's rate where the posterior is of points (`posterior="map"`), by held-out rows of thirteen cases.
+"""The standard course's rate where the posterior is of points (`posterior="map"`), by held-out rows of fifteen cases.
 
     python benchmarks/course_points.py run                     # what is not in runs/course_points.jsonl yet: half an hour
     python benchmarks/course_points.py run --only data=concrete
@@ -29,6 +29,8 @@ CASES = (  # data, net, steps, seeds, and the method where there is one
     ("fashion_mnist", "lenet5", 468, 2),
     ("fashion_mnist", "lenet5", 2_000, 2),
     ("fashion_mnist", "mlp400x5", 2_000, 2),
+    ("fashion_mnist", "resnet", 1_000, 1),
+    ("fashion_mnist", "vit", 1_000, 1),
     ("boston_housing", "mlp50", 2_000, 3),
     ("concrete", "mlp50", 2_000, 3),
     ("power_plant", "mlp50", 2_000, 2),
