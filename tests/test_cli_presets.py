@@ -149,7 +149,8 @@ def sizes(optimizer: Any, steps: int = 3) -> list[float]:
     ("words", "theirs"),
     [
         (["--learning-rate", "0.5"], optax.adabelief(optax.cosine_decay_schedule(0.5, 600))),
-        (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(bp.courses.Standard().rate, 600))),
+        (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(bp.courses.Standard().rate_for(points=False), 600))),
+        (["--optimizer", "adam", "--posterior", "map"], optax.adam(optax.cosine_decay_schedule(0.005, 600))),
         (["--schedule", "constant", "--standard.rate", "0.3"], optax.adabelief(0.3)),
         (["--course", "plain", "--optimizer", "adam"], optax.adam(bp.courses.Plain().rate)),
         (["--course", "bmr", "--schedule", "cosine"], optax.adabelief(optax.cosine_decay_schedule(0.01, 600))),

@@ -2,6 +2,7 @@
 
 from bayesprune.priors.cauchy import Cauchy
 from bayesprune.priors.dirac_slab import DiracSlab
+from bayesprune.priors.empirical import Empirical
 from bayesprune.priors.flat import Flat
 from bayesprune.priors.gaussian import Gaussian
 from bayesprune.priors.gaussian_slab import GaussianSlab
@@ -17,6 +18,7 @@ from bayesprune.priors.unit_noise import UnitNoise
 __all__ = [
     "Cauchy",
     "DiracSlab",
+    "Empirical",
     "Flat",
     "Gaussian",
     "GaussianSlab",
