@@ -128,12 +128,13 @@ def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
 
 @pytest.mark.parametrize("points", ["map", MapFamily(init_loc="he", init_range=0.0), "AutoDelta"])
 def test_points_have_a_rate_of_their_own(points, rng_key) -> None:
-    """What no rate is given for is what .005 is given for, bit for bit; a distribution's is .04; what is given stands."""
+    """Without a rate .005, bit for bit; .04 under a prior that scales its sites; what is given stands."""
     if points == "AutoDelta":
         model = programs.linear_program().model
         program, spread, data = bp.Program(model, AutoDelta(model)), bp.Program(model, AutoNormal(model)), programs.line()[0]
     else:
-        program, spread, data = programs.small_bnn(posterior=points), programs.small_bnn(), DATA
+        unit = {"prior": bp.priors.Gaussian()}
+        program, spread, data = programs.small_bnn(posterior=points, **unit), programs.small_bnn(posterior=points), DATA
     for one, rate in ((program, 0.005), (spread, 0.04)):
         losses = [
             bp.fit_svi(rng_key, one, data, course=course, **SMALL).losses

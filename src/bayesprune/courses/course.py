@@ -16,7 +16,7 @@ class Plan(NamedTuple):
     between two acts of the sparsifier; None: an epoch. ``first``, ``last``: the steps within which it acts. ``verified``: by
     how many minibatches acts by evidence are verified, 0: they are not. ``estimator``: of the bound, as of `fit_svi`.
     ``laid_out``: the rate follows the steps to its end, so that a fit that goes on must begin it anew. ``of_points``: the
-    optimizer where the posterior is of points, ``posterior="map"``; None: the same.
+    optimizer where the posterior is of points in the weights' own units; None: the same.
     """
 
     optimizer: optax.GradientTransformation

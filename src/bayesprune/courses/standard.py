@@ -10,7 +10,7 @@ from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
 from bayesprune.model.program import Trainable
 
-# AdaBelief's first rate, of a distribution over the weights and of points, which no noise keeps from running away.
+# AdaBelief's first rate, and that of points in the weights' own units, which no noise keeps from running away.
 RATE, RATE_OF_POINTS = 4e-2, 5e-3
 
 
@@ -26,8 +26,9 @@ class Standard:
       beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2      (2.10)
 
     Args:
-        rate: AdaBelief's first learning rate. None: 0.04; 0.005 where the posterior is of points (``posterior="map"``), which
-            at 0.04 lose up to twelve points of accuracy, or the network.
+        rate: AdaBelief's first learning rate. None: 0.04; 0.005 where the posterior is of points (``posterior="map"``) in the
+            weights' own units, as under `Gaussian()`: at 0.04 they lose up to twelve points of accuracy, or the network. Under
+            `Flat` and other priors that scale their sites 0.04 is a small step of the weights, and right for points too.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
         every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of

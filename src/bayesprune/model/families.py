@@ -87,8 +87,21 @@ def _family(name: str, prior: Any, mean_field: MeanFieldFamily, points: MapFamil
 
 
 def is_of_points(program: Trainable) -> bool:
-    """Whether a program's posterior is of points: a family without ``spread``, as of "map", or NumPyro's `AutoDelta`."""
-    return not getattr(getattr(program, "family", None), "spread", True) or isinstance(program.guide, AutoDelta)
+    """Whether a program's posterior is of points in the weights' own units, or nearly.
+
+    No ``spread``, as of "map", under a prior whose sites are the weights by a fixed factor above a quarter; or `AutoDelta`.
+
+    Where a prior scales its sites (`Flat`, `Horseshoe`, a narrow `Gaussian`) a step of a site is a small one of the weight.
+    """
+    if isinstance(program.guide, AutoDelta):
+        return True
+    if getattr(getattr(program, "family", None), "spread", True):
+        return False
+    prior: Any = getattr(program, "prior", None)
+    layout = getattr(program, "layout", ())
+    if not hasattr(prior, "factor"):  # horseshoes, whose scales are products of others
+        return False
+    return all(not scale and unit > 0.25 for unit, scale, _ in (prior.factor(spec) for spec in layout if spec.bayesian))
 
 
 def _structured(prior: Any, start: Family) -> Family:
