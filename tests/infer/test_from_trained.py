@@ -43,7 +43,11 @@ def test_the_network_is_given_back(kind) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",
-    [name for name in bp.priors.__all__ if name not in ("ScaleMixture", "DiracSlab", "GaussianSlab", "moped", "Posterior")],
+    [
+        name
+        for name in bp.priors.__all__
+        if name not in ("ScaleMixture", "DiracSlab", "GaussianSlab", "moped", "Posterior", "Empirical")
+    ],
 )
 def test_the_unit_of_every_prior_is_divided_out(prior) -> None:
     bnn = build(prior=getattr(bp.priors, prior)())
