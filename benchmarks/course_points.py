@@ -5,8 +5,7 @@
     python benchmarks/course_points.py table                   # from the results kept here
 
 The standard course with nothing changed but its rate, under a Gaussian prior, without a sparsifier or by magnitude, gradually
-to five per cent. Networks and the rows held
-out are those of `course.py`; the test rows are not looked at.
+to five per cent. Networks and the rows held out are those of `course.py`; the test rows are not looked at.
 """
 
 from dataclasses import dataclass

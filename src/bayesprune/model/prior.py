@@ -1,6 +1,7 @@
 """What a prior is: the weights it samples, its guide, what the guide's weights are in the network; and the plainest of them."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -113,6 +114,15 @@ def sample_each(layout: Layout, law: dist.Distribution, unit: float) -> dict[str
     """Sample every Bayesian weight, w = unit w_hat with w_hat of ``law``, elementwise; returns path -> w."""
     site = lambda spec: numpyro.sample(str(spec.path), law.expand(spec.shape))  # noqa: E731
     return {str(spec.path): unit * site(spec) for spec in layout if spec.bayesian}
+
+
+def array_of(arrays: Mapping[str, Any], spec: ParamSpec, given: str, remedy: str) -> Any:
+    """The array that a prior holds of one weight array. ``given``: what it was given; a `ValueError` if of another network."""
+    held = arrays.get(str(spec.path))
+    if held is None or held.shape != spec.shape:
+        has = "none" if held is None else f"shape {held.shape}"
+        raise ValueError(f"{given} of another network: of {str(spec.path)!r}, {spec.shape}, it has {has}. {remedy}")
+    return held
 
 
 def guide_each(layout: Layout, family: Family) -> None:

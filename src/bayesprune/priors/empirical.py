@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_params, got
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each
+from bayesprune.model.prior import SiteMoments, array_of, guide_each
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -88,11 +88,5 @@ class Empirical:
         return replace(node, prior_scale=self._scale(spec), unit=1.0)
 
     def _scale(self, spec: ParamSpec) -> Any:
-        held = self.scale.get(str(spec.path))
-        if held is None or held.shape != spec.shape:
-            has = "none" if held is None else held.shape
-            raise ValueError(
-                f"priors.Empirical was given a fit of another network: of {str(spec.path)!r}, {spec.shape}, it has {has}. "
-                "Give a fit of the same net in which the same parameters are Bayesian."
-            )
-        return jnp.asarray(held, float)
+        remedy = "Give a fit of the same net in which the same parameters are Bayesian."
+        return jnp.asarray(array_of(self.scale, spec, "priors.Empirical was given a fit", remedy), float)

@@ -13,7 +13,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import PyTree
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each
+from bayesprune.model.prior import SiteMoments, array_of, guide_each
 from bayesprune.model.trained import named
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -54,14 +54,8 @@ class MOPED:
         return replace(node, prior_scale=None, unit=1.0)
 
     def _centre(self, spec: ParamSpec) -> np.ndarray:
-        centre = self.weights.get(str(spec.path))
-        if centre is None or centre.shape != spec.shape:
-            held = "none" if centre is None else f"shape {centre.shape}"
-            raise ValueError(
-                f"priors.moped was given weights of another network: of {str(spec.path)!r}, {spec.shape}, it has {held}. Give "
-                "what the same module was trained to."
-            )
-        return centre
+        remedy = "Give what the same module was trained to."
+        return array_of(self.weights, spec, "priors.moped was given weights", remedy)  # type: ignore[no-any-return]
 
 
 def moped(trained: PyTree, delta: float = 0.1, floor: float = 1e-3) -> MOPED:
