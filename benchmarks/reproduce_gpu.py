@@ -20,7 +20,7 @@ import bayesprune as bp
 from bayesprune import cli
 
 NETS = ("mlp", "lenet5", "mixer", "vit")
-GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what `results/` has no full-length records of
+GRIDS = {"fashion_mnist": NETS[2:], "cifar10": NETS}  # what two cores take days for
 DENSITIES = ("0.05", "0.10")
 TINY = {"--epochs": 2, "--steps-per-epoch": 1, "--evals": 1, "--draws": 1, "--final-draws": 1, "--methods": "bmr"}
 ROWS = 256  # of each part that a tiny run keeps, once the files have been read whole

@@ -21,7 +21,7 @@ from bayesprune.infer.curvature.forms import FORMS
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import Sums, sum_over_rows
+from bayesprune.infer.curvature.over_rows import Sums, squares_over_rows, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
@@ -120,6 +120,8 @@ def laplace(
     density = log_density(bnn, latents_of(bnn, whole.params))
     if structure == "exact":
         sums = hessian(bnn, trained, data, density, diagonal=form == "diag")
+    elif form == "diag":
+        sums = squares_over_rows(rng_key, bnn, trained, data, density, structure, num_draws)
     else:
         start, add = FORMS[form]
         none = jax.jit(start)(trained.weights)

@@ -146,7 +146,7 @@ STUDY = cells.Study(
     run_cell,
     {
         "fashion_mnist": lambda found: comparison(found, FULL),
-        "cifar10": lambda found: comparison(found, LONG),
+        "long": lambda found: comparison(found, LONG),
         "short": lambda found: comparison(found, SHORT),
         "glance": lambda found: comparison(found, GLANCE),
     },

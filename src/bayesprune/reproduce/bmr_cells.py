@@ -37,8 +37,11 @@ FULL = (
     *(PaperCell("mlp", method, 0) for method in KEPT),
     *(PaperCell("mlp", "bmr", seed) for seed in (1, 2)),
 )
-# What an accelerator was at hand for, of CIFAR-10.
-LONG = tuple(PaperCell(net, "bmr", 0, dataset="cifar10") for net in ("mlp", "lenet5"))
+# What an accelerator was at hand for.
+LONG = (
+    *(PaperCell(net, "bmr", 0) for net in ("vit", "mixer")),
+    *(PaperCell(net, "bmr", 0, dataset="cifar10") for net in ("mlp", "lenet5")),
+)
 # What two cores can do of it: a tenth of the paper's steps.
 SHORT = tuple(
     PaperCell(net, method, 0, epochs=5, dataset="cifar10", final_draws=20) for net in ("mlp", "lenet5") for method in KEPT

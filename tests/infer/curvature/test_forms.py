@@ -12,7 +12,7 @@ from bayesprune.formulas.laplace import prior_evidence
 from bayesprune.infer.curvature.directions import log_density, root_of_negative_hessian
 from bayesprune.infer.curvature.forms import FORMS
 from bayesprune.infer.curvature.hessian import hessian
-from bayesprune.infer.curvature.over_rows import Trained, sum_over_rows
+from bayesprune.infer.curvature.over_rows import Trained, squares_over_rows, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import by_evidence
 
 LIKELIHOODS = {
@@ -56,11 +56,11 @@ def brute(bnn, trained, data, structure) -> np.ndarray:
 
 def summed(kind, structure, form, num_draws=None, key=0):
     bnn, trained, data = at_weights(kind)
+    given = (jax.random.key(key), bnn, trained, data, log_density(bnn, {}), structure, num_draws)
+    if form == "diag":
+        return trained, squares_over_rows(*given)
     start, add = FORMS[form]
-    density = log_density(bnn, {})
-    return trained, sum_over_rows(
-        jax.random.key(key), bnn, trained, data, density, structure, num_draws, start(trained.weights), add
-    )
+    return trained, sum_over_rows(*given, start(trained.weights), add)
 
 
 @pytest.mark.slow_cases(2)
@@ -153,3 +153,22 @@ def test_a_search_that_ends_at_its_edge_warns() -> None:
     with pytest.warns(UserWarning, match=r"precision of idle found no maximum.*all lie at 0.*'scalar'"):
         found = by_evidence(lambda delta: 1.0 / (1.0 + delta), np.array([1.0, 0.0])[:1] * 0, np.ones(1), ["idle"])
     assert found[0] == 1e8
+
+
+def test_the_diagonal_of_convolutions_dead_weights_and_chunks() -> None:
+    """Convolutions, whose weights meet a row often, beside dense layers; more rows than a chunk; half of a kernel dead."""
+    rng = np.random.default_rng(0)
+    data = bp.Dataset(rng.normal(size=(150, 6, 6, 1)).astype(np.float32), rng.integers(3, size=150))
+    net = bp.nets.LeNet5(num_outputs=3, features=(2, 2, 4), units=5)
+    data = data._replace(x=np.pad(data.x, ((0, 0), (13, 13), (13, 13), (0, 0))))
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(32, 32, 1))
+    values, _ = bnn.take(net.init(jax.random.key(3), jnp.ones((1, 32, 32, 1))))
+    alive = {site: jnp.ones(w.shape, bool) for site, w in values.items()}
+    alive["Dense_0.kernel"] = jnp.arange(alive["Dense_0.kernel"].size).reshape(alive["Dense_0.kernel"].shape) % 2 == 0
+    density = log_density(bnn, {})
+    found = squares_over_rows(jax.random.key(0), bnn, Trained(values, {}, {}, alive), data, density, "empirical", None).form
+    living = {site: jnp.where(alive[site], w, 0) for site, w in values.items()}
+    rows = jax.vmap(jax.grad(lambda w, x, y: density(bnn.forward(w, {}, x[None])[0], y)), (None, 0, 0))(living, *data)
+    for site, gradients in rows.items():
+        expected = np.square(np.where(alive[site], gradients, 0), dtype=float).sum(0)
+        np.testing.assert_allclose(found[site], expected, rtol=1e-3, atol=1e-6, err_msg=site)

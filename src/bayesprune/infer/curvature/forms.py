@@ -1,4 +1,6 @@
-"""Forms of a curvature: its diagonal, a Kronecker product for each array, or all of it; each a sum over rows' gradients.
+"""Forms of a curvature: a Kronecker product for each array, or all of it; each a sum over rows' gradients.
+
+Its diagonal needs no gradients of rows: see `squares_over_rows`.
 
 A form has ``start(weights)``, zeros, and ``add(sums, gradients)`` with gradients site -> (rows, *shape).
 """
@@ -20,16 +22,6 @@ class Factors(NamedTuple):
 
     rows: jax.Array
     columns: jax.Array
-
-
-def start_diagonal(weights: Arrays) -> Arrays:
-    """Zeros for the diagonal, of the arrays' shapes."""
-    return jax.tree.map(jnp.zeros_like, weights)
-
-
-def add_diagonal(sums: Arrays, gradients: Arrays) -> Arrays:
-    """Squares of each weight's gradients."""
-    return jax.tree.map(lambda total, g: total + jnp.sum(jnp.square(g), axis=0), sums, gradients)
 
 
 def start_kronecker(weights: Arrays) -> dict[str, Factors]:
@@ -64,6 +56,4 @@ def add_full(sums: jax.Array, gradients: Arrays) -> jax.Array:
     return sums + jnp.einsum("ni,nj->ij", flat, flat, precision=EXACT)
 
 
-FORMS: dict[str, tuple[Any, Any]] = {
-    "diag": (start_diagonal, add_diagonal), "kron": (start_kronecker, add_kronecker), "full": (start_full, add_full),
-}  # fmt: skip
+FORMS: dict[str, tuple[Any, Any]] = {"kron": (start_kronecker, add_kronecker), "full": (start_full, add_full)}

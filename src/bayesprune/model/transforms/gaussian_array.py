@@ -40,6 +40,14 @@ class GaussianArray:
         """The weight, drawn once: the same draw every time."""
         return self.loc + self.scale * self.noise(jax.random.fold_in(self.rng_key, 0), self.shape).astype(self.loc.dtype)
 
+    def seen(self, value: Any) -> Any:
+        """The data that this weight meets, as their squares enter the variance of what comes of it."""
+        return value
+
+    def noisy(self, mean: Array, variance: Array, number: int, noise: Noise) -> Array:
+        """What stands for outputs of this mean and this variance, the ``number``-th of this weight: here, one draw of them."""
+        return add_noise(mean, variance, jax.random.fold_in(self.rng_key, number), noise)
+
     def replace(self, loc: Array, scale: Array, noise: Noise | None = None) -> "GaussianArray":
         """Other numbers under the same key."""
         return self.tree_unflatten(self.noise if noise is None else noise, (loc, scale, self.rng_key))
@@ -102,10 +110,10 @@ def outputs(equation: Equation, values: list[Any], place: int, number: int) -> A
     if equation.primitive.name in ("add", "sub"):
         variance = jnp.broadcast_to(jnp.square(weight.scale), mean.shape)
     else:
-        squares = [value if i == place else jnp.square(value) for i, value in enumerate(values)]
+        squares = [value if i == place else jnp.square(weight.seen(value)) for i, value in enumerate(values)]
         variance = bind(equation, _put(squares, place, jnp.square(weight.scale)))
     noise = of_outputs(weight.noise, equation, place)
-    return add_noise(mean, variance, jax.random.fold_in(weight.rng_key, number), noise)
+    return weight.noisy(mean, variance, number, noise)
 
 
 def _put(values: list[Any], place: int, value: ArrayLike) -> list[Any]:

@@ -6,7 +6,7 @@ time, with numbers. Drawing is always right, and costs what it costs in weight s
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import Jaxpr, Literal
@@ -52,29 +52,62 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
         raise unknown_name("shared", shared, SHARED)
 
     def run(weights: PyTree, *data: PyTree, **named: PyTree) -> Any:
-        values, tree = jax.tree.flatten((weights, data, named), is_leaf=_is_gaussian)
-        dynamic = [i for i, value in enumerate(values) if _is_gaussian(value) or hasattr(value, "dtype")]
-        result_tree: list[Any] = []
-
-        def of_arrays(*arrays: ArrayLike) -> list[Any]:
-            given = dict(zip(dynamic, arrays, strict=True))
-            weights, data, named = jax.tree.unflatten(tree, [given.get(i, value) for i, value in enumerate(values)])
-            results, tree_of_results = jax.tree.flatten(fn(weights, *data, **named))
-            result_tree.append(tree_of_results)
-            return results
-
-        with plain_convolutions():  # that they can be seen in the trace
-            closed = jax.make_jaxpr(of_arrays)(*(values[i].loc if _is_gaussian(values[i]) else values[i] for i in dynamic))
-        kinds = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
-        kinds, inputs = [kinds[i] for i in dynamic], [values[i] for i in dynamic]
-        drawn = settle(closed.jaxpr, kinds, shared)
+        seen = _look_through(fn, shared, weights, data, named)
         inputs = [
-            v.materialise() if kind in {Image(site) for site in drawn} else v for v, kind in zip(inputs, kinds, strict=True)
+            v.materialise() if kind in {Image(site) for site in seen.drawn} else v
+            for v, kind in zip(seen.inputs, seen.kinds, strict=True)
         ]
-        results, _ = _run(Ledger(shared, drawn), closed.jaxpr, closed.consts, inputs, kinds)
-        return jax.tree.unflatten(result_tree[-1], results)
+        results, _ = _run(Ledger(shared, seen.drawn), seen.jaxpr, seen.consts, inputs, seen.kinds)
+        return jax.tree.unflatten(seen.results, results)
 
     return run
+
+
+def drawn_once(fn: Callable[..., Any], shared: str = "convolutions") -> Callable[..., Any]:
+    """Which weights `local_noise` draws once: booleans in the place of its `GaussianArray` arrays, from the same arguments.
+
+    >>> import jax.numpy as jnp
+    >>> weight = GaussianArray(jnp.ones((3, 2)), 0.5, jax.random.key(0))
+    >>> drawn_once(lambda w, x: x @ w)(weight, jnp.ones((5, 3))), drawn_once(lambda w, x: x @ w)(weight, jnp.ones((5, 4, 3)))
+    (False, True)
+    """
+
+    def find(weights: PyTree, *data: PyTree, **named: PyTree) -> Any:
+        leaves, tree = jax.tree.flatten(weights, is_leaf=_is_gaussian)
+        drawn = _look_through(fn, shared, weights, data, named).drawn
+        return jax.tree.unflatten(tree, [place in drawn for place in range(len(leaves))])
+
+    return find
+
+
+class _Seen(NamedTuple):
+    """A function's trace, what it is given, of which kinds that is, the weights to be drawn once, the tree of its results."""
+
+    jaxpr: Jaxpr
+    consts: Sequence[Any]
+    inputs: list[Any]
+    kinds: list[Kind]
+    drawn: set[int]
+    results: Any
+
+
+def _look_through(fn: Callable[..., Any], shared: str, weights: PyTree, data: tuple[Any, ...], named: dict[str, Any]) -> _Seen:
+    values, tree = jax.tree.flatten((weights, data, named), is_leaf=_is_gaussian)
+    dynamic = [i for i, value in enumerate(values) if _is_gaussian(value) or hasattr(value, "dtype")]
+    result_tree: list[Any] = []
+
+    def of_arrays(*arrays: ArrayLike) -> list[Any]:
+        given = dict(zip(dynamic, arrays, strict=True))
+        weights, data, named = jax.tree.unflatten(tree, [given.get(i, value) for i, value in enumerate(values)])
+        results, tree_of_results = jax.tree.flatten(fn(weights, *data, **named))
+        result_tree.append(tree_of_results)
+        return results
+
+    with plain_convolutions():  # that they can be seen in the trace
+        closed = jax.make_jaxpr(of_arrays)(*(values[i].loc if _is_gaussian(values[i]) else values[i] for i in dynamic))
+    first = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
+    kinds, inputs = [first[i] for i in dynamic], [values[i] for i in dynamic]
+    return _Seen(closed.jaxpr, closed.consts, inputs, kinds, settle(closed.jaxpr, kinds, shared), result_tree[-1])
 
 
 def _is_gaussian(value: object) -> bool:
