@@ -150,7 +150,12 @@ def sizes(optimizer: Any, steps: int = 3) -> list[float]:
     [
         (["--learning-rate", "0.5"], optax.adabelief(optax.cosine_decay_schedule(0.5, 600))),
         (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(bp.courses.Standard().rate_for(points=False), 600))),
-        (["--optimizer", "adam", "--posterior", "map"], optax.adam(optax.cosine_decay_schedule(0.005, 600))),
+        # Points in the weights' own units, and points under a prior that scales its sites.
+        (
+            ["--optimizer", "adam", "--posterior", "map", "--prior", "gaussian"],
+            optax.adam(optax.cosine_decay_schedule(0.005, 600)),
+        ),
+        (["--optimizer", "adam", "--posterior", "map", "--prior", "flat"], optax.adam(optax.cosine_decay_schedule(0.04, 600))),
         (["--schedule", "constant", "--standard.rate", "0.3"], optax.adabelief(0.3)),
         (["--course", "plain", "--optimizer", "adam"], optax.adam(bp.courses.Plain().rate)),
         (["--course", "bmr", "--schedule", "cosine"], optax.adabelief(optax.cosine_decay_schedule(0.01, 600))),

@@ -32,14 +32,20 @@ def plan(settings: Any) -> Plan:
     return course.plan(settings.steps)
 
 
-def optimizer(settings: Any, unit: float = 1.0) -> optax.GradientTransformation | None:
-    """What the settings say of it, the rest as in the course; None where they say nothing. ``unit``: see `make_optimizer`."""
+def optimizer(
+    settings: Any, of_points: Callable[[], bool] = lambda: False, unit: float = 1.0
+) -> optax.GradientTransformation | None:
+    """What the settings say of it, the rest as in the course; None where they say nothing.
+
+    ``of_points``: asks whether the run's network is one, see `families.is_of_points`. ``unit``: see `make_optimizer`.
+    """
     named, decay = settings.optimizer, settings.weight_decay
     if named == COURSE and settings.schedule == COURSE and not settings.learning_rate and not decay:
         return None
     course = of(settings)
-    of_course = course.rate_for(settings.posterior == "map") if isinstance(course, Standard) else course.rate
-    rate: Any = settings.learning_rate or of_course
+    rate: Any = settings.learning_rate
+    if not rate:
+        rate = course.rate_for(of_points()) if isinstance(course, Standard) else course.rate
     if _falls(settings):
         rate = optax.cosine_decay_schedule(rate, settings.steps)
     return make_optimizer("adabelief" if named == COURSE else named, rate, decay, unit)
