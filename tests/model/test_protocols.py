@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import pytest
 from tests.infer import programs
+from tests.priors import alone
 
 import bayesprune as bp
 from bayesprune.core.types import Pruned
 from bayesprune.model.likelihoods.protocol import Likelihood, check_likelihood
 from bayesprune.model.prior import Prior, check_prior
 
-SIMPLE = ("moped", "Posterior", "Empirical")  # made of something
 PARAMS = {"w_auto_loc": jnp.zeros(2), "w_auto_scale": jnp.ones(2), "w$unit": 1.0, "w$prior_scale": 1.0}
-PRIORS = [getattr(bp.priors, name)() for name in bp.priors.__all__ if name not in SIMPLE]
+PRIORS = [getattr(bp.priors, name)() for name in alone.NAMES]
 FITTED = Pruned(PARAMS, {}, None)
 PRIORS += [bp.priors.moped({"w": jnp.ones(2)}), bp.priors.Posterior(FITTED), bp.priors.Empirical(FITTED)]
 LIKELIHOODS = [

@@ -10,6 +10,7 @@ import optax
 import pytest
 from numpyro.handlers import seed, trace
 from tests.infer import programs
+from tests.priors import alone
 
 import bayesprune as bp
 from bayesprune.posteriors.params import cut
@@ -191,9 +192,7 @@ def test_a_fit_that_goes_on_is_resumed_and_known_by_its_start(tmp_path, rng_key)
 
 @pytest.mark.slow_cases(3)
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "prior", [p for p in bp.priors.__all__ if p not in ("ScaleMixture", "moped", "Posterior", "Empirical")]
-)
+@pytest.mark.parametrize("prior", [name for name in alone.NAMES if name != "ScaleMixture"])
 def test_units_of_every_prior_are_known_again_where_weights_were_cut(prior, rng_key) -> None:
     bnn = programs.small_bnn(prior=getattr(bp.priors, prior)())
     sites = trace(seed(bnn.guide, rng_key)).get_trace()
