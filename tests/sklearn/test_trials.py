@@ -16,7 +16,7 @@ KEY = jax.random.key(0)
 @pytest.mark.parametrize("labels", [False, True])
 def test_thirds_are_of_one_size_apart_and_of_every_class_its_share(labels) -> None:
     y = np.array([0] * 41 + [1] * 3 + [2] * 57)
-    pairs = list(trials._thirds(KEY, y, labels))
+    pairs = list(trials.thirds(KEY, y, labels))
     assert [(len(kept), len(held)) for kept, held in pairs] == [(68, 33)] * 2
     assert not set(pairs[0][1]) & set(pairs[1][1])
     for kept, held in pairs:
@@ -26,8 +26,8 @@ def test_thirds_are_of_one_size_apart_and_of_every_class_its_share(labels) -> No
 
 
 def test_too_few_rows_of_a_class_have_no_thirds() -> None:
-    assert list(trials._thirds(KEY, np.array([0, 0, 0, 0, 1, 1]), True)) == []
-    assert list(trials._thirds(KEY, np.arange(8.0), False)) == []
+    assert list(trials.thirds(KEY, np.array([0, 0, 0, 0, 1, 1]), True)) == []
+    assert list(trials.thirds(KEY, np.arange(8.0), False)) == []
 
 
 @pytest.mark.parametrize("good", [0, 1])
@@ -51,10 +51,7 @@ def test_the_best_of_two_predicts_rows_that_it_was_not_fitted_to(monkeypatch, go
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rule", "columns"), [("median", 6), ("knockoff", 12)])
-def test_without_an_estimator_a_linear_model_and_the_network_are_tried_on_all_that_is_fitted(
-    monkeypatch, rule, columns
-) -> None:
+def test_without_an_estimator_a_linear_model_and_the_network_are_tried_on_all_that_is_fitted(monkeypatch) -> None:
     tried = []
 
     def best_of(rng_key, candidates, x, y):
@@ -63,8 +60,8 @@ def test_without_an_estimator_a_linear_model_and_the_network_are_tried_on_all_th
 
     monkeypatch.setattr(rules, "best_of", best_of)
     x, y = linear_rows()
-    fitted = bp.BayesianFeatureSelector(rule=rule, level=0.4, random_state=0).fit(x, y)
-    assert tried == [([(), (50,)], columns)]
+    fitted = bp.BayesianFeatureSelector(random_state=0).fit(x, y)
+    assert tried == [([(), (50,)], 6)]
     assert fitted.get_support().tolist() == [True] * 3 + [False] * 3
 
 

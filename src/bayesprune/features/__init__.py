@@ -8,7 +8,7 @@ from bayesprune.features.copies import gaussian_knockoffs, knockoffs
 from bayesprune.features.cross_validation import FractionChoice, choose_fraction
 from bayesprune.features.false_discovery import control_fdr, expected_fdr
 from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
-from bayesprune.features.knockoff_filter import knockoff_select
+from bayesprune.features.knockoff_filter import knockoff_e_values, knockoff_select, select_by_e_values
 from bayesprune.features.paths import Importance, importance, scaled
 from bayesprune.features.shapley import Shared, shapley_exact, shapley_sampled
 from bayesprune.features.top import top_fraction
@@ -23,10 +23,12 @@ __all__ = [
     "gaussian_knockoffs",
     "importance",
     "inclusion_probabilities",
+    "knockoff_e_values",
     "knockoff_select",
     "knockoffs",
     "log_unused",
     "scaled",
+    "select_by_e_values",
     "selected",
     "shapley_exact",
     "shapley_sampled",

@@ -10,6 +10,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from bayesprune import features
 from bayesprune.core.spread import is_constant
+from bayesprune.sklearn import worth
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
 
@@ -28,13 +29,14 @@ class RuleSettings(NamedTuple):
     cv: int
     cv_rule: str
     shrinkage: float | str
+    copies: int
 
 
 class Selection(NamedTuple):
-    """``support``: (features,) booleans. ``estimator``: the network the rule looked at. ``details``: what else it found."""
+    """``support``: (features,) booleans. ``estimator``: what the rule looked at. ``details``: what else it found."""
 
     support: Bool[np.ndarray, " features"]
-    estimator: SparseNetwork
+    estimator: Any
     details: dict[str, Any]
 
 
@@ -83,24 +85,35 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray,
 
 def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
-    fit_key, copy_key = jax.random.split(rng_key)
     varying = ~is_constant(x)
     # Copied in standard units: whether the correlations are singular must not depend on the columns' units.
     rows = np.asarray(x[:, varying], np.float64)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    worths, differences = [], []
+    for key in jax.random.split(rng_key, settings.copies):
+        copy_key, fit_key = jax.random.split(key)
+        both = np.concatenate([rows, _copies(copy_key, rows, settings.shrinkage)], axis=1)
+        worths.append(worth.of_columns(fit_key, candidates, both, y))
+        differences.append(np.subtract(*np.split(worths[-1].importances, 2)))
+    statistics, support = np.zeros(x.shape[1]), np.zeros(x.shape[1], bool)
+    statistics[varying] = np.mean(differences, axis=0)
+    details: dict[str, Any] = {"statistics_": statistics}
+    if settings.copies == 1:
+        support[varying] = features.knockoff_select(differences[0], settings.level)
+    else:
+        details["e_values_"] = np.zeros(x.shape[1])
+        details["e_values_"][varying] = features.knockoff_e_values(np.stack(differences), settings.level / 2)
+        support[varying] = features.select_by_e_values(details["e_values_"][varying], settings.level)
+    return Selection(support, worths[0].fitted, details)
+
+
+def _copies(rng_key: jax.Array, rows: np.ndarray, shrinkage: float | str) -> np.ndarray:
     try:
-        copies = features.knockoffs(copy_key, rows, _shrinkage(settings.shrinkage, rows))
+        return features.knockoffs(rng_key, rows, _shrinkage(shrinkage, rows))
     except ValueError as error:
         raise ValueError(
             f"rule='knockoff' cannot copy X; the selector's shrinkage= is the remedy for few rows: {error}"
         ) from error
-    both = np.concatenate([rows, copies], axis=1)
-    fitted = fit_seeded(best_of(fit_key, candidates, both, y), fit_key, both, y)
-    originals, rivals = np.split(np.asarray(fitted.feature_importances_, np.float64), 2)
-    statistics, support = np.zeros(x.shape[1]), np.zeros(x.shape[1], bool)
-    statistics[varying] = originals - rivals
-    support[varying] = features.knockoff_select(originals - rivals, settings.level)
-    return Selection(support, fitted, {"statistics_": statistics})
 
 
 def _shrinkage(shrinkage: float | str, rows: np.ndarray) -> float:

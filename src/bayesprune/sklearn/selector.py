@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
@@ -35,6 +35,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
             that beat their knockoff copies; holds the false discovery rate at ``level`` if the inputs are Gaussian.
+        fdr: the false discovery rate to hold: short for rule="knockoff" at that level.
         level: for "fdr" and "knockoff", in (0, 1). Knockoffs can select nothing unless they select 1/level inputs.
         fraction: for "fraction", in (0, 1].
         fractions: for "cv", the shares to try.
@@ -42,14 +43,16 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         cv_rule: for "cv": "min", or "one_standard_error" for the smallest share within one standard error of the best.
         shrinkage: for "knockoff", the share in [0, 1) by which the inputs' estimated correlations are drawn towards 0; "auto"
             estimates it from X (Ledoit & Wolf 2004), which columns that outnumber the rows need.
+        copies: for "knockoff", sets of copies, each with its fits. Several, such as ten, leave less to the draw: their e-values
+            are averaged (`features.knockoff_e_values`). Where few inputs matter they find fewer than one set does.
         random_state: a whole number makes the selection repeatable; None leaves it to the estimator's.
 
     Attributes, after ``fit``:
         support_: (features,) booleans, as ``get_support()``.
-        estimator_: the fitted network that the rule looked at; for "knockoff" its inputs are the standardised columns of X that
-            vary, then their copies.
+        estimator_: the fitted network that the rule looked at; for "knockoff" that, or scikit-learn's lasso, and its inputs are
+            the standardised columns of X that vary, then their copies.
         fraction_choice_: for "cv", the `features.FractionChoice`. statistics_: for "knockoff", (features,), importance of the
-            input less that of its copy.
+            input less that of its copy, the mean over sets of copies. e_values_: of several sets, (features,).
         n_features_in_, feature_names_in_: of X.
 
     Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting.
@@ -72,21 +75,25 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         *,
         rule: str | Any = "median",
         level: float | Any = 0.1,
+        fdr: float | Any | None = None,
         fraction: float | Any = 0.2,
         fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0),
         cv: int | Any = 5,
         cv_rule: str | Any = "min",
         shrinkage: float | str | Any = "auto",
+        copies: int | Any = 1,
         random_state: int | np.random.RandomState | Any | None = None,
     ) -> None:
         self.estimator = estimator
         self.rule = rule
         self.level = level
+        self.fdr = fdr
         self.fraction = fraction
         self.fractions = fractions
         self.cv = cv
         self.cv_rule = cv_rule
         self.shrinkage = shrinkage
+        self.copies = copies
         self.random_state = random_state
 
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
@@ -94,6 +101,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         refuse_others(others)
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
+        rule, level = self._rule()
+        check_integer(self.copies, "copies")
         x, y = validate_data(
             self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2
         )
@@ -102,16 +111,26 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
         source = candidates[0].random_state if self.random_state is None else self.random_state
         seed = int(check_random_state(source).randint(np.iinfo(np.int32).max))
-        settings = RuleSettings(self.level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage)
+        settings = RuleSettings(level, self.fraction, self.fractions, self.cv, self.cv_rule, self.shrinkage, self.copies)
         check_process()
-        selection = RULES[self.rule](jax.random.key(seed), candidates, x, y, settings)
+        selection = RULES[rule](jax.random.key(seed), candidates, x, y, settings)
         self.support_, self.estimator_ = selection.support, selection.estimator
-        for name in ("fraction_choice_", "statistics_"):
+        for name in ("fraction_choice_", "statistics_", "e_values_"):
             if name in selection.details:
                 setattr(self, name, selection.details[name])
             elif hasattr(self, name):  # of an earlier fit by another rule
                 delattr(self, name)
         return self
+
+    def _rule(self) -> tuple[str, float]:
+        """The rule and its level, of which ``fdr`` may speak for both."""
+        if self.fdr is None:
+            return self.rule, self.level
+        if self.rule not in ("median", "knockoff"):
+            raise ValueError(
+                f"fdr={self.fdr} is short for rule='knockoff', and rule={self.rule!r} is given: leave one of them out."
+            )
+        return "knockoff", self.fdr
 
     def _candidates(self, y: np.ndarray) -> tuple[SparseNetwork, ...]:
         if self.estimator is None:

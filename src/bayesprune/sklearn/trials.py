@@ -20,7 +20,7 @@ def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: np.ndarray, y: n
 
     Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
     to select, the sparse prior is taken in its place. Annealing is for prediction too, as it keeps weights that share an
-    effect: there is none under "auto". And copies are to be told from inputs by one net that reads nothing else.
+    effect: there is none under "auto". And inputs are to be chosen by one net that reads nothing else.
     """
     seed = int(jax.random.randint(rng_key, (), 0, np.iinfo(np.int32).max))
     of_selection = {"prior": "dirac_slab", "annealing": 0, "form": "plain", "held_out": 0.0}
@@ -34,24 +34,20 @@ def judge_of(estimator: SparseNetwork, y: np.ndarray) -> tuple[np.ndarray, Calla
 
 
 def best_of(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.ndarray, y: np.ndarray) -> SparseNetwork:
-    """The candidate that predicts held-out rows best, in two fits to two thirds of them; the last one where rows are too few.
-
-    It never learns which columns are copies: where x holds knockoffs beside the inputs, swapping an input with its copy changes
-    nothing in its choice, which is all that the filter asks.
-    """
-    thirds = list(_thirds(rng_key, y, is_classifier(candidates[0]))) if len(candidates) > 1 else []
-    if not thirds:
+    """The candidate that predicts held-out rows best, in two fits to two thirds of them; the last where rows are too few."""
+    pairs = list(thirds(rng_key, y, is_classifier(candidates[0]))) if len(candidates) > 1 else []
+    if not pairs:
         return candidates[-1]
     targets, loss = judge_of(candidates[0], y)
 
     def held_out(estimator: SparseNetwork) -> float:
-        fits = ((fit_seeded(estimator, rng_key, x[kept], targets[kept]), held) for kept, held in thirds)
+        fits = ((fit_seeded(estimator, rng_key, x[kept], targets[kept]), held) for kept, held in pairs)
         return sum(loss(fitted, x[held], targets[held]) for fitted, held in fits)
 
     return min(candidates, key=held_out)
 
 
-def _thirds(rng_key: jax.Array, y: np.ndarray, labels: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def thirds(rng_key: jax.Array, y: np.ndarray, labels: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs (kept, held out) of equal sizes, of every class its share; none where that leaves too few rows of one."""
     smallest = np.unique(y, return_counts=True)[1].min() if labels else len(y) // 3
     if smallest < 3:
