@@ -1,17 +1,24 @@
-"""The laboratory's own comparison: every method on the digits, tuned by one budget, at equal connected density.
+"""The laboratory's own comparisons: every method on the digits and on Fashion-MNIST, tuned by one budget, at equal density.
 
     bayesprune compare --dataset digits --net mlp-100-100 --methods all --densities 20,10,5,2,1 --seeds 3   # the same trainings
+    bayesprune compare --dataset fashion_mnist --net mlp-100-100 --methods all --densities 20,10,5,2,1 --seeds 3
     python benchmarks/laboratory.py run --out runs                    # what is not in runs/laboratory.jsonl yet
     python benchmarks/laboratory.py table                             # from the results kept here
 
 MLP 100-100, 1,000 steps of 128 rows, all phases together; four settings of each method on a sixth of the training rows, one
-training each, at 5 %, chosen by NLL there; the test rows judge three seeds of the chosen one. `CHOSEN` is what the tries gave.
-`docs/laboratory.md` says what is equal. Of the densities those are kept that `KEPT` names.
+training each, at 5 %, chosen by NLL there; the test rows judge three seeds of the chosen one. ``chosen`` of a task is what the
+tries gave. `docs/laboratory.md` says what is equal. Densities are connected ones.
 
 Networks of points have a prior of a given width beside the one whose scale is learned, `Flat`, since a first look at the
 digits' test rows, by two trainings each of lottery tickets and of one cut by magnitude; the choice between the two is made on
 held-out rows, as all others.
 """
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
 
 from bayesprune import cells
 from bayesprune.lab import plan, ranks, tables
@@ -20,54 +27,108 @@ from bayesprune.lab.plan import Cell
 from bayesprune.lab.run import run
 
 SEEDS, TRIES, MIDDLE = 3, 4, 0.05
-BASE = Cell("digits", "mlp-100-100", "", 0.0, 0, 0, 1_000)
-CHOSEN: dict[str, int] = {
-    "laplace": 2,
-    "dense-map": 0,
-    "dense-mean-field": 2,
-    "ssvi": 2,
-    "rigl": 1,
-    "magnitude": 2,
-    "snr": 2,
-    "evidence": 2,
-    "ivon-snr": 3,
-    "bmr": 0,
-    "dense-laplace": 0,
-    "dense-ensemble": 0,
-    "dense-ivon": 3,
-    "set": 0,
-    "svbnn": 2,
-    "sbnn": 1,
-    "sparse-vd": 0,
-    "lottery": 0,
-    "magnitude-once": 0,
-    "snr-once": 2,
-    "laplace-once": 0,
-    "wanda-once": 2,
-    "sparsegpt-once": 2,
-    "bmrs": 3,
-    "sbp": 3,
-    "horseshoe": 0,
-    "widest-gap": 2,
-    "sghmc-spl": 2,
-}
-KEPT: dict[str, tuple[float, ...]] = {
-    "snr": (0.2, 0.1, 0.05, 0.02, 0.01),
-    "evidence": (0.2, 0.1, 0.05, 0.02, 0.01),
-}  # densities; of the others the middle one
+ALL = (0.2, 0.1, 0.05, 0.02, 0.01)
+OF_SECONDS = ("laplace", "laplace-once")  # whose rows at the other densities are for who has the time
 
-TRIED = plan.tried(BASE, list(CHOSEN), [MIDDLE], TRIES)
-JUDGED = [cell for name, trial in CHOSEN.items() for cell in plan.judged(BASE, {name: trial}, KEPT.get(name, (MIDDLE,)), SEEDS)]
-CELLS = (*TRIED, *JUDGED)
+
+@dataclass(frozen=True)
+class Task:
+    """``chosen``: the try of each method that its held-out rows speak for; ``kept``: densities, of others the middle one."""
+
+    base: Cell
+    chosen: dict[str, int]
+    kept: dict[str, tuple[float, ...]]
+
+    @property
+    def tried(self) -> list[Cell]:
+        return plan.tried(self.base, list(self.chosen), [MIDDLE], TRIES)
+
+    @property
+    def judged(self) -> list[Cell]:
+        of = lambda name, trial: plan.judged(self.base, {name: trial}, self.kept.get(name, (MIDDLE,)), SEEDS)  # noqa: E731
+        return [cell for name, trial in self.chosen.items() for cell in of(name, trial)]
+
+
+DIGITS = Task(
+    Cell("digits", "mlp-100-100", "", 0.0, 0, 0, 1_000),
+    {
+        "laplace": 2,
+        "dense-map": 0,
+        "dense-mean-field": 2,
+        "ssvi": 2,
+        "rigl": 1,
+        "magnitude": 2,
+        "snr": 2,
+        "evidence": 2,
+        "ivon-snr": 3,
+        "bmr": 0,
+        "dense-laplace": 0,
+        "dense-ensemble": 0,
+        "dense-ivon": 3,
+        "set": 0,
+        "svbnn": 2,
+        "sbnn": 1,
+        "sparse-vd": 0,
+        "lottery": 0,
+        "magnitude-once": 0,
+        "snr-once": 2,
+        "laplace-once": 0,
+        "wanda-once": 2,
+        "sparsegpt-once": 2,
+        "bmrs": 3,
+        "sbp": 3,
+        "horseshoe": 0,
+        "widest-gap": 2,
+        "sghmc-spl": 2,
+    },
+    {"snr": ALL, "evidence": ALL},
+)
+_FASHION = {
+    "laplace": 3,
+    "dense-map": 1,
+    "dense-mean-field": 0,
+    "ssvi": 2,
+    "rigl": 2,
+    "magnitude": 2,
+    "snr": 0,
+    "evidence": 0,
+    "ivon-snr": 1,
+    "bmr": 0,
+    "dense-laplace": 1,
+    "dense-ensemble": 1,
+    "dense-ivon": 0,
+    "set": 0,
+    "svbnn": 1,
+    "sbnn": 3,
+    "sparse-vd": 3,
+    "lottery": 2,
+    "magnitude-once": 2,
+    "snr-once": 2,
+    "laplace-once": 2,
+    "wanda-once": 0,
+    "sparsegpt-once": 0,
+    "bmrs": 1,
+    "sbp": 1,
+    "horseshoe": 1,
+    "widest-gap": 0,
+    "sghmc-spl": 0,
+}
+FASHION = Task(
+    Cell("fashion_mnist", "mlp-100-100", "", 0.0, 0, 0, 1_000),
+    _FASHION,
+    {name: ALL for name in _FASHION if name not in OF_SECONDS},
+)
+TASKS = (DIGITS, FASHION)
+CELLS = tuple(cell for task in TASKS for cell in (*task.tried, *task.judged))
 SHOWN = {"accuracy": 3, "nll": 3, "ece": 3, "ece_quantile": 3, "calibration_marginal": 4, "auroc": 3}
 SHOWN |= {"accuracy, noise 1": 3, "nll, noise 1": 3, "ms, 1 row": 3}
 
 
-def judged(found: cells.Found) -> str:
+def judged(task: Task, found: cells.Found, wanted: tuple[float, ...] = (0.0, *ALL)) -> str:
     """A row for each method and density: means over seeds, standard deviations."""
     rows = []
-    for name, density in dict.fromkeys((cell.method, cell.density) for cell in JUDGED):
-        planned = [cell for cell in JUDGED if (cell.method, cell.density) == (name, density)]
+    for name, density in dict.fromkeys((cell.method, cell.density) for cell in task.judged if cell.density in wanted):
+        planned = [cell for cell in task.judged if (cell.method, cell.density) == (name, density)]
         have = [found[cell] for cell in planned if cell in found and not found[cell]["failed"]]
         why = next((found[cell]["failed"] for cell in planned if cell in found and found[cell]["failed"]), "")
         asked = f"{100 * density:g} %" if density else tables.OWN
@@ -79,31 +140,54 @@ def judged(found: cells.Found) -> str:
     return cells.table(head, rows, "llr" + "r" * (len(SHOWN) + 2) + "l")
 
 
+def by_density(task: Task, found: cells.Found) -> str:
+    """Accuracy and NLL of every method that takes a density, by density: means over seeds."""
+    rows = []
+    for name in (one for one in task.chosen if len(task.kept.get(one, ())) > 1):
+        row, missing = [name], False
+        for density in ALL:
+            have = [found[c] for c in task.judged if (c.method, c.density) == (name, density) and c in found]
+            missing |= not have
+            row.append(" / ".join(f"{np.mean([r[what] for r in have]):.3f}" for what in ("accuracy", "nll")) if have else "?")
+        if not missing and all(cell.density for cell in task.judged if cell.method == name):
+            rows.append(row)
+    return cells.table(["accuracy / NLL", *(f"{100 * density:g} %" for density in ALL)], rows, "l" + "r" * len(ALL))
+
+
 def _mean(have: list[cells.Record], what: str, digits: int, factor: float = 1.0) -> str:
     return cells.mean_and_spread([one[what] for one in have if one.get(what) is not None], digits, factor)
 
 
-def tried(found: cells.Found) -> str:
+def tried(task: Task, found: cells.Found) -> str:
     """NLL of every try on the held-out rows."""
     rows = []
-    for name in CHOSEN:
-        planned = [cell for cell in TRIED if cell.method == name]
+    for name in task.chosen:
+        planned = [cell for cell in task.tried if cell.method == name]
         have = [found[cell] for cell in planned if cell in found]
         said = [f"{one['nll']:.3f} ({one['setting']})" if not one["failed"] else "failed" for one in have]
         rows.append([name, cells.count(have, planned), *said, *[cells.MISSING] * (TRIES - len(said))])
     return cells.table(["method", "tries", *(f"try {number}" for number in range(TRIES))], rows, "llllll")
 
 
-def ranked(found: cells.Found) -> str:
+def ranked(task: Task, found: cells.Found) -> str:
     """Mean ranks by NLL at the middle density."""
-    records = [found[cell] for cell in JUDGED if cell in found and cell.density == MIDDLE]
+    records = [found[cell] for cell in task.judged if cell in found and cell.density == MIDDLE]
     if not records:
         return f"| {cells.MISSING} |"
     made = ranks.ranks(ranks.table_of(records, "nll"))
     return f"{', '.join(f'{name} {mean:.1f}' for name, mean in made.mean.items())}.\n\n{in_words(made)}"
 
 
-STUDY = cells.Study("laboratory", CELLS, run, {"judged": judged, "tried": tried, "ranked": ranked}, shared=True)
+TABLES: dict[str, Callable[[cells.Found], str]] = {
+    "judged": functools.partial(judged, DIGITS),
+    "tried": functools.partial(tried, DIGITS),
+    "ranked": functools.partial(ranked, DIGITS),
+    "fashion": functools.partial(judged, FASHION, wanted=(0.0, MIDDLE)),
+    "fashion_by_density": functools.partial(by_density, FASHION),
+    "fashion_tried": functools.partial(tried, FASHION),
+    "fashion_ranked": functools.partial(ranked, FASHION),
+}
+STUDY = cells.Study("laboratory", CELLS, run, TABLES, shared=True)
 
 if __name__ == "__main__":
     cells.main(STUDY)
