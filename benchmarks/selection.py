@@ -70,7 +70,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         given = cell.steps or cell.model == "network"
         network = bp.BayesianSparseRegressor(num_steps=cell.steps or 3000) if given else None
         selector = bp.BayesianFeatureSelector(network, random_state=0, **rule).fit(x, y)
-        chosen, hidden = selector.support_, len(selector.estimator_.hidden)
+        chosen, hidden = selector.support_, len(getattr(selector.estimator_, "hidden", ()))  # a lasso has none
     false = int((chosen & ~truth).sum())
     return {"power": float(np.mean(chosen[truth])), "fdr": false / max(1, int(chosen.sum())), "network": float(hidden)}
 

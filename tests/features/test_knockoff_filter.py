@@ -2,6 +2,7 @@ import jax
 import numpy as np
 import pytest
 
+from bayesprune import features
 from bayesprune.features import gaussian_knockoffs, knockoff_select
 
 
@@ -83,3 +84,52 @@ def test_nothing_to_select():
     assert not knockoff_select(np.zeros(4), 0.5).any()
     assert not knockoff_select(np.array([3.0, 2.0, 1.0]), 0.1).any()  # fewer than 1/level
     assert knockoff_select(np.array([3.0, 2.0, 1.0]), 0.1, offset=0).all()
+
+
+def some_statistics(seed, copies=4, size=30):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((copies, size)).round(1) + np.where(np.arange(size) < 9, 3.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_e_values_are_what_they_are_defined_as(seed):
+    w = some_statistics(seed)
+    expected = np.zeros(30)
+    for row in w:
+        chosen = knockoff_select(row, 0.1)
+        if chosen.any():
+            limit = row[chosen].min()
+            expected += 30 * chosen / (1 + sum(value <= -limit for value in row)) / len(w)
+    np.testing.assert_allclose(features.knockoff_e_values(w, 0.1), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_one_set_of_copies_e_values_select_what_the_filter_selects(seed):
+    """Ren & Barber (2024), section 3: e-BH at the level of the threshold is knockoff+."""
+    w = some_statistics(seed)[0]
+    e_values = features.knockoff_e_values(w[None], 0.2)
+    np.testing.assert_array_equal(features.select_by_e_values(e_values, 0.2), knockoff_select(w, 0.2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_e_bh_is_the_largest_k_that_passes(seed):
+    e = np.random.default_rng(seed).exponential(8.0, 25)
+    k = max((k for k in range(1, 26) if sorted(e)[-k] >= 25 / (0.3 * k)), default=0)
+    np.testing.assert_array_equal(features.select_by_e_values(e, 0.3), np.argsort(np.argsort(-e)) < k)
+
+
+def test_e_values_of_useless_inputs_sum_to_their_number_at_most():
+    """Signs are tossed: the mean over 4,000 draws is below p by what it is, or above by 4 standard errors once in 30,000."""
+    rng = np.random.default_rng(0)
+    sums = [features.knockoff_e_values(rng.standard_normal((3, 20)), 0.3).sum() for _ in range(4_000)]
+    assert np.mean(sums) <= 20 + 4 * np.std(sums) / np.sqrt(len(sums))
+
+
+def test_bad_e_values_are_named():
+    with pytest.raises(ValueError, match="statistics"):
+        features.knockoff_e_values(np.array([[1.0, np.nan]]), 0.1)
+    with pytest.raises(ValueError, match="level"):
+        features.select_by_e_values(np.ones(3), 0.0)
+    with pytest.raises(ValueError, match="at or above 0"):
+        features.select_by_e_values(np.array([-1.0]), 0.1)
+    assert not features.select_by_e_values(np.zeros(4), 0.5).any()
