@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import course
 import file_kinds
 import jax
 import jax.numpy as jnp
@@ -46,10 +47,10 @@ class Cell:
 
 CELLS = tuple(Cell(net, 0) for net in ("lenet5", "lenet5_ascended", "resnet", "vit", "magika"))
 NETS: dict[str, Any] = {
-    "lenet5": bp.nets.LeNet5(10),
-    "lenet5_ascended": bp.nets.LeNet5(10),
-    "resnet": bp.nets.ResNet(10, stage_sizes=(1, 1), features=8, norm="group"),
-    "vit": bp.nets.ViT(10, patch=8, features=32, num_blocks=2, num_heads=4, hidden=64),
+    "lenet5": course.NETS["lenet5"],
+    "lenet5_ascended": course.NETS["lenet5"],
+    "resnet": course.NETS["resnet"],
+    "vit": course.NETS["vit"],
     "magika": file_kinds.Magika(),
 }
 EPOCHS = {"lenet5": 10, "lenet5_ascended": 4, "resnet": 5, "vit": 5}

@@ -103,7 +103,7 @@ def test_what_is_no_fit_or_another_networks_is_refused() -> None:
     other = bp.BNN(
         bp.nets.MLP((5,), 3), prior=bp.priors.Posterior(fit_of()), likelihood=bp.likelihoods.Categorical(), input_shape=(4,)
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"fit of another network: of 'Dense_0.kernel', \(4, 5\), it has \(4, 8\)"):
+    with pytest.raises(ValueError, match=r"fit of another network: of 'Dense_0.kernel', \(4, 5\), it has shape \(4, 8\)"):
         seed(other.model, 0)(np.ones((1, 4), np.float32))
 
 

@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_number, check_params, got
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each
+from bayesprune.model.prior import SiteMoments, array_of, guide_each
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -111,15 +111,12 @@ class Posterior:
         return replace(node, prior_scale=None if first is None else self._typed(first), unit=1.0)
 
     def _paths(self, layout: Layout) -> list[str]:
-        shapes = {str(spec.path): spec.shape for spec in layout if spec.bayesian}
-        for path, shape in shapes.items():
-            held = self.loc[path].shape if path in self.loc else "none"
-            if held != shape:
-                raise ValueError(
-                    f"priors.Posterior was given a fit of another network: of {path!r}, {shape}, it has {held}. Give a fit of "
-                    "the same net in which the same parameters are Bayesian."
-                )
-        return list(shapes)
+        given = "priors.Posterior was given a fit"
+        remedy = "Give a fit of the same net in which the same parameters are Bayesian."
+        specs = [spec for spec in layout if spec.bayesian]
+        for spec in specs:
+            array_of(self.loc, spec, given, remedy)
+        return [str(spec.path) for spec in specs]
 
     def _typed(self, array: np.ndarray) -> Any:
         return jnp.asarray(array, float)

@@ -96,6 +96,11 @@ class Graph:
     sites: tuple[str, ...] = ()
     unsettled: str = ""
 
+    def __repr__(self) -> str:
+        """Counts: its arrays have millions of numbers."""
+        kept = f", {len(self.unfollowed)} kept whole" if self.unfollowed else ""
+        return f"<Graph of {len(self.roles)} weight arrays, {self.num_signals} signals{kept}>"
+
     @property
     def num_signals(self) -> int:
         return len(self.blend)
