@@ -35,24 +35,20 @@ def of_columns(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.nd
     better, it is looked at in its place. A single candidate is taken as it is. Nothing here knows which columns are copies,
     so that swapping a column with its copy swaps their importances and changes nothing else.
     """
-    seeds = np.random.default_rng(np.asarray(jax.random.key_data(_of_data(rng_key, x, y))))
-    seed = lambda: int(seeds.integers(np.iinfo(np.int32).max))  # noqa: E731
-    network = clone(candidates[-1]).set_params(random_state=seed())
-    labels = is_classifier(network)
-    classes = np.unique(y) if labels else None
-    targets = np.asarray(y, np.float64).reshape(len(y), -1) if classes is None else (y[:, None] == classes).astype(np.float64)
-    split = next(thirds(rng_key, y, labels), None) if len(candidates) > 1 else None
-    if split is not None:
-        kept, held = split
-        spread = np.maximum(targets.std(axis=0), np.finfo(float).tiny)
-        error = lambda outputs: float(np.mean(np.square((outputs - targets[held]) / spread)))  # noqa: E731
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(_of_data(rng_key, x, y))))
+    network = clone(candidates[-1]).set_params(random_state=_seed(rng))
+    numbers = _Numbers(y, is_classifier(network))
+    third = next(thirds(rng_key, y, is_classifier(network)), None) if len(candidates) > 1 else None
+    if third is not None:
+        kept, held = third
         tried = clone(network).fit(x[kept], y[kept])
-        if error(_lasso(x[kept], targets[kept], seed())(x[held])) <= error(_outputs(tried, x[held], classes)):
-            lasso = _lasso(x, targets, seed())
-            return Worth(lasso.model, np.linalg.norm(np.atleast_2d(lasso.model.coef_), axis=0))
+        by_lasso = _lasso(x[kept], numbers.targets[kept], _seed(rng)).predict(x[held])
+        if numbers.error(by_lasso, held) <= numbers.error(numbers.predicted(tried, x[held]), held):
+            lasso = _lasso(x, numbers.targets, _seed(rng))
+            return Worth(lasso, np.linalg.norm(np.atleast_2d(lasso.coef_), axis=0))
         network.set_params(form=tried.form_, held_out=0.0)
     fitted = network.fit(x, y)
-    return Worth(fitted, by_permutation(lambda rows: _outputs(fitted, rows, classes), x, seeds.permutation(len(x))))
+    return Worth(fitted, by_permutation(lambda rows: numbers.predicted(fitted, rows), x, rng.permutation(len(x))))
 
 
 def by_permutation(predict: Callable[[np.ndarray], np.ndarray], x: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -74,27 +70,39 @@ def by_permutation(predict: Callable[[np.ndarray], np.ndarray], x: np.ndarray, o
     return found
 
 
-class _lasso:
-    """A lasso of its penalty by cross-validation, whose predictions have the targets' columns."""
+class _Numbers:
+    """What is to be foreseen as numbers, ``targets`` (rows, outputs): of labels, 1 for the class and 0 for the others."""
 
-    def __init__(self, x: np.ndarray, targets: np.ndarray, seed: int) -> None:
-        folds = KFold(min(FOLDS, len(x)), shuffle=True, random_state=seed)
-        one = targets.shape[1] == 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model: Any = (LassoCV if one else MultiTaskLassoCV)(cv=folds).fit(x, targets[:, 0] if one else targets)
+    def __init__(self, y: np.ndarray, labels: bool) -> None:
+        self.classes = np.unique(y) if labels else None
+        self.targets = np.asarray(y).reshape(len(y), -1) if self.classes is None else y[:, None] == self.classes
+        self.targets = self.targets.astype(np.float64)
+        self.spread = np.maximum(self.targets.std(axis=0), np.finfo(float).tiny)
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self.model.predict(x)).reshape(len(x), -1)
+    def error(self, predicted: np.ndarray, rows: np.ndarray) -> float:
+        """Mean square of the error on these rows, each output in units of its deviation."""
+        apart = predicted.reshape(len(rows), -1) - self.targets[rows]
+        return float(np.mean(np.square(apart / self.spread)))
+
+    def predicted(self, fitted: SparseNetwork, x: np.ndarray) -> np.ndarray:
+        """Predictions, (rows, outputs); of labels the probabilities of all classes, also of those it has not seen."""
+        if self.classes is None:
+            return np.asarray(fitted.predict(x), np.float64).reshape(len(x), -1)
+        found = np.zeros((len(x), len(self.classes)))
+        found[:, np.searchsorted(self.classes, fitted.classes_)] = fitted.predict_proba(x)
+        return found
 
 
-def _outputs(fitted: Any, x: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
-    """Predictions, (rows, outputs); of labels the probabilities of all classes."""
-    if classes is None:
-        return np.asarray(fitted.predict(x), np.float64).reshape(len(x), -1)
-    found = np.zeros((len(x), len(classes)))
-    found[:, np.searchsorted(classes, fitted.classes_)] = fitted.predict_proba(x)
-    return found
+def _lasso(x: np.ndarray, targets: np.ndarray, seed: int) -> Any:
+    """Scikit-learn's, its penalty by cross-validation."""
+    folds, one = KFold(min(FOLDS, len(x)), shuffle=True, random_state=seed), targets.shape[1] == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return (LassoCV if one else MultiTaskLassoCV)(cv=folds).fit(x, targets[:, 0] if one else targets)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(np.iinfo(np.int32).max))
 
 
 def _of_data(rng_key: jax.Array, x: np.ndarray, y: np.ndarray) -> jax.Array:
