@@ -8,7 +8,6 @@ with it, and brings distrax along. So the sums of `infer.curvature` are written 
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,11 +16,11 @@ from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.send import send
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
-from bayesprune.infer.curvature.forms import FORMS
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import Sums, squares_over_rows, sum_over_rows
+from bayesprune.infer.curvature.once import FORMS
+from bayesprune.infer.curvature.over_rows import Sums
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
@@ -120,12 +119,8 @@ def laplace(
     density = log_density(bnn, latents_of(bnn, whole.params))
     if structure == "exact":
         sums = hessian(bnn, trained, data, density, diagonal=form == "diag")
-    elif form == "diag":
-        sums = squares_over_rows(rng_key, bnn, trained, data, density, structure, num_draws)
     else:
-        start, add = FORMS[form]
-        none = jax.jit(start)(trained.weights)
-        sums = sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, none, add)
+        sums = FORMS[form](rng_key, bnn, trained, data, density, structure, num_draws)
     found, asked = _posterior(
         sums, whole, specs, form, prior_precision, marginal=variances == "marginal", joint=curvature != "diag"
     )

@@ -10,9 +10,9 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.formulas.laplace import prior_evidence
 from bayesprune.infer.curvature.directions import log_density, root_of_negative_hessian
-from bayesprune.infer.curvature.forms import FORMS
 from bayesprune.infer.curvature.hessian import hessian
-from bayesprune.infer.curvature.over_rows import Trained, squares_over_rows, sum_over_rows
+from bayesprune.infer.curvature.once import FORMS
+from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.curvature.prior_precision import by_evidence
 
 LIKELIHOODS = {
@@ -57,10 +57,7 @@ def brute(bnn, trained, data, structure) -> np.ndarray:
 def summed(kind, structure, form, num_draws=None, key=0):
     bnn, trained, data = at_weights(kind)
     given = (jax.random.key(key), bnn, trained, data, log_density(bnn, {}), structure, num_draws)
-    if form == "diag":
-        return trained, squares_over_rows(*given)
-    start, add = FORMS[form]
-    return trained, sum_over_rows(*given, start(trained.weights), add)
+    return trained, FORMS[form](*given)
 
 
 @pytest.mark.slow_cases(2)
@@ -155,7 +152,8 @@ def test_a_search_that_ends_at_its_edge_warns() -> None:
     assert found[0] == 1e8
 
 
-def test_the_diagonal_of_convolutions_dead_weights_and_chunks() -> None:
+@pytest.mark.parametrize("dead", [False, True])
+def test_convolutions_dead_weights_and_chunks(dead) -> None:
     """Convolutions, whose weights meet a row often, beside dense layers; more rows than a chunk; half of a kernel dead."""
     rng = np.random.default_rng(0)
     data = bp.Dataset(rng.normal(size=(150, 6, 6, 1)).astype(np.float32), rng.integers(3, size=150))
@@ -164,11 +162,17 @@ def test_the_diagonal_of_convolutions_dead_weights_and_chunks() -> None:
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(32, 32, 1))
     values, _ = bnn.take(net.init(jax.random.key(3), jnp.ones((1, 32, 32, 1))))
     alive = {site: jnp.ones(w.shape, bool) for site, w in values.items()}
-    alive["Dense_0.kernel"] = jnp.arange(alive["Dense_0.kernel"].size).reshape(alive["Dense_0.kernel"].shape) % 2 == 0
+    if dead:
+        alive["Dense_0.kernel"] = jnp.arange(alive["Dense_0.kernel"].size).reshape(alive["Dense_0.kernel"].shape) % 2 == 0
     density = log_density(bnn, {})
-    found = squares_over_rows(jax.random.key(0), bnn, Trained(values, {}, {}, alive), data, density, "empirical", None).form
+    given = (jax.random.key(0), bnn, Trained(values, {}, {}, alive), data, density, "empirical", None)
+    found, factors = FORMS["diag"](*given).form, FORMS["kron"](*given).form
     living = {site: jnp.where(alive[site], w, 0) for site, w in values.items()}
     rows = jax.vmap(jax.grad(lambda w, x, y: density(bnn.forward(w, {}, x[None])[0], y)), (None, 0, 0))(living, *data)
     for site, gradients in rows.items():
-        expected = np.square(np.where(alive[site], gradients, 0), dtype=float).sum(0)
-        np.testing.assert_allclose(found[site], expected, rtol=1e-3, atol=1e-6, err_msg=site)
+        g = np.where(alive[site], gradients, 0).astype(float)
+        np.testing.assert_allclose(found[site], np.square(g).sum(0), rtol=1e-3, atol=1e-6, err_msg=site)
+        matrix = g.reshape(len(g), -1, g.shape[-1])
+        atol = 1e-5 * np.abs(factors[site].rows).max()
+        np.testing.assert_allclose(factors[site].rows, np.einsum("nij,nkj->ik", matrix, matrix), rtol=1e-3, atol=atol)
+        np.testing.assert_allclose(factors[site].columns, np.einsum("nij,nik->jk", matrix, matrix), rtol=1e-3, atol=atol)

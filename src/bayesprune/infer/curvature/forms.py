@@ -1,11 +1,11 @@
 """Forms of a curvature: a Kronecker product for each array, or all of it; each a sum over rows' gradients.
 
-Its diagonal needs no gradients of rows: see `squares_over_rows`.
+Its diagonal needs no gradients of rows: see `once.squares_over_rows`.
 
 A form has ``start(weights)``, zeros, and ``add(sums, gradients)`` with gradients site -> (rows, *shape).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,3 @@ def add_full(sums: jax.Array, gradients: Arrays) -> jax.Array:
     """Outer products of the rows' gradients."""
     flat = jnp.concatenate([g.reshape((len(g), -1)) for g in gradients.values()], axis=1)
     return sums + jnp.einsum("ni,nj->ij", flat, flat, precision=EXACT)
-
-
-FORMS: dict[str, tuple[Any, Any]] = {"kron": (start_kronecker, add_kronecker), "full": (start_full, add_full)}

@@ -14,8 +14,6 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
 from bayesprune.infer.curvature.directions import LogDensity, directions
 from bayesprune.model.bnn import BNN
-from bayesprune.model.transforms.local_noise import drawn_once, local_noise
-from bayesprune.model.transforms.slope_squares import SlopeSquares
 
 Arrays = dict[str, jax.Array]
 # A form: how it starts, and what the gradients of a chunk of rows add to it, site -> (rows, *shape).
@@ -67,69 +65,31 @@ def sum_over_rows(
     ``weights`` of ``trained``: those whose gradients are taken, whatever else the network needs is in ``points``.
     """
 
-    def of_rows(x: ArrayTree) -> tuple[jax.Array, _OfDirections]:
-        gradients = lambda directions: jax.vmap(functools.partial(_gradients, bnn, trained))(x, directions)  # noqa: E731
+    def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
+        gradients = lambda directions: jax.vmap(functools.partial(gradients_of, bnn, trained))(x, directions)  # noqa: E731
         return outputs_of_rows(bnn, trained, trained.weights, x), lambda form, found: add(form, gradients(found))
 
-    return _summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
-
-
-def squares_over_rows(
-    rng_key: jax.Array, bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, structure: str, num_draws: int | None
-) -> Sums:
-    """`sum_over_rows` of each weight's squared gradients, its form an array for each of ``weights``.
-
-    Weights that meet a row once, as in dense layers, have them without the gradients of any row: see `SlopeSquares`.
-    """
-    ones = jax.tree.map(jnp.ones_like, trained.weights)
-    forward = functools.partial(outputs_of_rows, bnn, trained)
-    some = jax.tree.map(lambda leaf: send(leaf[:2]), data.x)
-    lifted = {site: SlopeSquares(value, ones[site]) for site, value in trained.weights.items()}
-    several = {site for site, drawn in by_one_thread(drawn_once(forward, "draw"))(lifted, some).items() if drawn}
-
-    def lifted_outputs(variances: Arrays, x: ArrayTree) -> jax.Array:
-        once = {site: SlopeSquares(trained.weights[site], variance) for site, variance in variances.items()}
-        return local_noise(forward, "draw")(trained.weights | once, x)  # type: ignore[no-any-return]
-
-    apart = trained._replace(
-        weights={site: trained.weights[site] for site in several},
-        points=trained.points | {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()},
-    )
-
-    def of_rows(x: ArrayTree) -> tuple[jax.Array, _OfDirections]:
-        outputs, pull = jax.vjp(
-            lambda variances: lifted_outputs(variances, x), {site: ones[site] for site in ones.keys() - several}
-        )
-
-        def add(sums: Arrays, found: jax.Array) -> Arrays:
-            rows = jax.vmap(functools.partial(_gradients, bnn, apart))(x, found)
-            squares = pull(found)[0] | {site: jnp.sum(jnp.square(g), axis=0) for site, g in rows.items()}
-            return {site: total + squares[site] for site, total in sums.items()}
-
-        return outputs, add
-
-    start = jax.tree.map(jnp.zeros_like, trained.weights)
-    return _summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
+    return summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
 
 
 # What one direction of each row of a chunk, (rows, outputs), adds to the form.
-_OfDirections = Callable[[Any, jax.Array], Any]
+OfDirections = Callable[[Any, jax.Array], Any]
 
 
-def _gradients(bnn: BNN, trained: Trained, x: ArrayTree, direction: jax.Array) -> Arrays:
+def gradients_of(bnn: BNN, trained: Trained, x: ArrayTree, direction: jax.Array) -> Arrays:
     """Of one row's outputs along a direction."""
     _, pull = jax.vjp(lambda weights: outputs_of(bnn, trained, weights, x), trained.weights)
     return pull(direction)[0]  # type: ignore[no-any-return]
 
 
-def _summed(
+def summed(
     rng_key: jax.Array,
     trained: Trained,
     data: Dataset,
     density: LogDensity,
     find: Callable[[jax.Array, jax.Array, Any], jax.Array],
     start: PyTree,
-    of_rows: Callable[[ArrayTree], tuple[jax.Array, _OfDirections]],
+    of_rows: Callable[[ArrayTree], tuple[jax.Array, OfDirections]],
 ) -> Sums:
     """One chunk of rows after the other, and of each one direction after the other."""
 

@@ -42,17 +42,36 @@ def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
     """
 
     def moments(weights: Sequence[Any], *others: ArrayLike) -> dict[str, Met]:
-        traced = jax.make_jaxpr(fn)(weights, *others)
-        values = jax.tree.leaves((weights, *others))
-        known = [Weight(site, tuple(range(np.ndim(w)))) for site, w in zip(sites, weights, strict=True)]
         found: dict[str, Met] = {}
-        _run(traced, values, [*known, *[None] * (len(values) - len(known))], found)
+
+        def note(equation: Equation, given: list[Any], of: list[Weight | None], outs: list[Any]) -> list[Any]:
+            _note(equation, given, of, found)
+            return outs
+
+        visited(fn, sites, note)(weights, *others)
         return found
 
     return moments
 
 
-def _run(program: JaxprLike, values: list[Any], kinds: list[Weight | None], found: dict[str, Met]) -> list[Any]:
+# What is done at an operation: of its operands, of which of them are arrays of weights, and of its results.
+Visit = Callable[[Equation, list[Any], list[Weight | None], list[Any]], list[Any]]
+
+
+def visited(fn: Callable[..., Any], sites: Sequence[str], visit: Visit) -> Callable[..., Any]:
+    """``fn`` of weights, in the order of ``sites``, and of others, with ``visit`` called at each of its operations."""
+
+    def run(weights: Sequence[Any], *others: ArrayLike) -> Any:
+        traced, shapes = jax.make_jaxpr(fn, return_shape=True)(weights, *others)
+        values = jax.tree.leaves((weights, *others))
+        known = [Weight(site, tuple(range(np.ndim(w)))) for site, w in zip(sites, weights, strict=True)]
+        results = _follow(traced, values, [*known, *[None] * (len(values) - len(known))], visit)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return run
+
+
+def _follow(program: JaxprLike, values: list[Any], kinds: list[Weight | None], visit: Visit) -> list[Any]:
     """Evaluate a program; ``kinds``: which of its inputs are arrays of weights."""
     inner, constants = getattr(program, "jaxpr", program), getattr(program, "consts", [])
     place: dict[Any, tuple[Any, Weight | None]] = dict(zip(inner.constvars, ((c, None) for c in constants), strict=True))
@@ -62,12 +81,11 @@ def _run(program: JaxprLike, values: list[Any], kinds: list[Weight | None], foun
         given, of = (list(part) for part in zip(*map(look, equation.invars), strict=True)) if equation.invars else ([], [])
         nested = called(equation)
         if nested is not None:
-            outs = _run(nested, given, of, found)
+            outs = _follow(nested, given, of, visit)
         else:
-            _note(equation, given, of, found)
             with equation.ctx.manager:
                 bound = equation.primitive.bind(*given, **equation.params)
-            outs = list(bound) if equation.primitive.multiple_results else [bound]
+            outs = visit(equation, given, of, list(bound) if equation.primitive.multiple_results else [bound])
         kept = _kept(equation, of) if nested is None else None
         place |= {var: (value, kept) for var, value in zip(equation.outvars, outs, strict=True)}
     return [look(atom)[0] for atom in inner.outvars]

@@ -1,0 +1,124 @@
+"""The curvature in each of its forms, over all rows: of weights that meet a row once without the gradients of any row.
+
+Those are the weights of dense layers; all others have theirs beside them, as `sum_over_rows` makes them.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
+from bayesprune.core.tracing import by_one_thread
+from bayesprune.core.types import ArrayTree, Dataset
+from bayesprune.infer.curvature.directions import LogDensity, directions
+from bayesprune.infer.curvature.forms import Factors, add_full, add_kronecker, start_full, start_kronecker
+from bayesprune.infer.curvature.over_rows import (
+    Arrays,
+    OfDirections,
+    Sums,
+    Trained,
+    gradients_of,
+    outputs_of_rows,
+    sum_over_rows,
+    summed,
+)
+from bayesprune.model.bnn import BNN
+from bayesprune.model.transforms.local_noise import drawn_once, local_noise
+from bayesprune.model.transforms.slope_factors import dense_sites, with_slope_factors, zero_factors
+from bayesprune.model.transforms.slope_squares import SlopeSquares
+
+
+def squares_over_rows(
+    rng_key: jax.Array, bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, structure: str, num_draws: int | None
+) -> Sums:
+    """The sum of squared gradients, by `SlopeSquares`, an array for each of ``weights``; and the log likelihood."""
+    ones = jax.tree.map(jnp.ones_like, trained.weights)
+    forward = functools.partial(outputs_of_rows, bnn, trained)
+    once = _meets_a_row_once(bnn, trained, data)
+    gradients = _gradients_of_others(bnn, trained, once)
+
+    def lifted_outputs(variances: Arrays, x: ArrayTree) -> jax.Array:
+        lifted = {site: SlopeSquares(trained.weights[site], variance) for site, variance in variances.items()}
+        return local_noise(forward, "draw")(trained.weights | lifted, x)  # type: ignore[no-any-return]
+
+    def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
+        outputs, pull = jax.vjp(lambda variances: lifted_outputs(variances, x), {site: ones[site] for site in once})
+
+        def add(sums: Arrays, found: jax.Array) -> Arrays:
+            others = {site: jnp.sum(jnp.square(g), axis=0) for site, g in gradients(x, found).items()}
+            squares = pull(found)[0] | others
+            return {site: total + squares[site] for site, total in sums.items()}
+
+        return outputs, add
+
+    start = jax.tree.map(jnp.zeros_like, trained.weights)
+    return summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
+
+
+def factors_over_rows(
+    rng_key: jax.Array, bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, structure: str, num_draws: int | None
+) -> Sums:
+    """The partial traces of each array's curvature, `add_kronecker`, a pair for each of ``weights``; and the log likelihood.
+
+    Matrices of which no weight is dead have theirs by `with_slope_factors`.
+    """
+    sites = list(trained.weights)
+    living = {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
+
+    def forward(weights: list[jax.Array], x: ArrayTree) -> jax.Array:
+        return bnn.outputs(trained.points | dict(zip(sites, weights, strict=True)), trained.state, x).reshape((rows_in(x), -1))
+
+    matrices = by_one_thread(dense_sites(forward, sites))(list(living.values()), _some(data))
+    whole = {site for site in sites if bool(np.all(np.asarray(trained.alive[site])))}
+    dense = _meets_a_row_once(bnn, trained, data) & matrices & whole
+    gradients = _gradients_of_others(bnn, trained, dense)
+    zeros = {site: zero_factors(trained.weights[site]) for site in dense}
+
+    def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
+        given = with_slope_factors(forward, sites)
+        outputs, pull = jax.vjp(lambda factors: given(list(living.values()), factors, x), zeros)
+
+        def add(sums: dict[str, Factors], found: jax.Array) -> dict[str, Factors]:
+            pairs = {site: jax.tree.map(jnp.add, sums[site], Factors(*pair)) for site, pair in pull(found)[0].items()}
+            return add_kronecker({site: sums[site] for site in sums if site not in dense}, gradients(x, found)) | pairs
+
+        return outputs, add
+
+    start = jax.jit(start_kronecker)(trained.weights)
+    return summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
+
+
+def all_over_rows(
+    rng_key: jax.Array, bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, structure: str, num_draws: int | None
+) -> Sums:
+    """The sum of the outer products of all gradients, a matrix in the order of ``weights``; and the log likelihood."""
+    start = jax.jit(start_full)(trained.weights)
+    return sum_over_rows(rng_key, bnn, trained, data, density, structure, num_draws, start, add_full)
+
+
+FORMS: dict[str, Callable[..., Sums]] = {"diag": squares_over_rows, "kron": factors_over_rows, "full": all_over_rows}
+
+
+def _meets_a_row_once(bnn: BNN, trained: Trained, data: Dataset) -> set[str]:
+    """Sites of which every weight reaches one number of each row, as `local_noise` finds them."""
+    forward = functools.partial(outputs_of_rows, bnn, trained)
+    lifted = {site: SlopeSquares(value, jnp.ones_like(value)) for site, value in trained.weights.items()}
+    drawn = by_one_thread(drawn_once(forward, "draw"))(lifted, _some(data))
+    return {site for site in trained.weights if not drawn[site]}
+
+
+def _gradients_of_others(bnn: BNN, trained: Trained, known: set[str]) -> Callable[[Any, jax.Array], Arrays]:
+    """(rows, directions) -> the gradients of each row by the weights of all sites but the known ones."""
+    points = {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
+    weights = {site: w for site, w in trained.weights.items() if site not in known}
+    return jax.vmap(functools.partial(gradients_of, bnn, trained._replace(weights=weights, points=trained.points | points)))
+
+
+def _some(data: Dataset) -> Any:
+    """Two rows, to be traced with."""
+    return jax.tree.map(lambda leaf: send(leaf[:2]), data.x)
