@@ -51,7 +51,7 @@ def _friedman1(seed: int) -> Problem:
 DATA: dict[str, Callable[[int], Problem]] = {"wide": _wide, "friedman1": _friedman1}
 MODELS = {
     "default": "as it comes: the median rule, linear model or network by held-out rows",
-    "knockoff": '`rule="knockoff", level=0.2`, the same choice',
+    "knockoff": '`rule="knockoff", level=0.2`: a lasso or the default network by held-out rows',
     "network": "the median rule, the network always: the default before",
     "lasso": "`LassoCV`, what is not zero",
 }
