@@ -47,7 +47,8 @@ class IVON:
 
     Args:
         learning_rate: a number falls by a cosine over the fit to zero; a function of the step is taken as it is. It is
-            multiplied by h0 + delta, so that in the network's units the first steps are gradient descent's of that rate.
+            multiplied by h0 + delta, so that in the network's units the first steps are gradient descent's of that rate. At
+            four times the default two of five trials left for infinity (`benchmarks/ivon.md`).
         h0: the curvature that weights start with, of the mean loss a row, in the network's own units; it sets the scales that a
             new fit starts from, 1/sqrt(n (h0 + delta)), whatever the posterior's own start. Given parameters keep theirs.
         b1, b2: decay rates of the gradient's mean and of the curvature's. A b2 of None goes by the length of the fit: the
@@ -73,7 +74,7 @@ class IVON:
     Source: Shen et al. (2024), algorithm 1.
     """
 
-    learning_rate: float | int | Callable[[Any], Any] = 0.1
+    learning_rate: float | int | Callable[[Any], Any] = 0.25
     h0: float | int = 0.1
     b1: float = 0.9
     b2: float | None = None
