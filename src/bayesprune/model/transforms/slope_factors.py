@@ -2,6 +2,8 @@
 
 Derivation. In z = x W the slopes of a row's result by W are the outer product of x and of its slopes g by z. Their partial
 traces, G G' and G' G, are |g|² x x' and |x|² g g'; summed over the rows each is one product of matrices.
+
+Source: Dangel, Kunstner & Hennig (2020), BackPACK, for such sums on the way back.
 """
 
 from collections.abc import Callable, Mapping, Sequence

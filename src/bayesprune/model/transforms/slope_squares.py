@@ -4,6 +4,8 @@ Derivation. Where w enters as h = x w + ..., every element reaching one output o
 is x_ni g_nj, g_nj that by h_nj, and the sum of its squares over the rows is sum_n x_ni² g_nj². The variance of h_nj under
 independent weights of variances v_ij is sum_i x_ni² v_ij, so the sum is the slope by v of that variance, if g_nj² comes down
 to it where g_nj comes down to h_nj. `local_noise` knows which weights those are, and makes the variances.
+
+Source: Dangel, Kunstner & Hennig (2020), BackPACK, for such sums on the way back.
 """
 
 from typing import Any
