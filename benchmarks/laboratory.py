@@ -169,9 +169,9 @@ def tried(task: Task, found: cells.Found) -> str:
     return cells.table(["method", "tries", *(f"try {number}" for number in range(TRIES))], rows, "llllll")
 
 
-def ranked(task: Task, found: cells.Found) -> str:
-    """Mean ranks by NLL at the middle density."""
-    records = [found[cell] for cell in task.judged if cell in found and cell.density == MIDDLE]
+def ranked(task: Task, found: cells.Found, densities: tuple[float, ...] = (MIDDLE,)) -> str:
+    """Mean ranks by NLL over densities and seeds."""
+    records = [found[cell] for cell in task.judged if cell in found and cell.density in densities]
     if not records:
         return f"| {cells.MISSING} |"
     made = ranks.ranks(ranks.table_of(records, "nll"))
@@ -185,7 +185,7 @@ TABLES: dict[str, Callable[[cells.Found], str]] = {
     "fashion": functools.partial(judged, FASHION, wanted=(0.0, MIDDLE)),
     "fashion_by_density": functools.partial(by_density, FASHION),
     "fashion_tried": functools.partial(tried, FASHION),
-    "fashion_ranked": functools.partial(ranked, FASHION),
+    "fashion_ranked": functools.partial(ranked, FASHION, densities=ALL),
 }
 STUDY = cells.Study("laboratory", CELLS, run, TABLES, shared=True)
 
