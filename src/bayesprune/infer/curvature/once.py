@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
 from bayesprune.infer.curvature.directions import LogDensity, directions
@@ -37,7 +36,6 @@ def squares_over_rows(
     rng_key: jax.Array, bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, structure: str, num_draws: int | None
 ) -> Sums:
     """The sum of squared gradients, by `SlopeSquares`, an array for each of ``weights``; and the log likelihood."""
-    ones = jax.tree.map(jnp.ones_like, trained.weights)
     forward = functools.partial(outputs_of_rows, bnn, trained)
     once = _meets_a_row_once(bnn, trained, data)
     gradients = _gradients_of_others(bnn, trained, once)
@@ -47,7 +45,8 @@ def squares_over_rows(
         return local_noise(forward, "draw")(trained.weights | lifted, x)  # type: ignore[no-any-return]
 
     def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
-        outputs, pull = jax.vjp(lambda variances: lifted_outputs(variances, x), {site: ones[site] for site in once})
+        ones = {site: jnp.ones_like(trained.weights[site]) for site in once}
+        outputs, pull = jax.vjp(lambda variances: lifted_outputs(variances, x), ones)
 
         def add(sums: Arrays, found: jax.Array) -> Arrays:
             others = {site: jnp.sum(jnp.square(g), axis=0) for site, g in gradients(x, found).items()}
@@ -56,7 +55,7 @@ def squares_over_rows(
 
         return outputs, add
 
-    start = jax.tree.map(jnp.zeros_like, trained.weights)
+    start = jax.jit(functools.partial(jax.tree.map, jnp.zeros_like))(trained.weights)
     return summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
 
 
@@ -68,20 +67,19 @@ def factors_over_rows(
     Matrices of which no weight is dead have theirs by `with_slope_factors`.
     """
     sites = list(trained.weights)
-    living = {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
 
     def forward(weights: list[jax.Array], x: ArrayTree) -> jax.Array:
         return bnn.outputs(trained.points | dict(zip(sites, weights, strict=True)), trained.state, x).reshape((rows_in(x), -1))
 
-    matrices = by_one_thread(dense_sites(forward, sites))(list(living.values()), _some(data))
-    whole = {site for site in sites if bool(np.all(np.asarray(trained.alive[site])))}
+    matrices = by_one_thread(dense_sites(forward, sites))(list(trained.weights.values()), _some(data))
+    whole = {site for site, alive in jax.device_get(trained.alive).items() if np.all(alive)}
     dense = _meets_a_row_once(bnn, trained, data) & matrices & whole
     gradients = _gradients_of_others(bnn, trained, dense)
-    zeros = {site: zero_factors(trained.weights[site]) for site in dense}
 
     def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
-        given = with_slope_factors(forward, sites)
-        outputs, pull = jax.vjp(lambda factors: given(list(living.values()), factors, x), zeros)
+        given, living = with_slope_factors(forward, sites), list(_living(trained).values())
+        zeros = {site: zero_factors(trained.weights[site]) for site in dense}
+        outputs, pull = jax.vjp(lambda factors: given(living, factors, x), zeros)
 
         def add(sums: dict[str, Factors], found: jax.Array) -> dict[str, Factors]:
             pairs = {site: jax.tree.map(jnp.add, sums[site], Factors(*pair)) for site, pair in pull(found)[0].items()}
@@ -106,19 +104,34 @@ FORMS: dict[str, Callable[..., Sums]] = {"diag": squares_over_rows, "kron": fact
 
 def _meets_a_row_once(bnn: BNN, trained: Trained, data: Dataset) -> set[str]:
     """Sites of which every weight reaches one number of each row, as `local_noise` finds them."""
-    forward = functools.partial(outputs_of_rows, bnn, trained)
-    lifted = {site: SlopeSquares(value, jnp.ones_like(value)) for site, value in trained.weights.items()}
-    drawn = by_one_thread(drawn_once(forward, "draw"))(lifted, _some(data))
-    return {site for site in trained.weights if not drawn[site]}
+    once: set[str] = set()
+
+    def look(weights: Arrays, rows: ArrayTree) -> None:
+        lifted = {site: SlopeSquares(value, jnp.ones_like(value)) for site, value in weights.items()}
+        drawn = drawn_once(functools.partial(outputs_of_rows, bnn, trained), "draw")(lifted, rows)
+        once.update(site for site in weights if not drawn[site])
+
+    jax.eval_shape(by_one_thread(look), trained.weights, _some(data))
+    return once
 
 
 def _gradients_of_others(bnn: BNN, trained: Trained, known: set[str]) -> Callable[[Any, jax.Array], Arrays]:
     """(rows, directions) -> the gradients of each row by the weights of all sites but the known ones."""
-    points = {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
     weights = {site: w for site, w in trained.weights.items() if site not in known}
-    return jax.vmap(functools.partial(gradients_of, bnn, trained._replace(weights=weights, points=trained.points | points)))
+
+    def gradients(x: Any, found: jax.Array) -> Arrays:
+        others = trained._replace(weights=weights, points=trained.points | _living(trained))
+        return jax.vmap(functools.partial(gradients_of, bnn, others))(x, found)  # type: ignore[no-any-return]
+
+    return gradients
+
+
+def _living(trained: Trained) -> Arrays:
+    """The weights, dead ones at zero."""
+    return {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
 
 
 def _some(data: Dataset) -> Any:
-    """Two rows, to be traced with."""
-    return jax.tree.map(lambda leaf: send(leaf[:2]), data.x)
+    """Two rows to be traced with, of which there is the shape alone."""
+    shape = lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))  # noqa: E731
+    return jax.tree.map(shape, data.x)

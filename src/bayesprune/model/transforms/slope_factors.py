@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.layer_inputs import Weight, visited
 from bayesprune.structure.jaxprs import Equation
 
@@ -54,9 +55,12 @@ def with_slope_factors(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
 
 
 def dense_sites(fn: Callable[..., Any], sites: Sequence[str]) -> Callable[..., set[str]]:
-    """(weights in the order of ``sites``, *others) -> sites that are the matrix of one product with a matrix of rows."""
+    """(weights in the order of ``sites``, *others) -> sites that are the matrix of one product with a matrix of rows.
 
-    def find(weights: Sequence[Any], *others: ArrayLike) -> set[str]:
+    Shapes do: nothing is computed.
+    """
+
+    def find(weights: Sequence[Any], *others: PyTree) -> set[str]:
         met: list[str] = []
 
         def visit(equation: Equation, given: list[Any], of: list[Weight | None], outs: list[Any]) -> list[Any]:
