@@ -63,7 +63,7 @@ def knockoff_e_values(statistics: Real[ArrayLike, "copies features"], level: flo
 
     Example:
         >>> print(knockoff_e_values(np.array([[5.0, 4.0, 3.0, -1.0], [5.0, 4.0, 3.0, 0.5]]), level=0.34))
-        [4. 4. 4. 0.]
+        [4. 4. 4. 2.]
 
     Source: Ren & Barber (2024), Derandomised knockoffs: leveraging e-values for false discovery rate control, eq. 7.
     """
