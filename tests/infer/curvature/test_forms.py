@@ -152,6 +152,7 @@ def test_a_search_that_ends_at_its_edge_warns() -> None:
     assert found[0] == 1e8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [False, True])
 def test_convolutions_dead_weights_and_chunks(dead) -> None:
     """Convolutions, whose weights meet a row often, beside dense layers; more rows than a chunk; half of a kernel dead."""
