@@ -68,6 +68,16 @@ def test_seeds_are_the_datas_own_and_the_same_again() -> None:
 
 
 @pytest.mark.slow
+def test_labels_that_are_objects_give_the_same_again() -> None:
+    """Texts of the same letters at other places in memory."""
+    x, y = linear_rows(features=3, relevant=1)
+    idle = (bp.BayesianSparseClassifier(**NET | {"num_steps": 5}),)
+    labels = lambda: np.array(["".join(["u", "p"]) if value > 0 else "".join(["lo", "w"]) for value in y], object)  # noqa: E731
+    one, same = (worth.of_columns(KEY, idle, x, given) for given in (labels(), labels()))
+    np.testing.assert_array_equal(one.importances, same.importances)
+
+
+@pytest.mark.slow
 def test_several_sets_of_copies_and_the_short_form() -> None:
     x, y = linear_rows(rows=200, features=8, relevant=6)
     estimator = bp.BayesianSparseRegressor(**LINEAR)

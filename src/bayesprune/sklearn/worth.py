@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from sklearn.model_selection import KFold
 
+from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.trials import thirds
 
@@ -35,10 +36,11 @@ def of_columns(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.nd
     better, it is looked at in its place. A single candidate is taken as it is. Nothing here knows which columns are copies,
     so that swapping a column with its copy swaps their importances and changes nothing else.
     """
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(_of_data(rng_key, x, y))))
+    labels = is_classifier(candidates[-1])
+    numbers = _Numbers(y, labels)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(_of_data(rng_key, x, numbers.targets))))
     network = clone(candidates[-1]).set_params(random_state=_seed(rng))
-    numbers = _Numbers(y, is_classifier(network))
-    third = next(thirds(rng_key, y, is_classifier(network)), None) if len(candidates) > 1 else None
+    third = next(thirds(rng_key, y, labels), None) if len(candidates) > 1 else None
     if third is not None:
         kept, held = third
         tried = clone(network).fit(x[kept], y[kept])
@@ -77,7 +79,7 @@ class _Numbers:
         self.classes = np.unique(y) if labels else None
         self.targets = np.asarray(y).reshape(len(y), -1) if self.classes is None else y[:, None] == self.classes
         self.targets = self.targets.astype(np.float64)
-        self.spread = np.maximum(self.targets.std(axis=0), np.finfo(float).tiny)
+        self.spread = fit_scaling(self.targets).scale
 
     def error(self, predicted: np.ndarray, rows: np.ndarray) -> float:
         """Mean square of the error on these rows, each output in units of its deviation."""
@@ -106,7 +108,7 @@ def _seed(rng: np.random.Generator) -> int:
 
 
 def _of_data(rng_key: jax.Array, x: np.ndarray, y: np.ndarray) -> jax.Array:
-    """A key of its own for these data.
+    """A key of its own for these numbers. Of labels their `_Numbers`: the bytes of objects are where they lie in memory.
 
     Under one and the same start some columns are luckier than their copies, and so on every data set that is given that seed:
     of 1,800 useless columns 55 % beat their copies (`benchmarks/selection.md`).
