@@ -23,12 +23,12 @@ from pathlib import Path
 import jax
 import numpy as np
 from selection import Problem
-from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV
 
 import bayesprune as bp
 from bayesprune import cells
+from bayesprune.sklearn.rules import shrinkage_of
 
 LEVEL, DRAWS, MATTER = 0.2, 20, 10
 KEPT = (1000, 1020, 1040, 1160, 1180)  # first draws of the records that there are; `--set first=1060` makes more
@@ -90,8 +90,8 @@ def ours(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
 
 def lasso_copies(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     rows = (x - x.mean(axis=0)) / x.std(axis=0)
-    share = float(np.clip(ledoit_wolf_shrinkage(rows), 1e-3, 0.999))
-    both = np.concatenate([rows, bp.features.knockoffs(jax.random.key(seed), rows, share)], axis=1)
+    copied = bp.features.knockoffs(jax.random.key(seed), rows, shrinkage_of("auto", rows))
+    both = np.concatenate([rows, copied], axis=1)
     originals, copies = np.split(np.abs(LassoCV(cv=5).fit(both, y).coef_), 2)
     return bp.features.knockoff_select(originals - copies, LEVEL)
 

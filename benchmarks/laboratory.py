@@ -39,11 +39,11 @@ class Task:
     chosen: dict[str, int]
     kept: dict[str, tuple[float, ...]]
 
-    @property
+    @functools.cached_property
     def tried(self) -> list[Cell]:
         return plan.tried(self.base, list(self.chosen), [MIDDLE], TRIES)
 
-    @property
+    @functools.cached_property
     def judged(self) -> list[Cell]:
         of = lambda name, trial: plan.judged(self.base, {name: trial}, self.kept.get(name, (MIDDLE,)), SEEDS)  # noqa: E731
         return [cell for name, trial in self.chosen.items() for cell in of(name, trial)]
@@ -141,16 +141,14 @@ def judged(task: Task, found: cells.Found, wanted: tuple[float, ...] = (0.0, *AL
 
 
 def by_density(task: Task, found: cells.Found) -> str:
-    """Accuracy and NLL of every method that takes a density, by density: means over seeds."""
+    """Accuracy and NLL of every method that takes a density and has them all, by density: means over seeds."""
     rows = []
-    for name in (one for one in task.chosen if len(task.kept.get(one, ())) > 1):
-        row, missing = [name], False
-        for density in ALL:
-            have = [found[c] for c in task.judged if (c.method, c.density) == (name, density) and c in found]
-            missing |= not have
-            row.append(" / ".join(f"{np.mean([r[what] for r in have]):.3f}" for what in ("accuracy", "nll")) if have else "?")
-        if not missing and all(cell.density for cell in task.judged if cell.method == name):
-            rows.append(row)
+    for name in task.chosen:
+        mine = [cell for cell in task.judged if cell.method == name and cell in found]
+        have = {density: [found[cell] for cell in mine if cell.density == density] for density in ALL}
+        if all(have.values()):
+            mean = lambda records: " / ".join(f"{np.mean([r[what] for r in records]):.3f}" for what in ("accuracy", "nll"))  # noqa: E731
+            rows.append([name, *map(mean, have.values())])
     return cells.table(["accuracy / NLL", *(f"{100 * density:g} %" for density in ALL)], rows, "l" + "r" * len(ALL))
 
 

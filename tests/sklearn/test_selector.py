@@ -51,7 +51,7 @@ def test_shrinkage_comes_by_itself_where_columns_outnumber_rows_or_repeat():
     x, _ = linear_rows(rows=20, features=30)
     for rows in (x, np.repeat(x[:, :4], 2, axis=1)):
         z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-        share = rules._shrinkage("auto", z)
+        share = rules.shrinkage_of("auto", z)
         assert 1e-3 <= share < 1
         assert np.isfinite(bp.features.knockoffs(jax.random.key(0), z, share)).all()
         with pytest.raises(ValueError, match="singular"):

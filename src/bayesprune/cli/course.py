@@ -32,9 +32,7 @@ def plan(settings: Any) -> Plan:
     return course.plan(settings.steps)
 
 
-def optimizer(
-    settings: Any, of_points: Callable[[], bool] = lambda: False, unit: float = 1.0
-) -> optax.GradientTransformation | None:
+def optimizer(settings: Any, of_points: Callable[[], bool], unit: float) -> optax.GradientTransformation | None:
     """What the settings say of it, the rest as in the course; None where they say nothing.
 
     ``of_points``: asks whether the run's network is one, see `families.is_of_points`. ``unit``: see `make_optimizer`.

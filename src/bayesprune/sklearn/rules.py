@@ -109,14 +109,14 @@ def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.nd
 
 def _copies(rng_key: jax.Array, rows: np.ndarray, shrinkage: float | str) -> np.ndarray:
     try:
-        return features.knockoffs(rng_key, rows, _shrinkage(shrinkage, rows))
+        return features.knockoffs(rng_key, rows, shrinkage_of(shrinkage, rows))
     except ValueError as error:
         raise ValueError(
             f"rule='knockoff' cannot copy X; the selector's shrinkage= is the remedy for few rows: {error}"
         ) from error
 
 
-def _shrinkage(shrinkage: float | str, rows: np.ndarray) -> float:
+def shrinkage_of(shrinkage: float | str, rows: np.ndarray) -> float:
     """The share itself; or that of Ledoit & Wolf, and no less than leaves copies of dependent columns room to differ."""
     if not isinstance(shrinkage, str):
         return shrinkage

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.numbers import rows_in
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
 from bayesprune.infer.curvature.directions import LogDensity, directions
@@ -22,6 +21,8 @@ from bayesprune.infer.curvature.over_rows import (
     Sums,
     Trained,
     gradients_of,
+    living,
+    outputs_at,
     outputs_of_rows,
     sum_over_rows,
     summed,
@@ -69,7 +70,7 @@ def factors_over_rows(
     sites = list(trained.weights)
 
     def forward(weights: list[jax.Array], x: ArrayTree) -> jax.Array:
-        return bnn.outputs(trained.points | dict(zip(sites, weights, strict=True)), trained.state, x).reshape((rows_in(x), -1))
+        return outputs_at(bnn, trained, dict(zip(sites, weights, strict=True)), x)
 
     matrices = by_one_thread(dense_sites(forward, sites))(list(trained.weights.values()), _some(data))
     whole = {site for site, alive in jax.device_get(trained.alive).items() if np.all(alive)}
@@ -77,9 +78,9 @@ def factors_over_rows(
     gradients = _gradients_of_others(bnn, trained, dense)
 
     def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
-        given, living = with_slope_factors(forward, sites), list(_living(trained).values())
+        given, weights = with_slope_factors(forward, sites), list(living(trained, trained.weights).values())
         zeros = {site: zero_factors(trained.weights[site]) for site in dense}
-        outputs, pull = jax.vjp(lambda factors: given(living, factors, x), zeros)
+        outputs, pull = jax.vjp(lambda factors: given(weights, factors, x), zeros)
 
         def add(sums: dict[str, Factors], found: jax.Array) -> dict[str, Factors]:
             pairs = {site: jax.tree.map(jnp.add, sums[site], Factors(*pair)) for site, pair in pull(found)[0].items()}
@@ -120,15 +121,10 @@ def _gradients_of_others(bnn: BNN, trained: Trained, known: set[str]) -> Callabl
     weights = {site: w for site, w in trained.weights.items() if site not in known}
 
     def gradients(x: Any, found: jax.Array) -> Arrays:
-        others = trained._replace(weights=weights, points=trained.points | _living(trained))
+        others = trained._replace(weights=weights, points=trained.points | living(trained, trained.weights))
         return jax.vmap(functools.partial(gradients_of, bnn, others))(x, found)  # type: ignore[no-any-return]
 
     return gradients
-
-
-def _living(trained: Trained) -> Arrays:
-    """The weights, dead ones at zero."""
-    return {site: jnp.where(trained.alive[site], w, 0) for site, w in trained.weights.items()}
 
 
 def _some(data: Dataset) -> Any:

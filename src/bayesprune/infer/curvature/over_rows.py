@@ -38,10 +38,19 @@ class Sums(NamedTuple):
     log_likelihood: jax.Array
 
 
+def living(trained: Trained, weights: Arrays) -> Arrays:
+    """The weights, dead ones at zero."""
+    return {site: jnp.where(trained.alive[site], value, 0) for site, value in weights.items()}
+
+
+def outputs_at(bnn: BNN, trained: Trained, weights: Arrays, rows: ArrayTree) -> jax.Array:
+    """The network's outputs at these weights, dead ones among them, those of each row flat."""
+    return bnn.outputs(trained.points | weights, trained.state, rows).reshape((rows_in(rows), -1))
+
+
 def outputs_of_rows(bnn: BNN, trained: Trained, weights: Arrays, rows: ArrayTree) -> jax.Array:
     """The network's outputs, those of each row flat."""
-    weights = {site: jnp.where(trained.alive[site], value, 0) for site, value in weights.items()}
-    return bnn.outputs(trained.points | weights, trained.state, rows).reshape((rows_in(rows), -1))
+    return outputs_at(bnn, trained, living(trained, weights), rows)
 
 
 def outputs_of(bnn: BNN, trained: Trained, weights: Arrays, row: ArrayTree) -> jax.Array:

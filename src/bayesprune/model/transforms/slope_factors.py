@@ -15,10 +15,9 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from bayesprune.core.types import PyTree
-from bayesprune.model.transforms.layer_inputs import Weight, visited
+from bayesprune.model.transforms.layer_inputs import EXACT, Weight, visited
 from bayesprune.structure.jaxprs import Equation
 
-EXACT = lax.Precision.HIGHEST  # of products of slopes, which accelerators would round to ten bits
 Pair = tuple[jax.Array, jax.Array]
 
 
