@@ -11,6 +11,7 @@ from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.thresholds import Thresholds
 
 SETTINGS = {"hidden": (6,), "num_steps": 200, "num_samples": 20, "random_state": 0}
+NAMES = ("a", "b", "c", "d", "e")
 FORMS = ("components", "steps", "plain", "wide")
 
 
@@ -31,7 +32,7 @@ def test_what_is_read_is_what_the_columns_are_on_the_host(form: str) -> None:
     columns = fit_columns(x, cuts=cuts, components=of.components).only(of.steps, of.components, of.wide)
     read = whole.Ends(columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(x, "float32"))
     np.testing.assert_allclose(read, columns.apply(x), atol=1e-3)
-    whole.check_single(columns, x)
+    whole.check_single(columns, x, NAMES)
 
 
 def test_components_that_stand_alone_are_those_of_the_host() -> None:
@@ -45,8 +46,8 @@ def test_components_that_stand_alone_are_those_of_the_host() -> None:
 def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
     x, _ = table()
     x[:, 2] = 1.7e9 + np.arange(len(x))
-    with pytest.raises(ValueError, match="column 2 of X cannot be read in single precision"):
-        whole.check_single(fit_columns(x), x)
+    with pytest.raises(ValueError, match="column c of X cannot be read in single precision"):
+        whole.check_single(fit_columns(x), x, NAMES)
 
 
 @pytest.mark.slow

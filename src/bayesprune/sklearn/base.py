@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
-from bayesprune.core.numbers import joined, without_mask
+from bayesprune.core.numbers import joined
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.deploy.program.laws import posterior
@@ -26,15 +25,14 @@ from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, netw
 from bayesprune.sklearn.columns import fit_columns, of_rows
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
+from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.watch import Watch
 from bayesprune.sklearn.whole import WithCompact
 from bayesprune.train.result import Moment
 
-FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
-
-class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
+class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
@@ -85,12 +83,11 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         return network.build(self._network)
 
     def _plan(self, x: np.ndarray) -> forms.FormChoice:
-        """What there is to choose among; begins the fit: its seed is drawn, its time runs."""
+        """What there is to choose among; begins the fit: its time runs."""
         self._budget = budget.read(self.time_limit)
         hidden = network.read_hidden(self.hidden)
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         preset = forms.read_preset(self.presets)
-        return forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x)
+        return forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
 
     def _train(
         self,
@@ -176,7 +173,7 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         if self._columns.silent.any() and self.density is None and learned.rungs[0] is not None:
             params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
         params = params if learned.rungs[0] is None else sure.keep_sure(self.bnn_, params)
-        self._inputs = inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns)
+        self._inputs = inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns, self._reading)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
         self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
@@ -230,11 +227,6 @@ class SparseNetwork(reasons.WithReasons, WithCompact, WithKnobs):
         check_process()
         with jax.transfer_guard_host_to_device("allow"):  # of a number of the host
             return jax.random.key(self._seed)
-
-    def _rows(self, X: ArrayLike | Any) -> np.ndarray:
-        """Rows to predict, checked."""
-        check_is_fitted(self)
-        return validate_data(self, without_mask(X, "X"), dtype=np.float64, reset=False)
 
     def _filled(self, x: np.ndarray) -> np.ndarray:
         """Standardised, the last row repeated to fill a block: its size decides what is compiled."""

@@ -7,13 +7,12 @@ from jaxtyping import Bool, Float64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical
 from bayesprune.sklearn import densities, network, temperature, trees
-from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
@@ -25,7 +24,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     A `BNN`, with softmax outputs by default, is fitted by `fit_svi` to standardised columns and cut once; class probabilities
     are averages over networks drawn from the posterior. What else the network reads is chosen by held-out rows.
 
-    Args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical", which "auto" is;
+    X, args and attributes are those of `BayesianSparseRegressor`, but for ``likelihood``: "categorical", which "auto" is;
     "ordinal", for classes whose sorted order means something, such as grades; or an object of `bayesprune.likelihoods`, such
     as ``Categorical`` with class weights, which counts the classes in their sorted order. And ``classes_``: the labels, sorted.
 
@@ -45,7 +44,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
-        x, y = validate_data(self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, ensure_min_samples=2)
+        x, y = self._read(without_mask(X, "X"), without_mask(y, "y"), labels=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

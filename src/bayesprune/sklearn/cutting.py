@@ -24,6 +24,7 @@ from bayesprune.prune.one_shot import prune_once
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import Columns
 from bayesprune.sklearn.network import NetworkRecipe
+from bayesprune.sklearn.reading import Reading
 
 NAMES = ("auto", "none")
 PROBABILITIES = (0.5, 0.1, 0.03)  # of inclusion: where "auto" cuts, and where held-out rows may have it cut instead
@@ -117,7 +118,7 @@ def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarra
     return bnn.cut(params, mask), mask, float(alive.mean())
 
 
-def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns) -> InputColumns:
+def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns, reading: Reading) -> InputColumns:
     """What the gates say of the table's columns: those of the posterior before the cut where it has any, else of the mask.
 
     ``used`` is of the network as it was cut: whether a living edge leaves an input. What the network reads of one column, and
@@ -128,10 +129,14 @@ def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Col
     statistics = _made_quickly(_statistics)
     found = [statistics([nodes[s] for s in path], [mask[s] for s in path]) for path in paths if path]
     dead, raw, used = (np.stack([np.asarray(one[part]) for one in found]) for part in range(3))
-    inclusion = -np.expm1(columns.of_column(dead.sum(axis=0), np.add))
-    log_raw = columns.of_column(np.logaddexp.reduce(raw, axis=0), np.logaddexp)
+
+    def of_column(values: np.ndarray, join: np.ufunc) -> np.ndarray:
+        return reading.of_table(columns.of_column(values, join), join)
+
+    inclusion = -np.expm1(of_column(dead.sum(axis=0), np.add))
+    log_raw = of_column(np.logaddexp.reduce(raw, axis=0), np.logaddexp)
     importance = np.asarray(_made_quickly(features.scaled)(send(log_raw)))
-    still = columns.of_column(np.asarray(used.any(axis=0)), np.logical_or)
+    still = of_column(np.asarray(used.any(axis=0)), np.logical_or)
     return InputColumns(is_gated(nodes), inclusion, importance, log_raw, still)
 
 

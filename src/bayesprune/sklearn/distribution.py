@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.numbers import without_mask
@@ -69,15 +69,7 @@ class PredictiveDistribution:
         check_is_fitted(self)
         y = without_mask(y, "y")
         missing = gaps.gaps_in(y) if isinstance(self.bnn_.likelihood, Masked) else None
-        x, whole = validate_data(
-            self,
-            without_mask(X, "X"),
-            gaps.without(y, missing),
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            reset=False,
-        )
+        x, whole = check_X_y(self._rows(X), gaps.without(y, missing), dtype=np.float64, multi_output=True, y_numeric=True)
         columns = np.asarray(whole, np.float64).reshape((len(x), -1))
         columns = columns if missing is None else np.where(missing, np.nan, columns)
         units = np.where(np.isnan(columns), 0.0, np.log(self._target_scaling.scale)).sum(axis=1)

@@ -60,7 +60,7 @@ class WithReasons:
         rng = np.random.default_rng(random_state)
         base = self._played(self._background).mean(axis=1)  # (networks, ...)
         each = [self._shares(rng, row, players, num_orders) for row in x]
-        shape = (len(x), x.shape[1], *base.shape[1:])
+        shape = (len(x), self.n_features_in_, *base.shape[1:])
         values, error, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for row, (shares, errors) in enumerate(each):
             values[row, players], error[row, players] = shares.mean(axis=1), errors
@@ -75,10 +75,13 @@ class WithReasons:
             empty = self._played(row[None])[:, 0]
             return np.zeros((0, *empty.shape)), np.zeros((0, *empty.shape[1:]))
 
+        owned = [np.flatnonzero(self._reading.owner == player) for player in players]
+        everyone = np.arange(len(self._background))
+
         def worth(who: np.ndarray) -> np.ndarray:
             rows = np.repeat(self._background[None], len(who), axis=0)
-            for number, player in enumerate(players):
-                rows[who[:, number], :, player] = row[player]
+            for number, places in enumerate(owned):
+                rows[np.ix_(who[:, number], everyone, places)] = row[places]
             found = self._played(rows.reshape((-1, rows.shape[-1])))
             by_network = found.reshape((len(found), len(who), len(self._background), *found.shape[2:])).mean(axis=2)
             # The mean over networks beside them: the error of a mean is not the mean of errors.

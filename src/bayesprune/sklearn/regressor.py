@@ -8,7 +8,6 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
 
 from bayesprune.core import numbers
 from bayesprune.data.scaling import Scaling
@@ -20,7 +19,7 @@ from bayesprune.model.likelihoods import Masked, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import densities, gaps, network, trees
 from bayesprune.sklearn.annealing import is_auto
-from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Judged
 from bayesprune.sklearn.conformal import check_level, known, of_numbers, threshold
 from bayesprune.sklearn.distribution import PredictiveDistribution
@@ -35,6 +34,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     A `BNN`, by default with learned noise, is fitted by `fit_svi` to standardised columns and cut once; predictions are
     averages over networks drawn from the posterior, in the units of y. What else the network reads is chosen by held-out rows.
+
+    X: an array of numbers, or a pandas frame whose texts, categories and gaps are read as `sklearn.reading.fit_reading` says,
+    by what the training rows show; what is said of inputs is said of the frame's columns.
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.
@@ -111,14 +113,15 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
 
-        NaN in a matrix y is a target that is missing: the row counts by its others.
+        Gaps in X are filled by the column's median and marked; dates and infinite numbers are refused, `ValueError`. NaN in a
+        matrix y is a target that is missing: the row counts by its others.
         """
         refuse_others(others)
         likelihood = network.read_likelihood(self.likelihood)
         X, y = numbers.without_mask(X, "X"), numbers.without_mask(y, "y")
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
-        x, whole = validate_data(self, X, whole, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
+        x, whole = self._read(X, whole, multi_output=True, y_numeric=True)
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)

@@ -16,8 +16,9 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
-from bayesprune.sklearn.base import FLOATS, SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
 
@@ -103,6 +104,12 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             raise unknown_name("rule", str(self.rule), RULES)
         rule, level = self._rule()
         check_integer(self.copies, "copies")
+        if is_encoded(X):
+            raise ValueError(
+                "X holds texts or gaps, and columns are compared as numbers here: encode and fill them first, as by "
+                "scikit-learn's OneHotEncoder and SimpleImputer. An estimator fitted to X itself names what it reads in "
+                "used_features_."
+            )
         x, y = validate_data(
             self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2
         )

@@ -1,5 +1,6 @@
 """An estimator as one network, of the table's own columns, in the units of y: what is compacted, exported and shipped."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -71,9 +72,9 @@ class WithCompact:
     ) -> Compact:
         """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
 
-        It reads the table's columns as they are, in single precision: standardising, steps and components are its first
-        operations, taking y back to its units is its last one. Of a classifier it gives probabilities in the order of
-        ``classes_``.
+        It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
+        ``numbers_of(X)`` gives. Standardising, steps and components are its first operations, taking y back to its units is its
+        last one. Of a classifier it gives probabilities in the order of ``classes_``.
 
         Args:
             keep: "posterior": the weights' law, of a spike and slab so many drawn networks; "mean": the one network at the
@@ -98,7 +99,7 @@ class WithCompact:
         check_is_fitted(self)
         if num_draws is not None:
             check_integer(num_draws, "num_draws")
-        check_single(self._columns, self._background)
+        check_single(self._columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
         bnn = whole(self._network, self._columns, units)
         params = self.params_ if units is None else in_units(self._network.likelihood, self.params_, units)
@@ -131,15 +132,16 @@ def whole(recipe: network.NetworkRecipe, columns: Columns, units: Scaling | None
     return network.bnn_around(BetweenEnds(recipe, ends), recipe, len(columns.turn))
 
 
-def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"]) -> None:
+def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> None:
     """Refuse a table whose columns single precision cannot tell: `ValueError` names the worst."""
     read = np.asarray(Ends(columns, Scaling(0.0, 1.0)).inputs(jnp.asarray(x, jnp.float32)))
     off = columns.of_column(np.abs(read - columns.apply(x)).max(axis=0), np.maximum)
     if off.max() > TOLERANCE:
         worst = int(np.argmax(off))
         raise ValueError(
-            f"column {worst} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary little "
-            "beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to predict."
+            f"column {names[worst]} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary "
+            "little beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to "
+            "predict."
         )
 
 

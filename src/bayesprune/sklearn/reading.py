@@ -1,0 +1,222 @@
+"""Tables that are not numbers alone: texts become zeros and ones, gaps are filled, by scikit-learn's transformers."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int64, Shaped
+from numpy.typing import ArrayLike
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+from sklearn.utils import check_random_state
+from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, check_X_y, validate_data
+
+import sklearn
+from bayesprune.core.numbers import without_mask
+
+MOST, LEAST_ROWS = 20, 5  # categories of a column that are told apart one by one, and the rows of each
+NUMBERS = "numbers"
+FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
+VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
+
+
+class Reading(NamedTuple):
+    """How rows of X become numbers; where they are numbers without gaps they stay as they are.
+
+    ``encoder``: None there. ``columns``: of a frame, else None; ``texts``: places of those that are no numbers.
+    ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
+    which is where all others are not.
+    """
+
+    encoder: ColumnTransformer | None
+    columns: tuple[Any, ...] | None
+    texts: tuple[int, ...]
+    owner: Int64[np.ndarray, " numbers"]
+    free: Bool[np.ndarray, " numbers"]
+    names: tuple[str, ...]
+
+    def apply(self, X: Any) -> Any:
+        """The numbers, (rows, numbers); X itself where it is not encoded."""
+        if self.encoder is None:
+            return X
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
+            return self.encoder.transform(_of_kinds(self._framed(X), self.texts))
+
+    def of_table(self, values: Shaped[np.ndarray, " numbers"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
+        """One value for each column of X, joined from those of its numbers: all have some."""
+        first = np.unique(self.owner, return_index=True)[1]
+        joined, others = values[first], np.setdiff1d(np.arange(len(values)), first)
+        join.at(joined, self.owner[others], values[others])
+        return joined
+
+    def _framed(self, X: Any) -> Any:
+        """Where a frame was fitted, an array's columns are taken in their order."""
+        if self.columns is None or is_frame(X):
+            return X
+        import pandas as pd
+
+        return pd.DataFrame(np.asarray(X), columns=list(self.columns)).infer_objects()
+
+
+def of_numbers(num_columns: int) -> Reading:
+    """Of columns that are taken as they are."""
+    return Reading(None, None, (), np.arange(num_columns), np.ones(num_columns, bool), ())
+
+
+def refuse_texts(error: ValueError) -> None:
+    """Name the remedy where rows that are no frame hold texts."""
+    if "could not convert string to float" in str(error):
+        raise ValueError(
+            f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
+        ) from None
+
+
+def is_encoded(X: Any) -> bool:
+    """Whether rows are to be encoded: a frame with texts, categories or gaps, or an array of floats with gaps."""
+    if is_frame(X):
+        return bool(_texts(X)) or bool(X.isna().to_numpy().any())
+    kind = getattr(X, "dtype", None)
+    return isinstance(X, np.ndarray) and X.ndim == 2 and kind is not None and kind.kind == "f" and bool(np.isnan(X).any())
+
+
+def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
+    """How such rows are read, and the numbers of these.
+
+    Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as are
+    those that come later; a gap is a category. Of more than twenty categories the mean target of each is read in their place,
+    shrunk towards that of all, of rows that are fitted by the others (cross-fitting). Gaps among numbers are filled by the
+    median, and a column of zeros and ones says where.
+
+    ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"size": [1.0, None, 3.0] * 5, "town": ["a", "b", "c"] * 5})
+    >>> reading, numbers = fit_reading(table, np.arange(15.0), labels=False, seed=0)
+    >>> numbers[:3].tolist(), reading.owner.tolist()
+    ([[1.0, 0.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 1.0, 0.0], [3.0, 0.0, 0.0, 0.0, 1.0]], [0, 0, 1, 1, 1])
+
+    Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
+    """
+    texts = _texts(X) if is_frame(X) else ()
+    frame = _of_kinds(X, texts)
+    numbers = [place for place in range(frame.shape[1]) if place not in texts]
+    parts: list[tuple[str, Any, list[int]]] = []
+    if numbers:
+        parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
+    for place in texts:
+        many = np.ndim(y) == 1 and frame.iloc[:, place].nunique() > MOST
+        parts.append((str(place), _means(labels, seed) if many else _zeros_and_ones(), [place]))
+    encoder = ColumnTransformer(parts, sparse_threshold=0.0)
+    found = np.asarray(encoder.fit_transform(frame, y), np.float64)
+    owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
+    names = np.empty(found.shape[1], object)
+    called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in numbers]
+    for name, fitted, places in encoder.transformers_:
+        of = encoder.output_indices_[name]
+        names[of] = fitted.get_feature_names_out(np.take(called, places))
+        owner[of] = [*places, *np.take(places, fitted.indicator_.features_)] if name == NUMBERS else places[0]
+        if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
+            free[of.start] = False
+    return Reading(encoder, tuple(X.columns) if is_frame(X) else None, texts, owner, free, tuple(names)), found
+
+
+def is_frame(X: Any) -> bool:
+    """Of pandas; other libraries' frames are read as arrays."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _zeros_and_ones() -> OneHotEncoder:
+    return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=LEAST_ROWS, drop="if_binary", sparse_output=False)
+
+
+def _means(labels: bool, seed: int) -> TargetEncoder:
+    kind = "auto" if labels else "continuous"
+    if VERSION < SPLITTERS:
+        return TargetEncoder(target_type=kind, random_state=seed)
+    return TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
+
+
+def _texts(frame: Any) -> tuple[int, ...]:
+    """Places of columns that are no numbers. Dates are refused: what of them matters, nobody can know."""
+    from pandas.api import types
+
+    kinds = list(enumerate(frame.dtypes))
+    for place, kind in kinds:
+        if types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind):
+            raise ValueError(
+                f"column {frame.columns[place]!r} of X holds dates ({kind}): give what of them matters as numbers or texts, "
+                "such as the year, the month's name, or days since the first."
+            )
+    return tuple(place for place, kind in kinds if not types.is_numeric_dtype(kind))
+
+
+def _of_kinds(X: Any, texts: tuple[int, ...]) -> Any:
+    """Numbers as float64 with NaN for gaps, all else as texts with NaN for gaps; the same category whatever type writes it."""
+    if not is_frame(X):
+        return X
+    import pandas as pd
+
+    columns = [X.iloc[:, place] for place in range(X.shape[1])]
+    read = [_category(c) if place in texts else c.to_numpy(np.float64, na_value=np.nan) for place, c in enumerate(columns)]
+    return pd.DataFrame(dict(enumerate(read)), index=X.index)
+
+
+def _category(column: Any) -> Shaped[np.ndarray, " rows"]:
+    missing = column.isna().to_numpy()
+    found = np.array([_written(value) for value in column.to_numpy(object)], object)
+    found[missing] = np.nan
+    return found
+
+
+def _written(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float | np.number) else str(value)
+
+
+class WithRows:
+    """How both estimators read rows."""
+
+    def _read(self: Any, X: Any, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if not is_encoded(X):
+            try:
+                x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
+            except ValueError as error:
+                refuse_texts(error)
+                raise
+            self._reading = of_numbers(x.shape[1])
+            return x, y
+        validate_data(self, X, skip_check_array=True)
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(X, y)
+        self._reading, numbers = fit_reading(X, y, labels, self._seed)
+        return check_X_y(numbers, y, dtype=FLOATS, ensure_min_samples=2, estimator=self, **checks)  # type: ignore[no-any-return]
+
+    def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
+        """Rows to predict, checked."""
+        check_is_fitted(self)
+        X, encoded = without_mask(X, "X"), self._reading.encoder is not None
+        rows = validate_data(self, X, dtype=np.float64, reset=False, skip_check_array=encoded)
+        return check_array(self._reading.apply(X), dtype=np.float64, estimator=self) if encoded else rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
+
+    def numbers_of(self: Any, X: ArrayLike | Any) -> np.ndarray:
+        """Rows of X as numbers, float64 (rows, numbers): X itself, or of texts and gaps what ``number_names_`` says.
+
+        `compact` reads these, and so does every file that is made of it.
+        """
+        return self._rows(X)
+
+    @property
+    def number_names_(self: Any) -> tuple[str, ...]:
+        """What the columns of `numbers_of` are, in their order."""
+        check_is_fitted(self)
+        return self._reading.names or tuple(getattr(self, "feature_names_in_", (f"x{i}" for i in range(self.n_features_in_))))

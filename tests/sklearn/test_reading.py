@@ -1,0 +1,140 @@
+"""Frames with texts and gaps: what is read of them, what is said of their columns, and that nothing changes without them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+
+import bayesprune as bp
+from bayesprune.deploy import reader
+from bayesprune.sklearn.reading import fit_reading, is_encoded
+
+SHORT = {"hidden": (6,), "num_steps": 300, "num_samples": 20, "random_state": 0}
+
+
+def table(rows: int = 240) -> tuple[pd.DataFrame, np.ndarray]:
+    """Texts, categories of numbers, truth values, gaps in numbers and texts; y of the town and of the area."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "area": rng.uniform(20, 120, rows),
+            "town": rng.choice(["north", "river", "hill"], rows),
+            "storey": pd.Categorical(rng.integers(0, 3, rows)),
+            "lift": rng.random(rows) < 0.5,
+            "noise": rng.standard_normal(rows),
+        }
+    )
+    y = frame.area.to_numpy() + 40.0 * (frame.town == "river").to_numpy() + rng.standard_normal(rows)
+    frame.loc[::7, "noise"] = np.nan
+    frame.loc[::11, "town"] = None
+    return frame, y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[bp.BayesianSparseRegressor, pd.DataFrame, np.ndarray]:
+    frame, y = table()
+    return bp.BayesianSparseRegressor(**SHORT).fit(frame[:180], y[:180]), frame, y
+
+
+def test_numbers_are_those_of_scikit_learn_s_transformers() -> None:
+    """Beside one transformer that is written out by hand, of which the order of columns alone differs."""
+    frame, y = table()
+    reading, found = fit_reading(frame, y, labels=False, seed=0)
+    by_hand = make_column_transformer(
+        (SimpleImputer(strategy="median", add_indicator=True), ["area", "lift", "noise"]),
+        (OneHotEncoder(sparse_output=False), ["town", "storey"]),
+    )
+    towns = frame.astype({"lift": float, "storey": object})
+    np.testing.assert_allclose(np.sort(found.sum(axis=0)), np.sort(by_hand.fit_transform(towns).sum(axis=0)), rtol=1e-12)
+    np.testing.assert_array_equal(reading.apply(frame), found)
+    assert reading.names[:4] == ("area", "lift", "noise", "missingindicator_noise") and "town_river" in reading.names
+    assert [reading.owner.tolist().count(column) for column in range(5)] == [1, 4, 3, 1, 2]
+    assert int((~reading.free).sum()) == 2  # one town and one storey are where the others are not
+
+
+def test_frames_of_numbers_are_read_as_arrays_are() -> None:
+    frame, y = table(60)
+    frame = frame[["area", "lift"]]
+    assert not is_encoded(frame) and not is_encoded(frame.to_numpy(float))
+    one, other = (bp.BayesianSparseRegressor(**SHORT).fit(x, y).predict(x) for x in (frame, frame.to_numpy(float)))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_fit_says_of_the_columns_of_the_table_what_it_reads(fitted) -> None:
+    model, frame, y = fitted
+    assert model.n_features_in_ == 5 and model.feature_names_in_.tolist() == list(frame.columns)
+    assert model.used_features_.shape == model.feature_importances_.shape == model.inclusion_probabilities_.shape == (5,)
+    reasons = np.abs(model.explain(frame[180:190]).values).mean(axis=0)
+    assert set(np.argsort(reasons)[-2:].tolist()) == {0, 1}  # the area and the town
+    assert model.score(frame[180:], y[180:]) > 0.9  # .98 with this key
+
+
+def test_reasons_of_a_column_are_those_of_all_its_numbers_together(fitted) -> None:
+    """Shapley values of a row add up to its prediction, less the background's mean, by the networks that reasons are of."""
+    model, frame, _ = fitted
+    rows = frame[180:184]
+    reasons = model.explain(rows)
+    predicted = model._drawn(model._rows(rows), 20).mean(axis=0)
+    np.testing.assert_allclose(reasons.base + reasons.values.sum(axis=1), predicted, rtol=1e-4)
+
+
+def test_new_categories_and_gaps_are_predicted(fitted) -> None:
+    model, frame, _ = fitted
+    new = frame[180:183].astype({"town": object}).assign(town="moon", area=[np.nan, 50.0, 60.0])
+    assert np.isfinite(model.predict(new)).all()
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(new.assign(area=np.inf))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"town": "city"}))
+    with pytest.warns(UserWarning, match="valid feature names"):  # an array's columns are taken in their order
+        read = model.predict(frame[180:].to_numpy(object))
+    np.testing.assert_array_equal(read, model.predict(frame[180:]))
+
+
+def test_it_is_pickled_and_its_file_reads_the_numbers(fitted, tmp_path) -> None:
+    model, frame, _ = fitted
+    numbers = model.numbers_of(frame[180:])
+    assert numbers.shape == (60, len(model.number_names_))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame[180:]), model.predict(frame[180:]))
+    model.compact(keep="mean").save(tmp_path / "flats.bayesprune")
+    plan, arrays = reader.load(tmp_path / "flats.bayesprune")
+    shipped = np.ravel(reader.predict(plan, arrays, numbers.astype(np.float32)))
+    assert np.corrcoef(shipped, model.predict(frame[180:]))[0, 1] > 0.99
+
+
+def test_gaps_of_an_array_are_filled_and_marked() -> None:
+    frame, y = table()
+    x = frame[["area", "noise"]].to_numpy()
+    model = bp.BayesianSparseRegressor(**SHORT).fit(x, y)
+    assert model.numbers_of(x).shape == (240, 3) and model.number_names_ == ("x0", "x1", "missingindicator_x1")
+    assert np.isfinite(model.log_density(x, y)).all()
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_means_of_many_categories_do_not_know_their_own_row(labels: bool) -> None:
+    """A text of its own in every row says nothing of y, whatever y is: its mean without the row is that of others."""
+    y = np.arange(200) % 2 if labels else np.random.default_rng(0).standard_normal(200)
+    _, found = fit_reading(pd.DataFrame({"name": [f"n{i}" for i in range(200)]}), y, labels=labels, seed=0)
+    assert found.shape == (200, 1) and found.std() < 0.2 * y.std()  # all of about the mean of all
+
+
+def test_a_classifier_reads_them_too() -> None:
+    frame, y = table()
+    model = bp.BayesianSparseClassifier(**SHORT).fit(frame, np.where(y > 90, "dear", "cheap"))
+    assert model.predict_proba(frame).shape == (240, 2) and model.used_features_.shape == (5,)
+
+
+def test_what_cannot_be_read_is_refused_with_the_remedy() -> None:
+    frame, y = table(60)
+    with pytest.raises(ValueError, match="column 'day' of X holds dates"):
+        bp.BayesianSparseRegressor(**SHORT).fit(frame.assign(day=pd.date_range("2020-01-01", periods=60)), y)
+    with pytest.raises(ValueError, match="pandas DataFrame"):
+        bp.BayesianSparseRegressor(**SHORT).fit(frame.to_numpy(object)[:, 1:2], y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        bp.BayesianSparseRegressor(**SHORT).fit(frame, y[:-1])
+    with pytest.raises(ValueError, match="encode and fill them first"):
+        bp.BayesianFeatureSelector(rule="median").fit(frame, y)
