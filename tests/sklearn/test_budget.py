@@ -72,7 +72,7 @@ class Judge:
         train(num_steps, *watches)
         return SimpleNamespace(rungs=(None,))
 
-    def _by_trees(self, x, y, kept, held):
+    def _measured(self, form, x, y, kept, held):
         return None
 
     def _judged_at(self, moment, x, y):

@@ -22,7 +22,7 @@ def test_what_auto_chooses_among() -> None:
     def choice(count: int = 400, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
-    assert choice() == forms.FormChoice(("plain", "steps"), 1, 0.2)
+    assert choice() == forms.FormChoice(("plain", "linear", "steps"), 1, 0.2)
     assert choice(count=100) == forms.FormChoice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
     assert choice(steps=100, share=0.3) == forms.FormChoice(("plain",), 1, 0.3)
@@ -32,6 +32,23 @@ def test_what_auto_chooses_among() -> None:
     many = np.random.default_rng(0).standard_normal((200, 200))
     assert forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), many).forms == ("components", "plain", "steps")
     assert forms.read_choice("auto", 0, DEFAULT, "auto", (5,), many).forms == ("plain",)
+
+
+def test_a_linear_network_is_the_simplest_form() -> None:
+    """It is taken before the plain one where it is not behind by its mean, and larger ones must be ahead of it by an error."""
+    rows = np.arange(40.0) % 3
+    assert spoken_for({"plain": rows, "linear": rows + 0.01}) == "linear"
+    assert spoken_for({"plain": rows, "linear": rows - 0.01}) == "plain"
+    assert spoken_for({"plain": rows, "linear": rows + 0.5, "steps": rows + 0.5 + 0.2 * (rows - 0.9)}) == "linear"
+    assert spoken_for({"plain": rows, "linear": rows + 0.5, "steps": rows + 1.0}) == "steps"
+
+
+def test_the_linear_form_is_the_estimator_without_hidden_layers() -> None:
+    x, y = linear_rows()
+    one = bp.BayesianSparseRegressor(**NET | {"form": "linear"}).fit(x, y)
+    other = bp.BayesianSparseRegressor(**NET | {"hidden": ()}).fit(x, y)
+    np.testing.assert_array_equal(one.predict(x), other.predict(x))
+    assert one.form_ == "linear"
 
 
 def test_a_larger_form_must_lead_by_a_standard_error() -> None:

@@ -50,5 +50,7 @@ def test_only_densities_of_the_same_targets_are_compared(likelihood: str) -> Non
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 2)), rng.poisson(3.0, 60).astype(float)
     model = bp.BayesianSparseRegressor(hidden=(), num_steps=5, likelihood=likelihood, num_samples=2, random_state=0).fit(x, y)
-    found = model._by_trees(x, y, np.arange(40), np.arange(40, 60))
-    assert (found is None) == (likelihood == "poisson")
+    for form in ("steps", "linear"):
+        found = model._measured(form, x, y, np.arange(40), np.arange(40, 60))
+        assert (found is None) == (likelihood == "poisson")
+    assert model._measured("components", x, y, np.arange(40), np.arange(40, 60)) is None

@@ -21,7 +21,7 @@ from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, network, noise, reasons, sure
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, lines, network, noise, reasons, sure, trees
 from bayesprune.sklearn.columns import fit_columns, of_rows
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
@@ -30,6 +30,8 @@ from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.watch import Watch
 from bayesprune.sklearn.whole import WithCompact
 from bayesprune.train.result import Moment
+
+MEASURES = {forms.THRESHOLDS: trees.foreseen, forms.LINEAR: lines.foreseen}  # of what a form sees, see `Trials.ruled_out`
 
 
 class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
@@ -121,7 +123,8 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
                 read = of_rows(read, x, rows, found if form.steps else None)
             self._columns, inputs = read, read.num_inputs
             prior = network.read_prior(self.prior, len(x), min(x.shape[1], inputs))
-            self._network = network.NetworkRecipe(hidden, activation, prior, likelihood, inputs, num_outputs, form.wide)
+            layers = () if form.linear else hidden
+            self._network = network.NetworkRecipe(layers, activation, prior, likelihood, inputs, num_outputs, form.wide)
             learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
             self._cut(learned, x[rows], y[rows], rung)
             return learned
@@ -249,9 +252,15 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         """What rows say of the network as it is; y as trained on."""
         raise NotImplementedError
 
-    def _by_trees(self, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
-        """What boosted trees of the kept rows foresee the held ones with, nats; y as trained on. None: not comparable."""
-        return None
+    def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
+        """What quick models like a form foresee the held rows with, nats; y as trained on. None: there is none, or no match."""
+        if form not in MEASURES or not self._is_comparable(y):
+            return None
+        return MEASURES[form](self._seed, x[kept], y[kept], x[held], y[held])
+
+    def _is_comparable(self, y: np.ndarray) -> bool:
+        """Whether such models' densities are of the same thing."""
+        raise NotImplementedError
 
     def _settle(self, chosen: choosing.Chosen) -> None:
         """Make of the fit that is kept what held-out rows ask for beside its form and its cut."""

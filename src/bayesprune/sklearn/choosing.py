@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
-from bayesprune.sklearn.forms import FormChoice
+from bayesprune.sklearn.forms import LINEAR, FormChoice
 from bayesprune.sklearn.race import BehindError, Halfway, halfway, is_behind
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
@@ -23,9 +23,6 @@ class Judged(NamedTuple):
     nats: Float64[np.ndarray, " rows"]
     wrong: Float64[np.ndarray, "rows *outputs"]
     log_temperature: float = 0.0
-
-
-THRESHOLDS = "steps"  # the form that trees speak for or against
 
 
 class Chosen(NamedTuple):
@@ -68,13 +65,16 @@ class Trials:
         self.judged.setdefault(form, []).append(self._judge(fold))
 
     def ruled_out(self, form: str) -> bool:
-        """Whether thresholds are not worth a fit: trees, which cut at them, are behind the first form by a standard error."""
+        """Whether a form is not worth a fit: models that are quickly fitted, and see what it does, are behind by an error.
+
+        Thresholds are what trees cut at; a linear network is what a ridge, or logistic, regression is.
+        """
         first = next(iter(self.judged), None)
-        if form != THRESHOLDS or first is None:
+        if first is None:
             return False
         kept, held = self.folds[0]
-        trees = self.estimator._by_trees(self.x, self.y, kept, held)
-        return trees is not None and is_behind(np.maximum(trees, WORST) - self.judged[first][0].nats)
+        measured = self.estimator._measured(form, self.x, self.y, kept, held)
+        return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def under(self, form: str, rung: int) -> Judged:
         """How the rows are judged under another cut of a form's fits."""
@@ -95,8 +95,8 @@ def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, lea
     """The form that held-out rows speak for, see `spoken_for`, and its cut, see `how_far`; sets ``_conformity``.
 
     Every form is fitted to the same rows; each fold holds out others. The scores of the winner's predictions of them calibrate
-    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. Thresholds are
-    tried unless boosted trees are behind the first form, and a form that is behind it on the way is given up; forms and
+    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. Forms are
+    tried unless they are ruled out, see `Trials.ruled_out`, and a form that is behind it on the way is given up; forms and
     folds are left out for which the estimator's budget has no time.
     """
     if not choice.folds:
@@ -188,7 +188,9 @@ def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:
 
 
 def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:
-    """The form of the highest mean log density, or the first, the simplest, if its lead over that is within one standard error.
+    """The form of the highest mean log density, or the first, if its lead over that is within one standard error.
+
+    A linear network is simpler than the first, a net of hidden units: it is the first where it is not behind by its mean.
 
     The rows are the same for all, so that the error is that of the mean of differences row by row. A hundred rows are few: of
     two forms that predict alike the larger one is ahead every other time, and loses elsewhere.
@@ -199,6 +201,8 @@ def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:
     Source: the rule of one standard error, Breiman, Friedman, Olshen & Stone (1984), section 3.4.3.
     """
     first, best = next(iter(nats)), max(nats, key=lambda form: float(nats[form].mean()))
+    if LINEAR in nats and nats[LINEAR].mean() >= nats[first].mean():
+        first = LINEAR
     return best if is_behind(nats[first] - nats[best]) else first
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical
-from bayesprune.sklearn import densities, network, temperature, trees
+from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
@@ -78,8 +78,8 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
         return Judged(densities.of_labels(probabilities, labels), of_labels(probabilities, labels), float(np.log(found)))
 
-    def _by_trees(self, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
-        return trees.foreseen(self._seed, x[kept], y[kept], x[held], y[held]) if self._is_tempered() else None
+    def _is_comparable(self, y: np.ndarray) -> bool:
+        return self._is_tempered()
 
     def _is_tempered(self) -> bool:
         """Weights of classes, or smoothing, make other probabilities than those of the labels on purpose; so may cut points."""

@@ -13,19 +13,22 @@ LEAST_ROWS = 160  # below which nothing is held out: too few would judge
 
 @dataclass(frozen=True)
 class Form:
-    """``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also reads on which side of
-    thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components, each of unit size, and
-    where columns outnumber rows nothing else."""
+    """``linear``: no hidden layer. ``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also
+    reads on which side of thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components,
+    each of unit size, and where columns outnumber rows nothing else."""
 
     wide: bool = False
     steps: bool = False
     components: bool = False
+    linear: bool = False
 
 
+LINEAR, THRESHOLDS = "linear", "steps"
 FORMS = {
     "plain": Form(),
+    LINEAR: Form(linear=True),
     "wide": Form(wide=True),
-    "steps": Form(wide=True, steps=True),
+    THRESHOLDS: Form(wide=True, steps=True),
     "components": Form(wide=True, components=True),
 }
 
@@ -36,7 +39,7 @@ class Preset:
     ``held_out``: share of the rows by which they are judged. ``folds``: how often, other rows each time."""
 
     num_steps: int = 5000
-    forms: tuple[str, ...] = ("plain", "steps", "components")
+    forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components")
     held_out: float = 0.2
     folds: int = 1
 
@@ -83,8 +86,8 @@ def read_choice(
         if "components" in forms and not is_collinear(x):
             forms = tuple(name for name in forms if name != "components")
         elif "components" in forms and x.shape[1] >= len(x):
-            forms = ("components", *(name for name in forms if name != "components"))
-    if not hidden and forms != ("plain",):
+            forms = ("components", "plain", THRESHOLDS)
+    if not hidden and forms not in (("plain",), (LINEAR,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     return FormChoice(forms, preset.folds if share else 0, share)
 

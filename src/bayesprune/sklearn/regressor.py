@@ -17,7 +17,7 @@ from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
-from bayesprune.sklearn import densities, gaps, network, trees
+from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Judged
@@ -53,13 +53,14 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         learning_rate: of the optimiser; under annealing its mean over the steps.
         annealing: the share of the steps over which the weight of the divergence from the prior rises from 0 to 1, in (0, 1];
             the rate then falls from its double to 0 by half a cosine, over all steps. "auto" is 0.75; 0: both are constant.
-        form: "plain", the net on standardised columns; "wide", with a linear path beside it, and numbers drawn in from three
-            deviations on; "steps", which also reads on which side of thresholds a number lies, those of a small random forest;
-            "components", which also reads the 24 largest principal components, each of unit size, and of as many columns as
-            rows, or more, nothing else. "auto" fits "plain", "steps" and, of collinear columns, "components" to four fifths of
-            the rows. It takes the one of the highest log density of the others, if it is ahead of "plain" by more than one
-            standard error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees,
-            which cut at thresholds, are behind the first form on those rows by that much. Where ``num_steps`` is given, where
+        form: "plain", the net on standardised columns; "linear", without hidden layers; "wide", with a linear path beside it,
+            and numbers drawn in from three deviations on; "steps", which also reads on which side of thresholds a number lies,
+            those of a small random forest; "components", which also reads the 24 largest principal components, each of unit
+            size, and of as many columns as rows, or more, nothing else. "auto" fits "plain", "linear", "steps" and, of
+            collinear columns, "components" to four fifths of the rows. It takes the one of the highest log density of the
+            others, if it is ahead of "plain", or of "linear" where that is not behind "plain", by more than one standard
+            error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees, which cut at
+            thresholds, are behind "plain" on those rows by that much, nor "linear" where a ridge regression is. Where ``num_steps`` is given, where
             there is no hidden layer, and of less than 160 rows, it is "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
@@ -175,10 +176,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
         return Judged(np.concatenate(nats), of_numbers(y, mean, np.sqrt(variance + self._noise_variance(x))))
 
-    def _by_trees(self, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
-        if y.ndim > 1 or not isinstance(self.bnn_.likelihood, Normal | StudentT):
-            return None
-        return trees.foreseen(self._seed, x[kept], y[kept], x[held], y[held])
+    def _is_comparable(self, y: np.ndarray) -> bool:
+        return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the predictive distribution, in the units that were trained on."""

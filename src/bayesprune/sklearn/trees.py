@@ -43,20 +43,21 @@ def foreseen(
             how = {"max_iter": max(10, rounds // each), "learning_rate": rate, "early_stopping": False, "random_state": seed}
             trees = kind(**how).fit(x, y)
             if labels:
-                judged += [_of_labels(p, trees.classes_, y_held) for p in trees.staged_predict_proba(x_held)]
+                judged += [of_labels(p, trees.classes_, y_held) for p in trees.staged_predict_proba(x_held)]
             else:
-                judged += [_of_misses(y_held - mean) for mean in trees.staged_predict(x_held)]
+                judged += [of_misses(y_held - mean) for mean in trees.staged_predict(x_held)]
     return max(judged, key=lambda nats: float(nats.mean()))
 
 
-def _of_labels(probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Float64[np.ndarray, " rows"]:
-    """A class that the trees were not shown has probability 0."""
+def of_labels(probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Float64[np.ndarray, " rows"]:
+    """Log probability of each row's label; a class that was not among ``classes``, those fitted, has nearly none."""
     place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     own = np.where(classes[place] == labels, probabilities[np.arange(len(labels)), place], 0.0)
     return np.log(np.maximum(own, LEAST))  # type: ignore[no-any-return]
 
 
-def _of_misses(missed: np.ndarray) -> Float64[np.ndarray, " rows"]:
+def of_misses(missed: np.ndarray) -> Float64[np.ndarray, " rows"]:
+    """Log density of what was missed, under the noise that explains it best: Gaussian, or Student's t."""
     tiny = np.finfo(np.float64).tiny
     normal = stats.norm.logpdf(missed, scale=max(np.sqrt(np.mean(np.square(missed))), tiny))
     heavy = stats.t.logpdf(missed, DEGREES, scale=max(tails.scale(missed, DEGREES), tiny))
