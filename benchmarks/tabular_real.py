@@ -12,8 +12,10 @@ without a law of y: a normal law about its prediction, with the deviation of its
 Seconds are of the processor, one fold's mean, compiling included.
 """
 
+import functools
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +23,15 @@ from typing import Any
 import numpy as np
 import real_tables
 import rivals
-from scipy.stats import norm
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesprune import cells
+from bayesprune.lab import ranks
+from bayesprune.report import crps as scores
 from bayesprune.report.calibration import ece_quantile
 
-FOLDS, FLOOR, DRAWS = 3, 1e-4, 400
-SCORES = {"numbers": ("score", "crps"), "labels": ("score", "nll", "ece")}
-HIGHER = ("score",)
+FOLDS, FLOOR, DRAWS, OURS = 3, 1e-4, 400, "default"
+FIGURES = {False: ("score", "crps"), True: ("score", "nll", "ece")}  # of numbers, of labels
 
 
 @dataclass(frozen=True)
@@ -71,37 +73,61 @@ def _of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, 
 
 
 def _of_numbers(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
-    mean, truth = np.ravel(model.predict(x.iloc[held])), y[held]
-    crps = (
-        _of_draws(truth, model.sample_y(x.iloc[held], DRAWS))
-        if cell.model == "default"
-        else _of_errors(truth, mean, cell, x, y, kept)
-    )
-    return {"score": float(1 - np.mean((truth - mean) ** 2) / np.var(truth)), "crps": float(crps.mean() / np.std(y[kept]))}
-
-
-def _of_errors(truth: np.ndarray, mean: np.ndarray, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """CRPS of a normal law: std (z (2 F(z) - 1) + 2 f(z) - 1 / sqrt(pi)), z = (y - mean) / std; Gneiting & Raftery (2007), (21)."""
-    folds = KFold(FOLDS, shuffle=True, random_state=1).split(kept)
-    errors = [_error(cell.model, x.iloc[kept], y[kept], into, out) for into, out in folds]
-    std = np.concatenate(errors).std()
-    z = (truth - mean) / std
-    return std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))  # type: ignore[no-any-return]
+    mean, truth, unit = np.ravel(model.predict(x.iloc[held])), y[held], float(np.std(y[kept]))
+    if cell.model == OURS:
+        crps = scores.crps(model.sample_y(x.iloc[held], DRAWS).T, truth)
+    else:
+        folds = KFold(FOLDS, shuffle=True, random_state=1).split(kept)
+        errors = [_error(cell.model, x.iloc[kept], y[kept], into, out) for into, out in folds]
+        crps = scores.gaussian_crps(mean[None], truth, float(np.concatenate(errors).std()))
+    return {"score": float(1 - np.mean((truth - mean) ** 2) / np.var(truth)), "crps": crps / unit}
 
 
 def _error(model: str, x: Any, y: np.ndarray, into: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Of rows that the fit had not seen."""
     return y[out] - np.ravel(rivals.MODELS[model](False).fit(x.iloc[into], y[into]).predict(x.iloc[out]))
 
 
-def _of_draws(truth: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """E|Y - y| - E|Y - Y'| / 2, of sorted draws (rows, draws)."""
-    draws = np.sort(draws, axis=1)
-    place = np.arange(1, DRAWS + 1)
-    spread = (draws * (2 * place - DRAWS - 1)).sum(axis=1) / DRAWS**2
-    return np.abs(draws - truth[:, None]).mean(axis=1) - spread  # type: ignore[no-any-return]
+def _by_table(found: cells.Found, names: Iterable[str], figure: str) -> str:
+    """A figure of every model, table by table, and the seconds of ours."""
+    rows = []
+    for data in names:
+        records = [found.get(Cell(data, model)) for model in rivals.MODELS]
+        figures = [cells.MISSING if record is None else f"{record[figure]:.3f}" for record in records]
+        if (ours := records[0]) is None:
+            size, seconds = cells.MISSING, cells.MISSING
+        else:
+            size, seconds = f"{ours['rows']} x {ours['columns']}", f"{ours['cpu_seconds']:.0f}"
+        rows.append([data.replace("_", " "), size, *figures, seconds])
+    heads = ["table", "size", *rivals.MODELS, "CPU s of ours"]
+    return cells.table(heads, rows, "l" + "r" * (len(heads) - 1))
 
 
-STUDY = cells.Study("tabular_real", CELLS, run, {})
+def mean_ranks(found: cells.Found) -> str:
+    """Mean rank among the eight models over the judged tables of a kind, by each figure; the best is 1."""
+    columns: dict[str, dict[str, float]] = {}
+    for labels, figures in ((False, ("R²", "CRPS")), (True, ("accuracy", "NLL", "ECE"))):
+        names = [name for name, source in real_tables.JUDGED.items() if source.labels == labels]
+        have = [name for name in names if all(Cell(name, model) in found for model in rivals.MODELS)]
+        for figure, title in zip(FIGURES[labels], figures, strict=True):
+            by_model = {model: [float(found[Cell(name, model)][figure]) for name in have] for model in rivals.MODELS}
+            mean = ranks.ranks(by_model, higher_is_better=figure == "score").mean if have else {}
+            columns[f"{title}, {len(have)} of {len(names)}"] = mean
+    rows = [[model, *(f"{of[model]:.1f}" if of else cells.MISSING for of in columns.values())] for model in rivals.MODELS]
+    return cells.table(["mean rank by", *columns], rows, "l" + "r" * len(columns))
+
+
+def _tables() -> Iterator[tuple[str, Callable[[cells.Found], str]]]:
+    yield "ranks", mean_ranks
+    for prefix, sources in (("", real_tables.JUDGED), ("looked_at_", real_tables.LOOKED_AT)):
+        for labels, figures in FIGURES.items():
+            names = [name for name, source in sources.items() if source.labels == labels]
+            for figure in figures:
+                make = functools.partial(_by_table, names=names, figure=figure)
+                yield f"{prefix}{'labels' if labels else 'numbers'}_{figure}", make
+
+
+STUDY = cells.Study("tabular_real", CELLS, run, dict(_tables()))
 
 if __name__ == "__main__":
     cells.main(STUDY)

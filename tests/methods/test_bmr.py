@@ -70,6 +70,7 @@ def test_mask_and_evidence_against_a_slow_loop(group, dead) -> None:
     assert int(info.num_pruned) == fell > 0 and int(info.num_grown) == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("margin", [0.25, 1.0])
 def test_a_margin_is_what_the_evidence_must_exceed(margin) -> None:
     """(2.13): the rate is that of (2.6), and what falls is a part of what falls without."""

@@ -115,6 +115,7 @@ def test_after_the_fit_it_waits_for_nothing() -> None:
         bp.prune_once(params, bp.methods.SGHMCSPL(), prior_scale=1.0)
 
 
+@pytest.mark.slow
 def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
     """Under strict promotion of types, too."""
     method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)

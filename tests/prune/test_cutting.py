@@ -80,6 +80,7 @@ def test_the_evidence_of_a_unit_is_the_sum_of_its_weights() -> None:
     np.testing.assert_array_equal(cut("unit", score="evidence", threshold=least)["a.bias"], total >= least)
 
 
+@pytest.mark.slow
 def test_units_pay_for_their_flops_at_a_price() -> None:
     """(2.8): the evidence of a unit less price x FLOPs, for a threshold, a density, and a price that rises."""
     total = evidence_of_units()

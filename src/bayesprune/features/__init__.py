@@ -7,6 +7,7 @@ Statistics of a posterior (`importance`, `inclusion_probabilities`, `selected`) 
 from bayesprune.features.copies import gaussian_knockoffs, knockoffs
 from bayesprune.features.cross_validation import FractionChoice, choose_fraction
 from bayesprune.features.false_discovery import control_fdr, expected_fdr
+from bayesprune.features.groups import correlated_groups
 from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
 from bayesprune.features.knockoff_filter import knockoff_e_values, knockoff_select, select_by_e_values
 from bayesprune.features.paths import Importance, importance, scaled
@@ -19,6 +20,7 @@ __all__ = [
     "Shared",
     "choose_fraction",
     "control_fdr",
+    "correlated_groups",
     "expected_fdr",
     "gaussian_knockoffs",
     "importance",

@@ -60,8 +60,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             collinear columns, "components" to four fifths of the rows. It takes the one of the highest log density of the
             others, if it is ahead of "plain", or of "linear" where that is not behind "plain", by more than one standard
             error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees, which cut at
-            thresholds, are behind "plain" on those rows by that much, nor "linear" where a ridge regression is. Where ``num_steps`` is given, where
-            there is no hidden layer, and of less than 160 rows, it is "plain".
+            thresholds, are behind "plain" on those rows by that much, nor "linear" where a ridge regression is. Where
+            ``num_steps`` is given, where there is no hidden layer, and of less than 160 rows, it is "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.

@@ -16,6 +16,7 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
+from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.reading import FLOATS, is_encoded
@@ -54,6 +55,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             the standardised columns of X that vary, then their copies.
         fraction_choice_: for "cv", the `features.FractionChoice`. statistics_: for "knockoff", (features,), importance of the
             input less that of its copy, the mean over sets of copies. e_values_: of several sets, (features,).
+        groups_: arrays of columns, see `features.correlated_groups`: which of a group is selected says little.
         n_features_in_, feature_names_in_: of X.
 
     Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting.
@@ -122,6 +124,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         check_process()
         selection = RULES[rule](jax.random.key(seed), candidates, x, y, settings)
         self.support_, self.estimator_ = selection.support, selection.estimator
+        self.groups_ = correlated_groups(x)
         for name in ("fraction_choice_", "statistics_", "e_values_"):
             if name in selection.details:
                 setattr(self, name, selection.details[name])
