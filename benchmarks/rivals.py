@@ -60,7 +60,11 @@ class _Native:
     def _read(self, x: Any) -> Any:
         x = x.copy()
         for name in self.named:
-            x[name] = x[name].astype(str) if self.texts else x[name].astype(self.kinds[name])
+            x[name] = (
+                x[name].astype(object).where(x[name].notna(), "gap").astype(str)
+                if self.texts
+                else x[name].astype(self.kinds[name])
+            )
         return x
 
     def fit(self, x: Any, y: np.ndarray) -> "_Native":
