@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -33,7 +33,7 @@ def _encoded(last: Any) -> Any:
 
 
 def _linear(labels: bool) -> Any:
-    return _encoded(LogisticRegression(max_iter=2000) if labels else ElasticNetCV(cv=5, max_iter=5000))
+    return _encoded(LogisticRegression(max_iter=2000)) if labels else in_units(_encoded(ElasticNetCV(cv=5, max_iter=5000)))
 
 
 def _forest(labels: bool) -> Any:
@@ -46,9 +46,12 @@ def _networks(labels: bool) -> Any:
     members = [(str(seed), kind(early_stopping=True, max_iter=500, random_state=seed)) for seed in range(MEMBERS)]
     if labels:
         return _encoded(VotingClassifier(members, voting="soft"))
-    from sklearn.compose import TransformedTargetRegressor
+    return in_units(_encoded(VotingRegressor(members)))
 
-    return TransformedTargetRegressor(_encoded(VotingRegressor(members)), transformer=StandardScaler())
+
+def in_units(model: Any) -> Any:
+    """The model on standardised targets: an elastic net's squares shrink all slopes to nothing where y is in thousands."""
+    return TransformedTargetRegressor(model, transformer=StandardScaler())
 
 
 class _Native:

@@ -98,9 +98,17 @@ def _by_table(found: cells.Found, names: Iterable[str], figure: str) -> str:
             size, seconds = cells.MISSING, cells.MISSING
         else:
             size, seconds = f"{ours['rows']} x {ours['columns']}", f"{ours['cpu_seconds']:.0f}"
-        rows.append([data.replace("_", " "), size, *figures, seconds])
-    heads = ["table", "size", *rivals.MODELS, "CPU s of ours"]
+        rows.append([data.replace("_", " "), size, *figures, *[_lead(found, data)] * (figure == "score"), seconds])
+    heads = ["table", "size", *rivals.MODELS, *["ahead of linear and forest by"] * (figure == "score"), "CPU s of ours"]
     return cells.table(heads, rows, "l" + "r" * (len(heads) - 1))
+
+
+def _lead(found: cells.Found, data: str) -> str:
+    """In points, of the better of the two."""
+    ours, *others = (found.get(Cell(data, model)) for model in (OURS, "linear", "forest"))
+    if ours is None or None in others:
+        return cells.MISSING
+    return f"{100 * (ours['score'] - max(one['score'] for one in others if one is not None)):+.1f}"
 
 
 def mean_ranks(found: cells.Found) -> str:
