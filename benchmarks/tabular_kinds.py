@@ -6,9 +6,9 @@
 Eleven kinds as simulations (`kinds_of_tables`), 2,000 new rows each to be judged by; forms and courses were chosen by these.
 And twelve others: scikit-learn's, its simulations, UCI's (``BAYESPRUNE_DATA``), 70 % of at most 6,000 rows to fit, never more
 than 2,000, one split. Every model as it comes: "default" is ours; "linear" ElasticNetCV, of standardised targets, or logistic
-regression of standardised columns; "forest" 300 trees; "boosting" scikit-learn's histogram gradient boosting. The score is accuracy or R². Coverage is
-that of 90 %: of ``predict(interval=.9)`` or ``predict_set(level=.9)``, and of the posterior alone. Seconds are of the
-processor, compiling included.
+regression, of standardised columns; "forest" 300 trees; "boosting" scikit-learn's histogram gradient boosting. The score is
+accuracy or R². Coverage is that of 90 %: of ``predict(interval=.9)`` or ``predict_set(level=.9)``, and of the posterior alone.
+Seconds are of the processor, compiling included.
 """
 
 import time
