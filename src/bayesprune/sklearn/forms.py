@@ -8,7 +8,8 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import is_collinear
 
-LEAST_ROWS = 160  # below which nothing is held out: too few would judge
+LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
+FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,10 @@ def read_choice(
     """
     if not is_auto(form) and form not in FORMS:
         raise unknown_name("form", str(form), ("auto", *FORMS))
-    free = is_auto(num_steps) and len(x) >= LEAST_ROWS
+    free, folds = is_auto(num_steps) and len(x) >= LEAST_ROWS, preset.folds
     share = (preset.held_out if free else 0.0) if is_auto(held_out) else _share(held_out)
+    if is_auto(held_out) and share and len(x) < ENOUGH:
+        share, folds = 1.0 / FOLDS_OF_FEW, FOLDS_OF_FEW
     if not is_auto(form):
         forms: tuple[str, ...] = (str(form),)
     elif not is_auto(num_steps) or not hidden:
@@ -89,7 +92,7 @@ def read_choice(
             forms = ("components", "plain", THRESHOLDS)
     if not hidden and forms not in (("plain",), (LINEAR,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
-    return FormChoice(forms, preset.folds if share else 0, share)
+    return FormChoice(forms, folds if share else 0, share)
 
 
 def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:

@@ -61,10 +61,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             others, if it is ahead of "plain", or of "linear" where that is not behind "plain", by more than one standard
             error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees, which cut at
             thresholds, are behind "plain" on those rows by that much, nor "linear" where a ridge regression is. Where
-            ``num_steps`` is given, where there is no hidden layer, and of less than 160 rows, it is "plain".
+            ``num_steps`` is given, where there is no hidden layer, and of less than 40 rows, it is "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
-            "auto" is the preset's: a fifth, and of "fast", where ``num_steps`` is given, or of less than 160 rows, none.
+            "auto" is the preset's: a fifth, of less than 160 rows each third in turn; and of "fast", where ``num_steps`` is
+            given, or of less than 40 rows, none.
         time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
             held-out rows are left out for which there is no time, then steps: a half, three quarters, down to 250. These are
             done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
