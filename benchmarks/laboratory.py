@@ -1,7 +1,8 @@
-"""The laboratory's own comparisons: every method on the digits and on Fashion-MNIST, tuned by one budget, at equal density.
+"""The laboratory's own comparisons: every method on the digits, Fashion-MNIST and MNIST, tuned by one budget, at equal density.
 
     bayesprune compare --dataset digits --net mlp-100-100 --methods all --densities 20,10,5,2,1 --seeds 3   # the same trainings
     bayesprune compare --dataset fashion_mnist --net mlp-100-100 --methods all --densities 20,10,5,2,1 --seeds 3
+    bayesprune compare --dataset mnist --net mlp-100-100 --methods all --densities 20,10,5,2,1 --seeds 3
     python benchmarks/laboratory.py run --out runs                    # what is not in runs/laboratory.jsonl yet
     python benchmarks/laboratory.py table                             # from the results kept here
 
@@ -118,7 +119,42 @@ FASHION = Task(
     _FASHION,
     {name: ALL for name in _FASHION if name not in OF_SECONDS},
 )
-TASKS = (DIGITS, FASHION)
+_MNIST = {
+    "laplace": 3,
+    "dense-map": 2,
+    "dense-mean-field": 0,
+    "ssvi": 2,
+    "rigl": 2,
+    "magnitude": 2,
+    "snr": 2,
+    "evidence": 0,
+    "ivon-snr": 1,
+    "bmr": 0,
+    "dense-laplace": 2,
+    "dense-ensemble": 2,
+    "dense-ivon": 2,
+    "set": 2,
+    "svbnn": 3,
+    "sbnn": 3,
+    "sparse-vd": 3,
+    "lottery": 2,
+    "magnitude-once": 2,
+    "snr-once": 2,
+    "laplace-once": 2,
+    "wanda-once": 0,
+    "sparsegpt-once": 0,
+    "bmrs": 1,
+    "sbp": 1,
+    "horseshoe": 1,
+    "widest-gap": 1,
+    "sghmc-spl": 0,
+}
+MNIST = Task(
+    Cell("mnist", "mlp-100-100", "", 0.0, 0, 0, 1_000),
+    _MNIST,
+    dict.fromkeys(("laplace", "ssvi", "rigl", "magnitude", "snr", "evidence", "set", "svbnn", "laplace-once"), ALL),
+)
+TASKS = (DIGITS, FASHION, MNIST)
 CELLS = tuple(cell for task in TASKS for cell in (*task.tried, *task.judged))
 SHOWN = {"accuracy": 3, "nll": 3, "ece": 3, "ece_quantile": 3, "calibration_marginal": 4, "auroc": 3}
 SHOWN |= {"accuracy, noise 1": 3, "nll, noise 1": 3, "ms, 1 row": 3}
@@ -184,6 +220,10 @@ TABLES: dict[str, Callable[[cells.Found], str]] = {
     "fashion_by_density": functools.partial(by_density, FASHION),
     "fashion_tried": functools.partial(tried, FASHION),
     "fashion_ranked": functools.partial(ranked, FASHION, densities=ALL),
+    "mnist": functools.partial(judged, MNIST, wanted=(0.0, MIDDLE)),
+    "mnist_by_density": functools.partial(by_density, MNIST),
+    "mnist_tried": functools.partial(tried, MNIST),
+    "mnist_ranked": functools.partial(ranked, MNIST),
 }
 STUDY = cells.Study("laboratory", CELLS, run, TABLES, shared=True)
 
