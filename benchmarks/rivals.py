@@ -63,11 +63,11 @@ class _Native:
     def _read(self, x: Any) -> Any:
         x = x.copy()
         for name in self.named:
-            x[name] = (
-                x[name].astype(object).where(x[name].notna(), "gap").astype(str)
-                if self.texts
-                else x[name].astype(self.kinds[name])
-            )
+            texts = x[name].astype(object)
+            if self.texts:
+                x[name] = texts.where(texts.notna(), "gap").astype(str)
+            else:  # what is new is a gap
+                x[name] = texts.where(texts.isin(self.kinds[name].categories)).astype(self.kinds[name])
         return x
 
     def fit(self, x: Any, y: np.ndarray) -> "_Native":
