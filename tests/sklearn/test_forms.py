@@ -23,7 +23,7 @@ def test_what_auto_chooses_among() -> None:
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
     assert choice() == forms.FormChoice(("plain", "linear", "steps"), 1, 0.2)
-    assert choice(count=100) == forms.FormChoice(("plain", "linear", "steps"), 3, 1 / 3)
+    assert choice(count=100) == forms.FormChoice(("plain", "linear"), 3, 1 / 3)
     assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps"), 1, 0.2)
     assert choice(count=30) == forms.FormChoice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())

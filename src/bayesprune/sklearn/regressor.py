@@ -60,8 +60,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             collinear columns, "components" to four fifths of the rows. It takes the one of the highest log density of the
             others, if it is ahead of "plain", or of "linear" where that is not behind "plain", by more than one standard
             error; where columns outnumber rows, ahead of "components". "steps" is not fitted where boosted trees, which cut at
-            thresholds, are behind "plain" on those rows by that much, nor "linear" where a ridge regression is. Where
-            ``num_steps`` is given, where there is no hidden layer, and of less than 40 rows, it is "plain".
+            thresholds, are behind "plain" on those rows by that much, nor of less than 160 rows; nor "linear" where a ridge
+            regression is behind. Where ``num_steps`` is given, where there is no hidden layer, and of less than 40 rows, it is
+            "plain".
         presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, of less than 160 rows each third in turn; and of "fast", where ``num_steps`` is
@@ -127,7 +128,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)
-        found = _found(self._seed, x, columns) if "steps" in choice.forms else None
+        found = _found(self._seed, x, columns) if choice.needs_a_forest else None
         heavy = found is not None and is_auto(self.likelihood) and is_heavy(found.whole.residuals)
         observed = network.HEAVY_NOISE if heavy else observed
         shifts = isinstance(observed, Normal | StudentT)
