@@ -138,3 +138,15 @@ def test_what_cannot_be_read_is_refused_with_the_remedy() -> None:
         bp.BayesianSparseRegressor(**SHORT).fit(frame, y[:-1])
     with pytest.raises(ValueError, match="encode and fill them first"):
         bp.BayesianFeatureSelector(rule="median").fit(frame, y)
+
+
+def test_numbers_in_columns_of_objects_are_numbers() -> None:
+    """Whatever the dtype says; written numbers stay texts, with a warning where there are many."""
+    frame, y = table(60)
+    numbers = frame[["area", "lift"]].astype(object)
+    assert not is_encoded(numbers)
+    reading, found = fit_reading(numbers.assign(noise=frame.noise.astype(object)), y, labels=False, seed=0)
+    assert reading.texts == () and found.shape == (60, 4)
+    written = pd.DataFrame({"area": [f"{value:.1f}" for value in frame.area]})
+    with pytest.warns(UserWarning, match=r"column 'area' of X is read as texts, and 60 of its 60 are written numbers"):
+        fit_reading(written, y, labels=False, seed=0)

@@ -103,6 +103,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     """
     texts = _texts(X) if is_frame(X) else ()
     frame = _of_kinds(X, texts)
+    for place in texts:
+        _warn_of_numbers(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in texts]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
@@ -141,10 +143,10 @@ def _means(labels: bool, seed: int) -> TargetEncoder:
 
 
 def _texts(frame: Any) -> tuple[int, ...]:
-    """Places of columns that are no numbers. Dates are refused: what of them matters, nobody can know."""
+    """Places of columns that are no numbers, whatever their dtype. Dates are refused: what of them matters, nobody can know."""
     from pandas.api import types
 
-    kinds = list(enumerate(frame.dtypes))
+    kinds = list(enumerate(frame.infer_objects().dtypes))
     for place, kind in kinds:
         if types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind):
             raise ValueError(
@@ -163,6 +165,20 @@ def _of_kinds(X: Any, texts: tuple[int, ...]) -> Any:
     columns = [X.iloc[:, place] for place in range(X.shape[1])]
     read = [_category(c) if place in texts else c.to_numpy(np.float64, na_value=np.nan) for place, c in enumerate(columns)]
     return pd.DataFrame(dict(enumerate(read)), index=X.index)
+
+
+def _warn_of_numbers(name: object, column: Any) -> None:
+    """Where most texts of a column are written numbers: one that is not makes texts of all when a file is read."""
+    import pandas as pd
+
+    written = column.dropna()
+    numbers = int(pd.to_numeric(written, errors="coerce").notna().sum())
+    if written.nunique() > MOST and numbers > len(written) / 2:
+        warnings.warn(
+            f"column {name!r} of X is read as texts, and {numbers} of its {len(written)} are written numbers: make numbers of "
+            f"it, as by pd.to_numeric(X[{name!r}], errors='coerce'), unless they are names.",
+            stacklevel=2,
+        )
 
 
 def _category(column: Any) -> Shaped[np.ndarray, " rows"]:
