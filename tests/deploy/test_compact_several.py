@@ -240,7 +240,7 @@ def test_trees_come_back_from_their_data() -> None:
     jax.tree.map(np.testing.assert_array_equal, again.apart(packing.together(tree)), tree)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["record", "pair"])
 def test_the_command_line_takes_arrays_by_their_names(name, tmp_path, capsys) -> None:
     small, (net, rows, made) = smaller(name, "mean"), (tmp_path / end for end in ("net.bayesprune", "rows.npz", "made.npz"))

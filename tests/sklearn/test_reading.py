@@ -56,6 +56,7 @@ def test_numbers_are_those_of_scikit_learn_s_transformers() -> None:
     assert int((~reading.free).sum()) == 2  # one town and one storey are where the others are not
 
 
+@pytest.mark.slow
 def test_frames_of_numbers_are_read_as_arrays_are() -> None:
     frame, y = table(60)
     frame = frame[["area", "lift"]]
@@ -106,6 +107,7 @@ def test_it_is_pickled_and_its_file_reads_the_numbers(fitted, tmp_path) -> None:
     assert np.corrcoef(shipped, model.predict(frame[180:]))[0, 1] > 0.99
 
 
+@pytest.mark.slow
 def test_gaps_of_an_array_are_filled_and_marked() -> None:
     frame, y = table()
     x = frame[["area", "noise"]].to_numpy()
@@ -122,6 +124,7 @@ def test_means_of_many_categories_do_not_know_their_own_row(labels: bool) -> Non
     assert found.shape == (200, 1) and found.std() < 0.2 * y.std()  # all of about the mean of all
 
 
+@pytest.mark.slow
 def test_a_classifier_reads_them_too() -> None:
     frame, y = table()
     model = bp.BayesianSparseClassifier(**SHORT).fit(frame, np.where(y > 90, "dear", "cheap"))
