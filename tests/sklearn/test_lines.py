@@ -1,4 +1,4 @@
-"""What ridge and logistic regression foresee: near the truth of a linear world, beside the exact evidence-free answers."""
+"""What ridge and logistic regression foresee: near the density that a linear world was drawn from."""
 
 import numpy as np
 import pytest

@@ -15,6 +15,7 @@ from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
+from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 
@@ -55,7 +56,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         def find(rows: np.ndarray) -> Thresholds:
             return fit_thresholds(np.random.RandomState(self._seed), x[rows], labels[rows], labels=True)
 
-        found = FoundByRows(find(np.arange(len(x))), find) if "steps" in choice.forms else None
+        found = FoundByRows(find(np.arange(len(x))), find) if THRESHOLDS in choice.forms else None
         self._train(x, labels.astype(np.int32), likelihood, outputs, choice, found)
         return self
 

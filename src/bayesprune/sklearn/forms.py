@@ -109,7 +109,7 @@ def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
     >>> of_table(FormChoice(("wide", "steps"), 1, 0.2), 0).forms
     ('wide',)
     """
-    forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != "steps")
+    forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != THRESHOLDS)
     return replace(choice, forms=forms or choice.forms)
 
 

@@ -59,7 +59,7 @@ class Reading(NamedTuple):
             return X
         import pandas as pd
 
-        return pd.DataFrame(np.asarray(X), columns=list(self.columns)).infer_objects()
+        return pd.DataFrame(np.asarray(X), columns=list(self.columns))
 
 
 def of_numbers(num_columns: int) -> Reading:
@@ -79,8 +79,7 @@ def is_encoded(X: Any) -> bool:
     """Whether rows are to be encoded: a frame with texts, categories or gaps, or an array of floats with gaps."""
     if is_frame(X):
         return bool(_texts(X)) or bool(X.isna().to_numpy().any())
-    kind = getattr(X, "dtype", None)
-    return isinstance(X, np.ndarray) and X.ndim == 2 and kind is not None and kind.kind == "f" and bool(np.isnan(X).any())
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
 def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
