@@ -1,7 +1,5 @@
 """SGHMC-SPL as a method: against a loop over groups, its groups in networks, and a fit that finds the inputs that matter."""
 
-import types
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,13 +7,14 @@ import numpy as np
 import numpyro
 import pytest
 import scipy.stats
+from numpyro.infer import Trace_ELBO
 
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import current_sample, values_of
 from bayesprune.train.renewal import weigh
-from bayesprune.train.state import Carry
+from bayesprune.train.state import Carry, Recipe
 from tests.infer import programs
 
 SIZES = {"a": (4, 3), "b": (3, 2)}
@@ -120,7 +119,7 @@ def test_while_it_waits_the_kernel_s_decays_stay(rng_key) -> None:
     """Under strict promotion of types, too."""
     method, evidence = bp.methods.SGHMCSPL(warm_up=2), seen(rng_key)
     kernel, params = bp.kernels.SGHMCSPL(num_rows=10, decay=0.5), {f"{site}_map_loc": jnp.zeros(s) for site, s in SIZES.items()}
-    recipe = types.SimpleNamespace(kernel=kernel, sparsifier=method)
+    recipe = Recipe(programs.small_bnn(), Trace_ELBO(), kernel, method, bp.schedules.Constant(1.0), 10, (), None)
     carry = Carry(params, kernel.init(params), {}, *[jnp.zeros((), jnp.int32)] * 4)
     state = method.init(rng_key, evidence.posterior)
     for speaks in (False, False, True):
