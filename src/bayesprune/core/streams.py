@@ -42,6 +42,7 @@ class OfAnEstimator(IntEnum):
     DISTRIBUTION = 2
     CUTTING = 3
     POSTERIOR = 4
+    MEMBERS = 5
 
 
 def stream(rng_key: Key, purpose: IntEnum) -> jax.Array:

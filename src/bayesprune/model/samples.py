@@ -109,8 +109,7 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
         >>> stored_samples(bnn, draws)["Dense_0.kernel$draws"].shape
         (1, 50, 2, 1)
     """
-    row = bnn.inputs.zeros(1)
-    found = jax.eval_shape(lambda: _sites(bnn, row))
+    found = sites_of(bnn)
     unknown = samples.keys() - found.keys()
     missing = found.keys() - samples.keys()
     if unknown or missing:
@@ -142,6 +141,13 @@ def _check_draws(params: dict[str, Any]) -> None:
                 f"samples[{name!r}] must be finite, got NaN or infinity among its draws: sample again with smaller steps, or "
                 "leave those draws out of every site."
             )
+
+
+def sites_of(bnn: LaidOut) -> dict[str, Any]:
+    """Shapes of every site of the model but what is observed: what samples of it have to hold."""
+    row = bnn.inputs.zeros(1)
+    found: dict[str, Any] = jax.eval_shape(lambda: _sites(bnn, row))
+    return found
 
 
 @by_one_thread

@@ -1,5 +1,6 @@
 """What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, lines, network, noise, reasons, sure, trees
+from bayesprune.posteriors.samples import count, draws_of
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, lines, mixture, network, noise, reasons, sure, trees
 from bayesprune.sklearn.columns import fit_columns, of_rows
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import at_once, filling, placed, repeated
@@ -29,13 +31,15 @@ from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.watch import Watch
 from bayesprune.sklearn.whole import WithCompact
-from bayesprune.train.result import Moment
 
 MEASURES = {forms.THRESHOLDS: trees.foreseen, forms.LINEAR: lines.foreseen}  # of what a form sees, see `Trials.ruled_out`
 
 
 class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
+
+    _columns: Any
+    losses_: np.ndarray
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
     def __init__(
@@ -52,6 +56,7 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         form: str | Any = "auto",
         presets: str | Any = "default",
         held_out: float | str | Any = "auto",
+        stacking: bool | Any = True,
         time_limit: float | Any | None = None,
         num_samples: int | Any = 100,
         activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
@@ -70,6 +75,7 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         self.form = form
         self.presets = presets
         self.held_out = held_out
+        self.stacking = stacking
         self.time_limit = time_limit
         self.num_samples = num_samples
         self.activation = activation
@@ -107,6 +113,7 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
         num_steps = annealing.read_steps(self.num_steps, share, forms.read_preset(self.presets).num_steps)
         check_integer(self.num_samples, "num_samples")
+        forms.check_stacking(self.stacking)
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
@@ -129,16 +136,24 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
             self._cut(learned, x[rows], y[rows], rung)
             return learned
 
-        def finish(steps: int, *watches: Watch) -> None:
-            learn(self.form_, slice(None), steps, *watches, rung=chosen.rung)
-            self._settle(chosen)
+        def finish(form: choosing.Chosen, steps: int, *watches: Watch) -> mixture.Member:
+            learn(form.form, slice(None), steps, *watches, rung=form.rung)
+            return self._settled(self._member(), form)
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
-        chosen = choosing.choose(self, choice, x, y, learn, num_steps)
-        self.form_ = chosen.form
-        self._budget.last(finish, num_steps)
+        first, *others = chosen = choosing.choose(self, choice, x, y, learn, num_steps)
+        self.form_, self.temperature_ = first.form, first.temperature
+        self.weights_ = {form.form: form.weight for form in chosen}
+        fits = {first.form: self._budget.last(functools.partial(finish, first), num_steps)}
+        losses = self.losses_
+        for form in others:
+            if (fit := self._budget.if_time(functools.partial(finish, form), num_steps)) is not None:
+                fits[form.form] = fit
+        self.losses_, self.n_iter_ = losses, len(losses)
         self.left_out_ = self._budget.left_out
         del self._budget
+        self._law = mixture.of_fits(fits, chosen)
+        self._hold(self.num_samples)
 
     def _learn(
         self,
@@ -176,12 +191,33 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         if self._columns.silent.any() and self.density is None and learned.rungs[0] is not None:
             params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
         params = params if learned.rungs[0] is None else sure.keep_sure(self.bnn_, params)
-        self._inputs = inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns, self._reading)
+        self._inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns, self._reading)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
-        self.inclusion_probabilities_, self.feature_importances_ = inputs.inclusion, inputs.importance
-        self.used_features_ = inputs.used
         noise.settle(self, x, y)
+
+    def _member(self) -> mixture.Member:
+        """The network as it is."""
+        return mixture.Member(self._columns, self._network, self.params_, self.mask_, self._inputs, self.density_)
+
+    def _stacks(self, choice: forms.FormChoice) -> bool:
+        """Whether the law of y is to be a mixture: of a given density, or a given form, one network is asked for."""
+        return self.stacking and self.density is None and len(choice.forms) > 1
+
+    def _hold(self, num_samples: int) -> None:
+        """Set the network and its parameters: a single one's, or so many networks drawn of several."""
+        law = self._law
+        self._inputs, self.density_ = law.inputs, law.density
+        self._columns, self._network = law.columns, law.network
+        self.params_, self.mask_ = law.held(stream(self._key(), OfAnEstimator.MEMBERS), num_samples)
+        self.inclusion_probabilities_, self.feature_importances_ = self._inputs.inclusion, self._inputs.importance
+        self.used_features_ = self._inputs.used
+
+    def _networks(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters that so many networks can be drawn of, and a mask: those of the fit, if it does not hold too few."""
+        if not draws_of(self.params_) or number <= np.prod(count(self.params_)):
+            return self.params_, self.mask_
+        return self._law.held(stream(self._key(), OfAnEstimator.MEMBERS), number)
 
     def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
         """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
@@ -206,7 +242,8 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(stream(self._key(), OfAnEstimator.POSTERIOR), random_state)
-        law: Any = posterior(self.bnn_, self.params_, self.mask_, key, n_samples)
+        params, mask = self._law.held(key, n_samples)
+        law: Any = posterior(self.bnn_, params, mask, key, n_samples)
         return dict(law.values)
 
     def uncertainty(self, X: ArrayLike | Any) -> Uncertainty:
@@ -239,7 +276,8 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         """log p(y | x) of each row, nats, y as the network was trained on."""
         rows = Dataset(self._filled(x), y[filling(len(x))])
         key = stream(self._key(), OfAnEstimator.PREDICTING)
-        nats = log_density(key, self.bnn_, self.params_, rows, self.mask_, self.num_samples)
+        params, mask = self._networks(self.num_samples)
+        nats = log_density(key, self.bnn_, params, rows, mask, self.num_samples)
         if nats is None:
             raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
         return np.asarray(nats[: len(x)], np.float64)
@@ -262,26 +300,26 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         """Whether such models' densities are of the same thing."""
         raise NotImplementedError
 
-    def _settle(self, chosen: choosing.Chosen) -> None:
-        """Make of the fit that is kept what held-out rows ask for beside its form and its cut."""
+    def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
+        """How wrong rows were foreseen, see `conformal`; ``foreseen`` as of `_judged`."""
+        raise NotImplementedError
 
-    def _judged_at(self, moment: Moment, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Log density of each row, nats, by the networks of a moment of training, nothing cut."""
-        params = moment.params()
-        self.params_, self.mask_ = (jax.tree.map(np.asarray, dict(part)) for part in cutting.whole(self.bnn_, params))
-        return self._judged(x, y).nats
+    def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
+        """A network as held-out rows ask for it beside its form and its cut."""
+        return member
 
     def _streamed(self, draw: Callable[..., Any], x: np.ndarray, num_samples: int | None = None) -> Iterator[Any]:
         """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
-        key = stream(self._key(), OfAnEstimator.PREDICTING)
+        key, number = stream(self._key(), OfAnEstimator.PREDICTING), num_samples or self.num_samples
+        params, mask = self._networks(number)
         size = at_once(len(x))
         for first in range(0, len(x), size):
             rows = x[first : first + size]
             filled = self._columns.apply(rows[repeated(len(rows), size)])
-            drawn = draw(key, self.bnn_, self.params_, filled, mask=self.mask_, num_samples=num_samples or self.num_samples)
+            drawn = draw(key, self.bnn_, params, filled, mask=mask, num_samples=number)
             yield drawn, len(rows)
 
 

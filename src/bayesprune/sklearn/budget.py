@@ -49,8 +49,8 @@ class Budget:
         """What follows a fit of so many steps, behind which ``after`` more must have time; nothing where there is no limit."""
         return (Timed(self, num_steps, after),) if self.limited else ()
 
-    def last(self, fit: Callable[..., None], num_steps: int) -> None:
-        """The fit that is kept, ``fit(num_steps, *watches)``: of fewer steps where there is no time for all.
+    def last(self, fit: Callable[..., Any], num_steps: int) -> Any:
+        """What the fit gives that is kept, ``fit(num_steps, *watches)``: of fewer steps where there is no time for all.
 
         A half, a quarter ... of them: a course that is broken off has not come to its end, where the prior counts whole.
         """
@@ -64,7 +64,16 @@ class Budget:
             fewer //= 2
         if fewer < num_steps:
             self.left_out["steps"] = num_steps - fewer
-        fit(fewer)
+        return fit(fewer)
+
+    def if_time(self, fit: Callable[..., Any], num_steps: int) -> Any:
+        """What a further fit gives, ``fit(num_steps, *watches)``; None where there is no time for it."""
+        if LARGER * num_steps * self.pace > self.left():
+            return None
+        try:
+            return fit(num_steps, *self.watches(num_steps, after=1))
+        except OutOfTimeError:
+            return None
 
 
 @dataclass

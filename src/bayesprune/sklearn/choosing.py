@@ -1,4 +1,4 @@
-"""The choice of a form and of a cut by held-out rows, and how wrong they were predicted: what intervals are calibrated by."""
+"""What held-out rows say of forms and cuts, and how wrong they were predicted: what intervals are calibrated by."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ from jaxtyping import Float64
 
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import LINEAR, FormChoice
-from bayesprune.sklearn.race import BehindError, Halfway, halfway, is_behind
+from bayesprune.sklearn.mixture import Member
+from bayesprune.sklearn.stacking import stacked
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
@@ -18,24 +19,29 @@ WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probab
 
 
 class Judged(NamedTuple):
-    """Log density of each row, nats; how wrong its prediction was, as `conformal` has it; and log T, see `temperature`."""
+    """Log density of each row, nats; what is foreseen of it, mean and variance of each output, (rows, outputs, 2), or the
+    probabilities of classes, (rows, classes); and log T, see `temperature`."""
 
     nats: Float64[np.ndarray, " rows"]
-    wrong: Float64[np.ndarray, "rows *outputs"]
+    foreseen: Float64[np.ndarray, "rows ..."]
     log_temperature: float = 0.0
 
 
 class Chosen(NamedTuple):
-    """What held-out rows speak for: a form, which of the cuts after its fit, see `cutting.rungs`, and a temperature."""
+    """A form that held-out rows speak for, which of the cuts after its fit, see `cutting.rungs`, a temperature, its weight in
+    the law of y, and its fits to the rows of each fold, where those have a part in it."""
 
     form: str
     rung: int = 0
     temperature: float = 1.0
+    weight: float = 1.0
+    members: tuple[Member, ...] = ()
 
 
 @dataclass
 class Trials:
-    """The fits to the rows of each fold that it does not hold out; ``judged`` and ``learned`` are those of a form by fold.
+    """The fits to the rows of each fold that it does not hold out; ``judged``, ``learned`` and ``members`` are those of a form
+    by fold.
 
     ``learn(form, rows, num_steps, *watches)`` fits the estimator to some rows, and returns what it has learned.
     """
@@ -46,23 +52,17 @@ class Trials:
     folds: list[tuple[np.ndarray, np.ndarray]]
     learn: Learn
     num_steps: int
-    rivals: dict[int, Halfway] = field(default_factory=dict)  # what the first form's fits were on the way, by fold
     learned: dict[str, list[Any]] = field(default_factory=dict)
     judged: dict[str, list[Judged]] = field(default_factory=dict)
+    members: dict[str, list[Member]] = field(default_factory=dict)
 
     def fit(self, form: str, fold: int) -> None:
-        """One of them; `BehindError` where it is behind the first form on the way, `OutOfTimeError` where time runs out."""
-        kept, held = self.folds[fold]
+        """One of them; `OutOfTimeError` where time runs out."""
         budget: Budget = self.estimator._budget
-        race = halfway(
-            lambda moment: self.estimator._judged_at(moment, self.x[held], self.y[held]), self.num_steps, self.rivals.get(fold)
-        )
-        follow = budget.watches(self.num_steps, after=self.num_steps)
-        learned = self.learn(form, kept, self.num_steps, *follow, *race)
-        if race and fold not in self.rivals:
-            self.rivals[fold] = race[0]
+        learned = self.learn(form, self.folds[fold][0], self.num_steps, *budget.watches(self.num_steps, after=self.num_steps))
         self.learned.setdefault(form, []).append(learned)
         self.judged.setdefault(form, []).append(self._judge(fold))
+        self.members.setdefault(form, []).append(self.estimator._member())
 
     def ruled_out(self, form: str) -> bool:
         """Whether a form is not worth a fit: models that are quickly fitted, and see what it does, are behind by an error.
@@ -76,55 +76,83 @@ class Trials:
         measured = self.estimator._measured(form, self.x, self.y, kept, held)
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
-    def under(self, form: str, rung: int) -> Judged:
-        """How the rows are judged under another cut of a form's fits."""
-        judged = []
+    def cut(self, form: str, rung: int) -> "Cut":
+        """Another cut of a form's fits."""
+        judged, members = [], []
         for fold, learned in enumerate(self.learned[form]):
             kept = self.folds[fold][0]
             self.estimator._cut(learned, self.x[kept], self.y[kept], rung)
             judged.append(self._judge(fold))
-        return joined(judged)
+            members.append(self.estimator._member())
+        return Cut(rung, joined(judged), members)
+
+    def targets(self) -> np.ndarray:
+        """Of the rows that were held out, in the order of what is said of them."""
+        return np.concatenate([self.y[held] for _, held in self.folds])
 
     def _judge(self, fold: int) -> Judged:
         held = self.folds[fold][1]
-        judged = self.estimator._judged(self.x[held], self.y[held])
+        judged: Judged = self.estimator._judged(self.x[held], self.y[held])
         return judged._replace(nats=np.maximum(judged.nats, WORST))
 
 
-def choose(estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int) -> Chosen:
-    """The form that held-out rows speak for, see `spoken_for`, and its cut, see `how_far`; sets ``_conformity``.
+def choose(
+    estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int
+) -> tuple[Chosen, ...]:
+    """The forms that held-out rows speak for, the first one first, each with its cut, see `how_far`; sets ``_conformity``.
 
-    Every form is fitted to the same rows; each fold holds out others. The scores of the winner's predictions of them calibrate
-    intervals: it is fitted anew to all rows afterwards, so that they are those of a network that had seen fewer. Forms are
-    tried unless they are ruled out, see `Trials.ruled_out`, and a form that is behind it on the way is given up; forms and
-    folds are left out for which the estimator's budget has no time.
+    Every form is fitted to the same rows; each fold holds out others. Of several forms the law of y is a mixture, with the
+    weights of `stacked`; or where the estimator is to be one network the form is that of `spoken_for`. The scores of their
+    predictions of held-out rows calibrate intervals: a fit to all rows follows, so that they are those of networks that had
+    seen fewer. Forms are tried unless they are ruled out, see `Trials.ruled_out`; forms and folds are left out for which the
+    estimator's budget has no time.
     """
     if not choice.folds:
-        return Chosen(choice.forms[0])
+        return (Chosen(choice.forms[0]),)
     folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(x), choice))
     trials = Trials(estimator, x, y, folds, learn, num_steps)
     forms = _fitted(trials, choice.forms)
     if not forms:
         estimator._budget.left_out["held_out"] = choice.held_out
-        return Chosen(choice.forms[0])
-    judged = {form: joined(trials.judged[form]) for form in forms}
-    best = spoken_for({form: one.nats for form, one in judged.items()})
-    rung, judged_there = _how_far(trials, best, judged[best])
-    estimator._conformity = judged_there.wrong
-    return Chosen(best, rung, float(np.exp(judged_there.log_temperature)))
+        return (Chosen(choice.forms[0]),)
+    several = estimator._stacks(choice)
+    if not several:
+        forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
+    cuts = {form: _how_far(trials, form) for form in forms}
+    weights = stacked({form: cuts[form].judged.nats for form in forms})
+    foreseen = sum(weight * cuts[form].judged.foreseen for form, weight in weights.items())
+    estimator._conformity = estimator._wrong(trials.targets(), foreseen)
+    return tuple(
+        Chosen(
+            form,
+            cuts[form].rung,
+            float(np.exp(cuts[form].judged.log_temperature)),
+            weight,
+            tuple(cuts[form].members) if several else (),
+        )
+        for form, weight in weights.items()
+    )
 
 
-def _how_far(trials: Trials, form: str, hardest: Judged) -> tuple[int, Judged]:
-    """The cut of `how_far` and what rows say under it; those between the ends are tried where the softest is worth its weights.
+class Cut(NamedTuple):
+    """One of `cutting.rungs`, what held-out rows say of it, and the fits under it, by fold."""
+
+    rung: int
+    judged: Judged
+    members: list[Member]
+
+
+def _how_far(trials: Trials, form: str) -> Cut:
+    """The cut of `how_far`; those between the ends are tried where the softest is worth its weights.
 
     Where nothing is lost by the hardest cut, which is so nearly always, there is nothing that one between them could save.
     """
+    hardest = Cut(0, joined(trials.judged[form]), trials.members[form])
     softest = len(trials.learned[form][0].rungs) - 1
-    if not softest or mean_lead(last := trials.under(form, softest), hardest) < WORTH:
-        return 0, hardest
-    rungs = [hardest, *(trials.under(form, rung) for rung in range(1, softest)), last]
-    rung = how_far([one.nats for one in rungs])
-    return rung, rungs[rung]
+    if not softest or mean_lead((last := trials.cut(form, softest)).judged, hardest.judged) < WORTH:
+        return hardest
+    rungs = [hardest, *(trials.cut(form, rung) for rung in range(1, softest)), last]
+    return rungs[how_far([one.judged.nats for one in rungs])]
 
 
 def mean_lead(one: Judged, other: Judged) -> float:
@@ -133,16 +161,16 @@ def mean_lead(one: Judged, other: Judged) -> float:
 
 
 def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
-    """The forms that were fitted to all folds: as many as there is time for, but those that fell behind."""
+    """The forms that were fitted to all folds: as many as there is time for, but those that are ruled out."""
     budget: Budget = trials.estimator._budget
     done: list[str] = []
-    given_up: set[str] = set()
+    ruled_out: set[str] = set()
     took = 0.0  # seconds of the first fit
     for form in forms:
         if done and LARGER * len(trials.folds) * took + trials.num_steps * budget.pace > budget.left():
             continue
         if trials.ruled_out(form):
-            given_up.add(form)
+            ruled_out.add(form)
             continue
         begun = budget.left()
         try:
@@ -158,17 +186,15 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
         except OutOfTimeError:
             if not done:
                 break
-        except BehindError:
-            given_up.add(form)
-    if missing := tuple(form for form in forms[1:] if form not in given_up.union(done)):
+    if missing := tuple(form for form in forms[1:] if form not in ruled_out.union(done)):
         budget.left_out["forms"] = missing
     return done
 
 
 def joined(judged: list[Judged]) -> Judged:
     """Of the rows of all folds."""
-    nats, wrong, log_temperatures = zip(*judged, strict=True)
-    return Judged(np.concatenate(nats), np.concatenate(wrong), float(np.mean(log_temperatures)))
+    nats, foreseen, log_temperatures = zip(*judged, strict=True)
+    return Judged(np.concatenate(nats), np.concatenate(foreseen), float(np.mean(log_temperatures)))
 
 
 def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:
@@ -185,6 +211,15 @@ def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:
     """
     best = max(nats, key=lambda one: float(one.mean()))
     return next(k for k, one in enumerate(nats) if float((best - one).mean()) < WORTH or not is_behind(one - best))
+
+
+def is_behind(lead: Float64[np.ndarray, " rows"]) -> bool:
+    """Whether the mean of leads is negative by more than one standard error.
+
+    >>> is_behind(np.array([-0.3, -0.2, -0.4])), is_behind(np.array([-0.3, 0.2, -0.4])), is_behind(np.array([-1.0]))
+    (True, False, False)
+    """
+    return len(lead) > 1 and bool(lead.mean() < -lead.std(ddof=1) / np.sqrt(len(lead)))
 
 
 def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:

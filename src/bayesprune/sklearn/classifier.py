@@ -16,6 +16,7 @@ from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
 from bayesprune.sklearn.forms import THRESHOLDS
+from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 
@@ -73,11 +74,14 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         labels = np.asarray(y, np.int64)
         if not self._is_tempered():
-            return Judged(self._log_density(x, y), of_labels(self._probabilities(x), labels))
+            return Judged(self._log_density(x, y), self._probabilities(x))
         parts = [drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)]
         found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
-        return Judged(densities.of_labels(probabilities, labels), of_labels(probabilities, labels), float(np.log(found)))
+        return Judged(densities.of_labels(probabilities, labels), probabilities, float(np.log(found)))
+
+    def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
+        return of_labels(foreseen, np.asarray(y, np.int64))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()
@@ -87,10 +91,11 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         likelihood = self.bnn_.likelihood
         return isinstance(likelihood, Categorical) and likelihood == Categorical()
 
-    def _settle(self, chosen: Chosen) -> None:
-        self.temperature_ = chosen.temperature
-        if chosen.temperature != 1.0:
-            self.params_ = temperature.cool(self.bnn_, self.params_, chosen.temperature)
+    def _settled(self, member: Member, chosen: Chosen) -> Member:
+        if chosen.temperature == 1.0:
+            return member
+        cooled = temperature.cool(network.build(member.network), member.params, chosen.temperature)
+        return member._replace(params=cooled)
 
     def predict(self, X: ArrayLike | Any) -> Shaped[np.ndarray, " rows"]:
         """The most probable label of each row."""

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
@@ -33,6 +34,16 @@ class Columns(NamedTuple):
     components: Scaling
     outnumber: bool = False
     alone: bool = False
+
+    @property
+    def num_columns(self) -> int:
+        """Of the table."""
+        return len(self.turn)
+
+    @property
+    def blocks(self) -> "tuple[tuple[Columns, Any], ...]":
+        """Maps, and which of their inputs are read, one after the other."""
+        return ((self, slice(None)),)
 
     @property
     def num_inputs(self) -> int:
@@ -97,6 +108,70 @@ class Columns(NamedTuple):
         if self.turn.shape[1]:
             parts.append(_drawn_in(self.components.apply(_standardised(x, self.scaling) @ self.turn)))
         return np.concatenate(parts, axis=1)
+
+
+class JointColumns(NamedTuple):
+    """What a network reads that stands for several: of each of their maps what any of them reads.
+
+    ``maps``: different ones. ``kept``: of each, places of inputs. ``places``: of each network's inputs, where they are among
+    these, -1 for one that is not read.
+    """
+
+    maps: tuple[Columns, ...]
+    kept: tuple[Int64[np.ndarray, " kept"], ...]
+    places: tuple[Int64[np.ndarray, " inputs"], ...]
+
+    @property
+    def num_columns(self) -> int:
+        """Of the table."""
+        return self.maps[0].num_columns
+
+    @property
+    def blocks(self) -> tuple[tuple[Columns, Any], ...]:
+        """As of `Columns`."""
+        return tuple(zip(self.maps, self.kept, strict=True))
+
+    @property
+    def num_inputs(self) -> int:
+        """What the network reads of a row."""
+        return sum(len(kept) for kept in self.kept)
+
+    def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
+        """As of `Columns`."""
+        ends, found = np.cumsum([len(kept) for kept in self.kept])[:-1], []
+        for (columns, kept), some in zip(self.blocks, np.split(values, ends), strict=True):
+            whole = np.full(columns.num_inputs, -np.inf if join is np.logaddexp else 0, values.dtype)
+            whole[kept] = some
+            found.append(columns.of_column(whole, join))
+        return join.reduce(found)  # type: ignore[no-any-return]
+
+    def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
+        """As of `Columns`."""
+        return np.concatenate([columns.apply(x)[:, kept] for columns, kept in self.blocks], axis=1)
+
+
+def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " inputs"]]) -> JointColumns:
+    """The maps of several networks as one, each input that is read once; ``read``: which inputs a network reads.
+
+    One input is there in any case: a network that reads nothing is none.
+    """
+    maps: list[Columns] = []
+    for columns in of:
+        if not any(_is_same(columns, other) for other in maps):
+            maps.append(columns)
+    which = [next(i for i, other in enumerate(maps) if _is_same(columns, other)) for columns in of]
+    alive = [np.any([some for some, i in zip(read, which, strict=True) if i == place], axis=0) for place in range(len(maps))]
+    if not any(some.any() for some in alive):
+        alive[0][0] = True
+    firsts = np.cumsum([0, *(some.sum() for some in alive)])
+    places = [np.where(some, firsts[i] + np.cumsum(some) - 1, -1) for i, some in enumerate(alive)]
+    return JointColumns(tuple(maps), tuple(np.flatnonzero(some) for some in alive), tuple(places[i] for i in which))
+
+
+def _is_same(one: Columns, other: Columns) -> bool:
+    """Whether two maps give the same inputs."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def fit_columns(

@@ -37,7 +37,8 @@ class PredictiveDistribution:
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(stream(self._key(), OfAnEstimator.DISTRIBUTION), random_state)
-        drawn = draws_of_targets(key, self.bnn_, self.params_, self._filled(x), self.mask_, n_samples)["y"]
+        params, mask = self._law.held(stream(key, OfAnEstimator.MEMBERS), n_samples)
+        drawn = draws_of_targets(key, self.bnn_, params, self._filled(x), mask, n_samples)["y"]
         return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
 
     def predict_quantiles(self: Any, X: ArrayLike | Any, quantiles: Sequence[float] | Any = (0.05, 0.5, 0.95)) -> Values:

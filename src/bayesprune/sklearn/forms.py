@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import got, unknown_name
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import is_collinear
 
@@ -101,6 +101,12 @@ def read_choice(
     if few and is_auto(form):  # thresholds were not chosen on one of thirteen such tables, and take half of the time
         forms = tuple(name for name in forms if name != THRESHOLDS)
     return FormChoice(forms, folds if share else 0, share)
+
+
+def check_stacking(stacking: object) -> None:
+    """Refuse what is neither yes nor no."""
+    if not isinstance(stacking, bool | np.bool_):
+        raise TypeError(f"stacking must be True or False, got {got(stacking)}.")
 
 
 def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:

@@ -157,7 +157,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         if not return_std and interval is None:
             means = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
-        mean, std = self._mean_and_std(x)
+        mean, variance = self._mean_and_variance(x)
+        std = np.sqrt(variance)
         found = [self._in_units(mean, self._target_scaling.loc)] + [self._in_units(std, 0.0)] * bool(return_std)
         if interval is not None:
             reach = std.reshape((len(x), -1)) * limit
@@ -168,24 +169,28 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         y = np.asarray(y, np.float64).reshape((len(x), -1))
         if isinstance(self.bnn_.likelihood, Masked) or not learns_noise(self.bnn_, self.params_):
-            mean, std = (part.reshape(y.shape) for part in self._mean_and_std(x))
-            return Judged(self._log_density(x, y[:, 0] if y.shape[1] == 1 else y), of_numbers(y, mean, std))
+            foreseen = _second_moments(*(part.reshape(y.shape) for part in self._mean_and_variance(x)))
+            return Judged(self._log_density(x, y[:, 0] if y.shape[1] == 1 else y), foreseen)
         rng, nats, moments, first = np.random.default_rng([densities.SEED, self._seed]), [], [], 0
         for drawn, rows in self._streamed(predict_draws, x):
             moments.append(_moments(drawn[:, :rows]))
             nats.append(densities.of_numbers(rng, self.params_, drawn[:, :rows], y[first : first + rows]))
             first += rows
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
-        return Judged(np.concatenate(nats), of_numbers(y, mean, np.sqrt(variance + self._noise_variance(x))))
+        return Judged(np.concatenate(nats), _second_moments(mean, variance + self._noise_variance(x)))
+
+    def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
+        mean, square = np.moveaxis(foreseen, -1, 0)
+        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, np.sqrt(square - np.square(mean)))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
 
-    def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the predictive distribution, in the units that were trained on."""
         moments = [_moments(drawn[:, :rows]) for drawn, rows in self._streamed(predict_draws, x)]
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
-        return mean, np.sqrt(variance + self._noise_variance(x))
+        return mean, variance + self._noise_variance(x)
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
@@ -244,6 +249,11 @@ def _variances(
 ) -> Any:
     """Var[y | x, w] of each network, (num_samples, rows, ...)."""
     return draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("variance",))["variance"]
+
+
+def _second_moments(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """(rows, outputs, 2), E[y] and E[y²]: those of a mixture are their means over its parts."""
+    return np.stack(np.broadcast_arrays(mean, variance + np.square(mean)), axis=-1)
 
 
 def _moments(draws: np.ndarray) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import cutting, network
-from bayesprune.sklearn.columns import Columns, drawn_in
+from bayesprune.sklearn.columns import Columns, JointColumns, drawn_in
 
 TOLERANCE = 1e-3  # deviations by which float32 may miss what the network reads
 
@@ -29,22 +29,12 @@ TOLERANCE = 1e-3  # deviations by which float32 may miss what the network reads
 class Ends:
     """What stands before and behind a network of a table: the map from columns to inputs, and f -> f scale + loc."""
 
-    columns: Columns
+    columns: Columns | JointColumns
     units: Scaling
 
     def inputs(self, x: Float[jax.Array, "rows columns"]) -> Float[jax.Array, "rows inputs"]:
         """`Columns.apply`, in JAX and single precision."""
-        columns, parts = self.columns, []
-        z = _scaled(x, columns.scaling)
-        if not columns.alone:
-            parts.append(drawn_in(z, jnp) if columns.clipped else z)
-        if len(columns.owner):
-            beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
-            parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
-        if columns.turn.shape[1]:
-            turned = z @ jnp.asarray(columns.turn, x.dtype)
-            parts.append(drawn_in(_scaled(turned, columns.components), jnp))
-        return jnp.concatenate(parts, axis=1)
+        return jnp.concatenate([_read(columns, x)[:, kept] for columns, kept in self.columns.blocks], axis=1)
 
     def outputs(self, f: Float[jax.Array, "rows outputs"]) -> Float[jax.Array, "rows outputs"]:
         """In the units of y."""
@@ -77,8 +67,9 @@ class WithCompact:
         last one. Of a classifier it gives probabilities in the order of ``classes_``.
 
         Args:
-            keep: "posterior": the weights' law, of a spike and slab so many drawn networks; "mean": the one network at the
-                posterior mean, which is the smallest and says nothing of spread.
+            keep: "posterior": the weights' law, of a spike and slab, and of several forms, so many drawn networks; "mean": the
+                one network at the posterior mean, which is the smallest and says nothing of spread. Of several forms it is
+                that of the one with the largest weight, and predicts as that one does alone.
             num_draws: networks to keep of a posterior that has to be drawn; None: ``num_samples``.
 
         Returns:
@@ -99,14 +90,19 @@ class WithCompact:
         check_is_fitted(self)
         if num_draws is not None:
             check_integer(num_draws, "num_draws")
-        check_single(self._columns, self._background, self.number_names_)
+        columns, recipe, params, mask = self._columns, self._network, self.params_, self.mask_
+        if keep == "mean":
+            columns, recipe, params, mask, *_ = self._law.members[0]
+        elif num_draws is not None:
+            params, mask = self._networks(num_draws)
+        check_single(columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
-        bnn = whole(self._network, self._columns, units)
-        params = self.params_ if units is None else in_units(self._network.likelihood, self.params_, units)
-        if keep == "posterior" and (num_draws or cutting.is_gated(self.bnn_.read(self.params_))):
+        bnn = whole(recipe, columns, units)
+        params = params if units is None else in_units(recipe.likelihood, params, units)
+        if keep == "posterior" and (num_draws or cutting.is_gated(network.build(recipe).read(params))):
             key = stream(self._key(), OfAnEstimator.PREDICTING)
-            return compact(bnn, params, self.mask_, keep, rng_key=key, num_draws=num_draws or self.num_samples)
-        return compact(bnn, params, self.mask_, keep, num_draws=num_draws)
+            return compact(bnn, params, mask, keep, rng_key=key, num_draws=num_draws or self.num_samples)
+        return compact(bnn, params, mask, keep, num_draws=num_draws)
 
 
 def in_units(likelihood: Any, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
@@ -125,14 +121,14 @@ def in_units(likelihood: Any, params: dict[str, Any], units: Scaling) -> dict[st
     return params | {LOC: (loc - logs.reshape(loc.shape)).astype(loc.dtype)}
 
 
-def whole(recipe: network.NetworkRecipe, columns: Columns, units: Scaling | None) -> BNN:
+def whole(recipe: network.NetworkRecipe, columns: Columns | JointColumns, units: Scaling | None) -> BNN:
     """The `BNN` of raw rows, with the parameters of ``recipe``'s; ``units``: of outputs that were standardised, else None."""
     width = recipe.num_outputs
     ends = Ends(columns, Scaling(np.zeros(width), np.ones(width)) if units is None else units)
-    return network.bnn_around(BetweenEnds(recipe, ends), recipe, len(columns.turn))
+    return network.bnn_around(BetweenEnds(recipe, ends), recipe, columns.num_columns)
 
 
-def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> None:
+def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> None:
     """Refuse a table whose columns single precision cannot tell: `ValueError` names the worst."""
     read = np.asarray(Ends(columns, Scaling(0.0, 1.0)).inputs(jnp.asarray(x, jnp.float32)))
     off = columns.of_column(np.abs(read - columns.apply(x)).max(axis=0), np.maximum)
@@ -143,6 +139,20 @@ def check_single(columns: Columns, x: Float64[np.ndarray, "rows columns"], names
             "little beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to "
             "predict."
         )
+
+
+def _read(columns: Columns, x: jax.Array) -> jax.Array:
+    """What `Columns.apply` gives, in JAX."""
+    parts, z = [], _scaled(x, columns.scaling)
+    if not columns.alone:
+        parts.append(drawn_in(z, jnp) if columns.clipped else z)
+    if len(columns.owner):
+        beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
+        parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
+    if columns.turn.shape[1]:
+        turned = z @ jnp.asarray(columns.turn, x.dtype)
+        parts.append(drawn_in(_scaled(turned, columns.components), jnp))
+    return jnp.concatenate(parts, axis=1)
 
 
 def _scaled(values: jax.Array, scaling: Scaling) -> jax.Array:
