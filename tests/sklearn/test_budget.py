@@ -1,7 +1,6 @@
 """What a limit on the time leaves out, by a clock that the tests keep: a second passes whenever it is looked at."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from bayesprune.sklearn import budget, choosing, forms
 from bayesprune.sklearn.budget import Budget, OutOfTimeError
 from bayesprune.train.result import Moment
 from tests.sklearn.problems import NET, linear_rows
+from tests.sklearn.stand_in import StandIn
 
 
 @pytest.fixture
@@ -58,29 +58,13 @@ def test_steps_are_halved_until_there_is_time(ticking, limit, missing) -> None:
     assert done == [5000 - missing] and kept.left_out == ({"steps": missing} if missing else {})
 
 
-class Judge:
-    """An estimator whose form "steps" foresees the rows far better than "plain"."""
-
-    _seed = 0
-
-    def __init__(self, limit: float) -> None:
-        self._budget, self.fits = Budget(limit), []
+class Judge(StandIn):
+    """A form takes its time."""
 
     def learn(self, form, rows, num_steps, *watches):
-        self.fits.append(form)
-        self.form = form
+        learned = super().learn(form, rows, num_steps)
         train(num_steps, *watches)
-        return SimpleNamespace(rungs=(None,))
-
-    def _measured(self, form, x, y, kept, held):
-        return None
-
-    def _judged_at(self, moment, x, y):
-        return self._judged(x, y).nats
-
-    def _judged(self, x, y):
-        nats = np.full(len(x), {"plain": -1.0, "steps": 0.0}[self.form]) + 1e-3 * np.arange(len(x))
-        return choosing.Judged(nats, np.ones(len(x)))
+        return learned
 
 
 @pytest.mark.parametrize(
@@ -93,9 +77,9 @@ class Judge:
     ],
 )
 def test_forms_and_folds_are_left_out_first(ticking, limit, form, left_out, fits) -> None:
-    choice, judge = forms.FormChoice(("plain", "steps"), 3, 0.2), Judge(limit)
+    choice, judge = forms.FormChoice(("plain", "steps"), 3, 0.2), Judge({"plain": -1.0, "steps": 0.0}, limit=limit)
     x, y = np.zeros((100, 1)), np.zeros(100)
-    assert choosing.choose(judge, choice, x, y, judge.learn, 1000) == choosing.Chosen(form)
+    assert choosing.choose(judge, choice, x, y, judge.learn, 1000) == (choosing.Chosen(form),)
     assert judge._budget.left_out == left_out and judge.fits == fits
     assert (getattr(judge, "_conformity", None) is None) == ("held_out" in left_out)
 
@@ -116,6 +100,16 @@ def test_a_further_form_is_given_up_whenever_it_is_late(ticking) -> None:
     assert watch(moments(3100)[-1])
     with pytest.raises(OutOfTimeError):
         watch.check()
+
+
+def test_a_further_fit_to_all_rows_is_made_if_there_is_time(ticking) -> None:
+    assert Budget().if_time(lambda steps, *watches: (steps, watches), 1000) == (1000, ())
+    slow, patient = Budget(50.0), Budget(1e6)
+    slow.pace = 0.03
+    assert slow.if_time(train, 1000) is None  # is not begun: it may take twice as long as the one before
+    slow.pace = 0.0
+    assert slow.if_time(train, 5000) is None  # is given up
+    assert patient.if_time(lambda steps, *watches: train(steps, *watches) or "done", 5000)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from bayesprune.methods.svbnn import SVBNN
 from bayesprune.sklearn import choosing, cutting, forms, network
 from bayesprune.sklearn.budget import Budget
 from tests.sklearn.problems import NET, linear_rows
+from tests.sklearn.stand_in import StandIn
 
 
 def test_a_softer_cut_must_be_ahead_by_a_standard_error_and_by_what_counts() -> None:
@@ -35,13 +36,16 @@ def test_the_hardest_of_those_that_are_not_behind_is_taken() -> None:
     assert choosing.how_far([nats, nats - 0.5]) == choosing.how_far([nats, nats]) == choosing.how_far([nats]) == 0
 
 
-class Estimator:
+class Estimator(StandIn):
     """A net that foresees held-out rows the better, and hotter, the softer it is cut; the scores are the rung."""
 
-    _seed, nats = 0, (-1.0, -0.5, -0.495)
+    nats = (-1.0, -0.5, -0.495)
 
     def __init__(self) -> None:
-        self._budget, self.rung, self.cuts = Budget(), 0, []
+        self._budget, self.rung, self.cuts, self.stacks = Budget(), 0, [], True
+
+    def _member(self):
+        return self.rung
 
     def learn(self, form, rows, num_steps, *watches):
         self.rung = 0
@@ -60,8 +64,8 @@ class Estimator:
 @pytest.mark.parametrize("folds", [1, 2])
 def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_them(folds: int) -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
-    chosen = choosing.choose(estimator, forms.FormChoice(("plain",), folds, 0.2), x, y, estimator.learn, 500)
-    assert chosen.form == "plain" and chosen.rung == 1
+    (chosen,) = choosing.choose(estimator, forms.FormChoice(("plain",), folds, 0.2), x, y, estimator.learn, 500)
+    assert chosen.form == "plain" and chosen.rung == 1 and chosen.members == (1,) * folds
     np.testing.assert_allclose(chosen.temperature, np.exp(0.1))
     assert (estimator._conformity == 1.0).all() and len(estimator._conformity) == 20 * folds
     assert estimator.cuts == [2] * folds + [1] * folds
@@ -70,7 +74,7 @@ def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_t
 def test_cuts_between_are_not_tried_where_nothing_is_lost_by_the_hardest() -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
     estimator.nats = (-0.51, -0.5, -0.495)
-    chosen = choosing.choose(estimator, forms.FormChoice(("plain",), 1, 0.2), x, y, estimator.learn, 500)
+    (chosen,) = choosing.choose(estimator, forms.FormChoice(("plain",), 1, 0.2), x, y, estimator.learn, 500)
     assert chosen.rung == 0 and chosen.temperature == 1.0 and estimator.cuts == [2]
     assert (estimator._conformity == 0.0).all()
 

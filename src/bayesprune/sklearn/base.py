@@ -149,6 +149,8 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         for form in others:
             if (fit := self._budget.if_time(functools.partial(finish, form), num_steps)) is not None:
                 fits[form.form] = fit
+        if missing := tuple(form.form for form in others if form.form not in fits):
+            self._budget.left_out["fits"] = missing
         self.losses_, self.n_iter_ = losses, len(losses)
         self.left_out_ = self._budget.left_out
         del self._budget

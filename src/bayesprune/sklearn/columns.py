@@ -118,8 +118,8 @@ class JointColumns(NamedTuple):
     """
 
     maps: tuple[Columns, ...]
-    kept: tuple[Int64[np.ndarray, " kept"], ...]
-    places: tuple[Int64[np.ndarray, " inputs"], ...]
+    kept: tuple[Int64[np.ndarray, " _"], ...]
+    places: tuple[Int64[np.ndarray, " _"], ...]
 
     @property
     def num_columns(self) -> int:
@@ -150,7 +150,7 @@ class JointColumns(NamedTuple):
         return np.concatenate([columns.apply(x)[:, kept] for columns, kept in self.blocks], axis=1)
 
 
-def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " inputs"]]) -> JointColumns:
+def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " _"]]) -> JointColumns:
     """The maps of several networks as one, each input that is read once; ``read``: which inputs a network reads.
 
     One input is there in any case: a network that reads nothing is none.

@@ -1,0 +1,153 @@
+"""Several networks as one posterior: each drawn network is a member's, and all that reads a posterior reads them."""
+
+import pickle
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+import bayesprune as bp
+from bayesprune.sklearn import forms, mixture, network
+from bayesprune.sklearn.columns import fit_columns, joined_columns
+from bayesprune.sklearn.thresholds import Thresholds
+from tests.sklearn.problems import NET, linear_rows
+
+FEW = {name: value for name, value in NET.items() if name not in ("hidden", "num_steps")} | {"hidden": (4,)}
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Default fits of few steps."""
+    preset = replace(forms.PRESETS["default"], num_steps=300)
+    monkeypatch.setitem(forms.PRESETS, "default", preset)
+
+
+def labels(y: np.ndarray) -> np.ndarray:
+    return np.where(y > np.median(y), "high", "low")
+
+
+def test_inputs_are_those_that_any_network_reads_each_once() -> None:
+    x = np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 9.0], [3.0, 8.0]])
+    plain = fit_columns(x)
+    steps = fit_columns(x, clipped=True, cuts=Thresholds(np.array([1, 0]), np.array([5.5, 1.5]), np.zeros((0, 1))))
+    joint = joined_columns([plain, steps, fit_columns(x)], [np.array(m, bool) for m in ([1, 0], [0, 1, 1, 0], [0, 0])])
+    assert joint.num_inputs == 3 and len(joint.maps) == 2
+    assert [places.tolist() for places in joint.places] == [[0, -1], [-1, 1, 2, -1], [0, -1]]
+    np.testing.assert_array_equal(joint.apply(x), np.column_stack([plain.apply(x)[:, 0], steps.apply(x)[:, 1:3]]))
+    assert joint.of_column(np.array([1.0, 2.0, 4.0]), np.add).tolist() == [1.0, 6.0]
+    np.testing.assert_allclose(joint.of_column(np.log([1.0, 2.0, 4.0]), np.logaddexp), np.log([1.0, 6.0]))
+    assert joined_columns([plain], [np.zeros(2, bool)]).num_inputs == 1
+
+
+@pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
+@pytest.mark.slow
+def test_each_drawn_network_predicts_as_its_member_does(rng_key, hidden) -> None:
+    """Members whose weights are all but known: of every form, laid into one network of all inputs."""
+    x, y = linear_rows()
+    kinds = ("plain", "linear", "wide", "steps") if hidden else ("plain", "plain")
+    members, wanted = [], []
+    for seed, form in enumerate(kinds):
+        settings = FEW | {"hidden": hidden, "form": form, "random_state": seed}
+        settings |= {"prior": bp.priors.Gaussian(1.0), "method": "none"}
+        model = bp.BayesianSparseRegressor(**settings, num_steps=50).fit(x, y)
+        known = {name: 1e-9 * value if name.endswith("_scale") else value for name, value in model.params_.items()}
+        members.append(model._member()._replace(params=known))
+        drawn = bp.infer.predict.predict_draws(rng_key, model.bnn_, members[-1].params, model.inputs_of(x), num_samples=1)
+        wanted.append(drawn[0])
+    shares = (0.4, 0.3, 0.2, 0.1) if hidden else (0.7, 0.3)
+    law = mixture.Mixture(tuple(members), shares)
+    params, mask = law.held(rng_key, 10)
+    found = bp.infer.predict.predict_draws(
+        rng_key, network.build(law.network), params, law.columns.apply(x), mask=mask, num_samples=10
+    )
+    of = [int(np.argmin([np.abs(one - each).max() for each in wanted])) for one in found]
+    assert np.bincount(of).tolist() == [round(10 * share) for share in shares]
+    for one, member in zip(found, of, strict=True):
+        np.testing.assert_allclose(one, wanted[member], atol=2e-4)
+    assert set(of[1::2]) >= {0, 1}  # evenly spaced ones are of more than one member
+
+
+@pytest.mark.slow
+def test_the_noise_of_each_network_is_its_members(rng_key) -> None:
+    """Log precisions are of a mixture of two normal laws: by SciPy's test of Kolmogorov and Smirnov, at one in ten thousand."""
+    x, y = linear_rows()
+    models = [
+        bp.BayesianSparseRegressor(**FEW, num_steps=50).fit(x, y + s * np.random.default_rng(0).normal(size=len(y)))
+        for s in (0, 3)
+    ]
+    members = [model._member() for model in models]
+    params, _ = mixture.Mixture(tuple(members), (0.5, 0.5)).held(rng_key, 600)
+    logs = np.log(np.sort(params["noise_precision$draws"].ravel()))
+    ends = [(float(m.params["noise_precision_log_loc"]), float(m.params["noise_precision_log_scale"])) for m in members]
+    law = lambda v: 0.5 * sum(stats.norm.cdf(v, loc, scale) for loc, scale in ends)  # noqa: E731
+    assert stats.kstest(logs, law).pvalue > 1e-4
+
+
+@pytest.mark.slow
+def test_a_default_fit_is_a_mixture_and_everything_reads_it(short) -> None:
+    x, y = linear_rows(rows=200)
+    model = bp.BayesianSparseRegressor(**FEW).fit(x, y)
+    assert set(model.weights_) <= {"plain", "linear", "steps"} and model.form_ == next(iter(model.weights_))
+    assert sum(model.weights_.values()) == pytest.approx(1.0) and len(model._law.members) == 2 * len(model.weights_)
+    mean, std, ends = model.predict(x, return_std=True, interval=0.8)
+    read = bp.predict(jax.random.key(0), model.bnn_, model.params_, model.inputs_of(x), mask=model.mask_)
+    np.testing.assert_allclose(model._in_units(read, model._target_scaling.loc), mean, rtol=1e-4, atol=1e-4)
+    assert (std > 0).all() and (ends[:, 0] < mean).all() and model.score(x, y) > 0.5
+    assert model.predict_draws(x[:3]).shape == (model.num_samples, 3)
+    assert model.sample_y(x[:3], 250).shape == (3, 250) and np.isfinite(model.log_density(x, y)).all()
+    assert len(model.sample_posterior(7)["Dense_0.kernel"]) == 7
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    assert again.set_params(num_samples=60).predict_draws(x[:3]).shape == (60, 3)
+    small = model.compact()
+    np.testing.assert_allclose(small.predict(x), mean, rtol=1e-3, atol=1e-3)
+    alone = clone(model).set_params(form=model.form_, held_out=0.0, num_steps=300).fit(x, y)
+    np.testing.assert_allclose(
+        model.compact(keep="mean").predict(x), alone.compact(keep="mean").predict(x), rtol=1e-4, atol=1e-3
+    )
+
+
+@pytest.mark.slow
+def test_classes_are_foreseen_by_the_mean_of_the_members(short) -> None:
+    """Of many networks: the shares' mean of the members' probabilities, within four standard errors of so many draws."""
+    x, y = linear_rows(rows=200)
+    model = bp.BayesianSparseClassifier(**FEW | {"num_samples": 400}).fit(x, labels(y))
+    wanted, error = np.zeros((len(x), 2)), np.zeros((len(x), 2))
+    for member, share in zip(model._law.members, model._law.shares, strict=True):
+        draws = bp.infer.predict.predict_draws(
+            jax.random.key(1),
+            network.build(member.network),
+            member.params,
+            member.columns.apply(x),
+            mask=member.mask,
+            num_samples=400,
+        )
+        wanted += share * draws.mean(axis=0)
+        error += share**2 * draws.var(axis=0) * (1 / 400 + 1 / (400 * share))
+    assert (np.abs(model.predict_proba(x) - wanted) < 6 * np.sqrt(error) + 0.005).all()
+    assert model.predict_set(x, 0.9).shape == (200, 2) and model.temperature_ > 0
+
+
+@pytest.mark.slow
+def test_one_network_is_kept_where_it_is_asked_for(short) -> None:
+    x, y = linear_rows(rows=200)
+    for settings in ({"stacking": False}, {"density": 0.5}, {"form": "plain", "held_out": 0.2}):
+        model = bp.BayesianSparseRegressor(**FEW | settings).fit(x, y)
+        assert len(model._law.members) == 1 and list(model.weights_.values()) == [1.0]
+        assert model.mask_ is model._law.members[0].mask
+    with pytest.raises(TypeError, match="stacking must be True or False"):
+        bp.BayesianSparseRegressor(**FEW, stacking="yes").fit(x, y)
+
+
+@pytest.mark.slow
+def test_a_mixture_of_two_targets_with_gaps(short) -> None:
+    x, y = linear_rows(rows=200)
+    both = np.column_stack([y, -y])
+    both[::7, 1] = np.nan
+    model = bp.BayesianSparseRegressor(**FEW).fit(x, both)
+    mean, ends = model.predict(x, interval=0.9)
+    assert len(model._law.members) > 1 and mean.shape == (200, 2) and ends.shape == (200, 2, 2)
+    assert model.score(x, both) > 0.5 and np.isfinite(model.log_density(x, both)).all()
