@@ -1,32 +1,26 @@
-"""What the regressor and the classifier share: their settings, the fit of a network, and draws from it."""
+"""What the regressor and the classifier share: their settings, and the fit of networks."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
-from bayesprune.core.numbers import joined
 from bayesprune.core.streams import OfAnEstimator, stream
-from bayesprune.core.types import Dataset, Sparsifier
-from bayesprune.deploy.program.laws import posterior
-from bayesprune.infer.log_score import log_density
-from bayesprune.infer.predict import predict_draws
+from bayesprune.core.types import Sparsifier
 from bayesprune.infer.svi import fit_svi
-from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, lines, mixture, network, noise, reasons, sure, trees
 from bayesprune.sklearn.columns import fit_columns, of_rows
+from bayesprune.sklearn.drawing import WithDraws
 from bayesprune.sklearn.knobs import WithKnobs
-from bayesprune.sklearn.places import at_once, filling, placed, repeated
+from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.watch import Watch
@@ -35,7 +29,7 @@ from bayesprune.sklearn.whole import WithCompact
 MEASURES = {forms.THRESHOLDS: trees.foreseen, forms.LINEAR: lines.foreseen}  # of what a form sees, see `Trials.ruled_out`
 
 
-class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
+class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     _columns: Any
@@ -215,48 +209,6 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         self.inclusion_probabilities_, self.feature_importances_ = self._inputs.inclusion, self._inputs.importance
         self.used_features_ = self._inputs.used
 
-    def _networks(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters that so many networks can be drawn of, and a mask: those of the fit, if it does not hold too few."""
-        if not draws_of(self.params_) or number <= np.prod(count(self.params_)):
-            return self.params_, self.mask_
-        return self._law.held(stream(self._key(), OfAnEstimator.MEMBERS), number)
-
-    def predict_draws(self, X: ArrayLike | Any) -> np.ndarray:
-        """E[y | X, w] of each of the ``num_samples`` networks that a prediction is averaged over.
-
-        Of a regressor (num_samples, rows) or (num_samples, rows, outputs), in the units of y; of a classifier probabilities,
-        (num_samples, rows, classes) in the order of ``classes_``. One network for all rows: functions drawn from the posterior.
-        """
-        return self._drawn(self._rows(X), self.num_samples)
-
-    def _drawn(self, x: np.ndarray, num_samples: int) -> np.ndarray:
-        blocks = self._streamed(predict_draws, x, num_samples)
-        draws = joined([drawn[:, :rows] for drawn, rows in blocks])
-        return self._of_draws(np.asarray(draws, np.float64))
-
-    def sample_posterior(self, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
-        """Networks drawn from the posterior as it was cut: site -> values (n_samples, ...), zero where a weight is dead.
-
-        Weights are the network's own, for standardised inputs (and targets, of `Normal` and `StudentT`), with the names of
-        ``bnn_.layout``. ``random_state``: a whole number, for other draws of the same fit.
-        """
-        check_is_fitted(self)
-        check_integer(n_samples, "n_samples")
-        check_integer(random_state, "random_state", minimum=0)
-        key = jax.random.fold_in(stream(self._key(), OfAnEstimator.POSTERIOR), random_state)
-        params, mask = self._law.held(key, n_samples)
-        law: Any = posterior(self.bnn_, params, mask, key, n_samples)
-        return dict(law.values)
-
-    def uncertainty(self, X: ArrayLike | Any) -> Uncertainty:
-        """The uncertainty of each row's prediction in two parts, see `bayesprune.uncertainty`.
-
-        Of a classifier in nats, (rows,); of a regressor variances in the square of y's unit, (rows,) or (rows, outputs).
-        """
-        x = self._rows(X)
-        parts = [[part[:rows] for part in found] for found, rows in self._streamed(uncertainty, x)]
-        return Uncertainty(*(self._of_parts(np.concatenate(part)) for part in zip(*parts, strict=True)))
-
     def _of_draws(self, draws: np.ndarray) -> np.ndarray:
         """Predictions of networks as the estimator gives predictions."""
         return draws
@@ -269,20 +221,6 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         check_process()
         with jax.transfer_guard_host_to_device("allow"):  # of a number of the host
             return jax.random.key(self._seed)
-
-    def _filled(self, x: np.ndarray) -> np.ndarray:
-        """Standardised, the last row repeated to fill a block: its size decides what is compiled."""
-        return self._columns.apply(x[filling(len(x))])
-
-    def _log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """log p(y | x) of each row, nats, y as the network was trained on."""
-        rows = Dataset(self._filled(x), y[filling(len(x))])
-        key = stream(self._key(), OfAnEstimator.PREDICTING)
-        params, mask = self._networks(self.num_samples)
-        nats = log_density(key, self.bnn_, params, rows, mask, self.num_samples)
-        if nats is None:
-            raise ValueError(f"{type(self.bnn_.likelihood).__name__} has no density of single rows.")
-        return np.asarray(nats[: len(x)], np.float64)
 
     def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
@@ -306,23 +244,13 @@ class SparseNetwork(WithRows, reasons.WithReasons, WithCompact, WithKnobs):
         """How wrong rows were foreseen, see `conformal`; ``foreseen`` as of `_judged`."""
         raise NotImplementedError
 
+    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
+        """log T by which what is foreseen of rows by several networks together is too sure, and what is foreseen with it."""
+        return 0.0, foreseen
+
     def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
         """A network as held-out rows ask for it beside its form and its cut."""
         return member
-
-    def _streamed(self, draw: Callable[..., Any], x: np.ndarray, num_samples: int | None = None) -> Iterator[Any]:
-        """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
-
-        Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
-        """
-        key, number = stream(self._key(), OfAnEstimator.PREDICTING), num_samples or self.num_samples
-        params, mask = self._networks(number)
-        size = at_once(len(x))
-        for first in range(0, len(x), size):
-            rows = x[first : first + size]
-            filled = self._columns.apply(rows[repeated(len(rows), size)])
-            drawn = draw(key, self.bnn_, params, filled, mask=mask, num_samples=number)
-            yield drawn, len(rows)
 
 
 def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
