@@ -131,6 +131,20 @@ def test_classes_are_foreseen_by_the_mean_of_the_members(short) -> None:
     assert model.predict_set(x, 0.9).shape == (200, 2) and model.temperature_ > 0
 
 
+def test_a_mixture_of_probabilities_has_a_temperature_of_its_own() -> None:
+    """Two nets, each sure of one half of the rows and right, unsure of the other: together they are less sure than right."""
+    model = bp.BayesianSparseClassifier()
+    model._network = network.NetworkRecipe((), "relu", bp.priors.Gaussian(), bp.likelihoods.Categorical(), 1, 2)
+    y = np.arange(200) % 2
+    right = np.where(np.arange(200) < 190, 0.7, 0.3)  # 95 % are right, where .7 are foreseen
+    foreseen = np.where(y[:, None] == [0, 1], right[:, None], 1 - right[:, None])
+    log_temperature, sharper = model._tempered(y, foreseen)
+    assert log_temperature < -0.3 and abs(sharper.max() - 0.95) < 0.05
+    np.testing.assert_allclose(sharper.sum(axis=1), 1.0)
+    model._network = replace(model._network, likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)))
+    assert model._tempered(y, foreseen)[0] == 0.0
+
+
 @pytest.mark.slow
 def test_one_network_is_kept_where_it_is_asked_for(short) -> None:
     x, y = linear_rows(rows=200)
