@@ -152,7 +152,7 @@ _MNIST = {
 MNIST = Task(
     Cell("mnist", "mlp-100-100", "", 0.0, 0, 0, 1_000),
     _MNIST,
-    dict.fromkeys(("laplace", "ssvi", "rigl", "magnitude", "snr", "evidence", "set", "svbnn", "laplace-once"), ALL),
+    dict.fromkeys(_MNIST, ALL),
 )
 TASKS = (DIGITS, FASHION, MNIST)
 CELLS = tuple(cell for task in TASKS for cell in (*task.tried, *task.judged))
@@ -223,7 +223,7 @@ TABLES: dict[str, Callable[[cells.Found], str]] = {
     "mnist": functools.partial(judged, MNIST, wanted=(0.0, MIDDLE)),
     "mnist_by_density": functools.partial(by_density, MNIST),
     "mnist_tried": functools.partial(tried, MNIST),
-    "mnist_ranked": functools.partial(ranked, MNIST),
+    "mnist_ranked": functools.partial(ranked, MNIST, densities=ALL),
 }
 STUDY = cells.Study("laboratory", CELLS, run, TABLES, shared=True)
 
