@@ -46,6 +46,13 @@ def test_what_rows_were_foreseen_is_that_of_the_mixture() -> None:
     np.testing.assert_allclose(estimator._conformity, np.full(120, wanted))
 
 
+def test_fits_to_two_thirds_of_the_rows_do_not_predict() -> None:
+    estimator = StandIn({"plain": -0.5, "linear": -0.6}, stacks=True)
+    x, y, choice = np.zeros((90, 1)), np.zeros(90), forms.FormChoice(("plain", "linear"), 3, 1 / 3)
+    chosen = choosing.choose(estimator, choice, x, y, estimator.learn, 2000)
+    assert len(chosen) == 2 and all(one.members == () for one in chosen)
+
+
 def test_one_network_is_of_one_form() -> None:
     estimator = StandIn({"plain": -0.5, "linear": -0.45}, stacks=False)
     x, y, choice = np.zeros((300, 1)), np.zeros(300), forms.FormChoice(("plain", "linear"), 1, 0.2)

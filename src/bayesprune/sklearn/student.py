@@ -58,7 +58,7 @@ def distil(
             estimator, CatBoost's, LightGBM's, a pipeline.
         X: (num, features) numbers, without targets; at least 20 rows. Categories as numbers.
         student: settings of the network, an unfitted estimator of ours; None: `BayesianSparseClassifier` or
-            `BayesianSparseRegressor` of one network, ``stacking=False``, and two hidden layers of 64.
+            `BayesianSparseRegressor` by default, two hidden layers of 64. One network is fitted (``stacking=False``).
         rows: at least so many are trained on; given ones come first.
         random_state: of made rows, drawn labels and the fit.
 
@@ -126,10 +126,11 @@ def _is_classifier(teacher: object) -> bool:
 def _student(student: SparseNetwork | None, labels: bool, random_state: int) -> Any:
     kind = BayesianSparseClassifier if labels else BayesianSparseRegressor
     if student is None:
-        return kind(hidden=(64, 64), stacking=False, random_state=random_state)  # one network is to be shipped
+        student = kind(hidden=(64, 64))
     if not isinstance(student, kind):
         raise TypeError(f"the student of this teacher is a {kind.__name__}, got a {type(student).__name__}.")
-    return clone(student).set_params(random_state=random_state)
+    # What is to be shipped is one network, and what it says is to be judged.
+    return clone(student).set_params(random_state=random_state, stacking=False)
 
 
 def _probabilities(estimator: Any, x: np.ndarray) -> np.ndarray:

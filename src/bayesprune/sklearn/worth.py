@@ -39,7 +39,8 @@ def of_columns(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.nd
     labels = is_classifier(candidates[-1])
     numbers = _Numbers(y, labels)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(_of_data(rng_key, x, numbers.targets))))
-    network = clone(candidates[-1]).set_params(random_state=_seed(rng))
+    # One network, of one form: that is what its importances are of.
+    network = clone(candidates[-1]).set_params(random_state=_seed(rng), stacking=False)
     third = next(thirds(rng_key, y, labels), None) if len(candidates) > 1 else None
     if third is not None:
         kept, held = third
