@@ -128,7 +128,24 @@ def test_classes_are_foreseen_by_the_mean_of_the_members(short) -> None:
         wanted += share * draws.mean(axis=0)
         error += share**2 * draws.var(axis=0) * (1 / 400 + 1 / (400 * share))
     assert (np.abs(model.predict_proba(x) - wanted) < 6 * np.sqrt(error) + 0.005).all()
-    assert model.predict_set(x, 0.9).shape == (200, 2) and model.temperature_ > 0
+    assert model.predict_set(x, 0.9).shape == (200, 2) and model.temperature_ != 1.0
+
+
+@pytest.mark.slow
+def test_all_networks_of_a_classifier_are_cooled(short, monkeypatch) -> None:
+    """Those to all rows, and those to the rows of a fold: each by the temperature of its form."""
+    settled = []
+    of_classes = bp.BayesianSparseClassifier._settled
+
+    def seen(self, member, chosen):
+        settled.append((chosen.form, chosen.temperature))
+        return of_classes(self, member, chosen)
+
+    monkeypatch.setattr(bp.BayesianSparseClassifier, "_settled", seen)
+    x, y = linear_rows(rows=200)
+    model = bp.BayesianSparseClassifier(**FEW).fit(x, labels(y))
+    assert sorted(form for form, _ in settled) == sorted([*model.weights_] * 2)
+    assert settled[0][1] == model.temperature_
 
 
 def test_a_mixture_of_probabilities_has_a_temperature_of_its_own() -> None:

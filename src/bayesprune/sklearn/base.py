@@ -100,7 +100,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         choice: forms.FormChoice,
         found: FoundByRows | None,
     ) -> None:
-        """Choose a form by held-out rows, fit it to all of them, cut, and read off what is left; sets the fitted attributes."""
+        """Choose forms by held-out rows, fit them to all, cut, and read off what is left; sets the fitted attributes."""
         network.read_prior(self.prior, *x.shape)  # refused before there is a fit
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
@@ -130,26 +130,36 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             self._cut(learned, x[rows], y[rows], rung)
             return learned
 
-        def finish(form: choosing.Chosen, steps: int, *watches: Watch) -> mixture.Member:
+        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
+        chosen = choosing.choose(self, choice, x, y, learn, num_steps)
+        self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
+        self.weights_ = {form.form: form.weight for form in chosen}
+        fits = self._fitted_to_all(chosen, learn, num_steps)
+        by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
+        self._law = mixture.of_fits(self.weights_, fits, by_folds)
+        self._hold(self.num_samples)
+
+    def _fitted_to_all(
+        self, chosen: Sequence[choosing.Chosen], learn: choosing.Learn, num_steps: int
+    ) -> dict[str, mixture.Member]:
+        """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
+
+        def fit(form: choosing.Chosen, steps: int, *watches: Watch) -> mixture.Member:
             learn(form.form, slice(None), steps, *watches, rung=form.rung)
             return self._settled(self._member(), form)
 
-        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
-        first, *others = chosen = choosing.choose(self, choice, x, y, learn, num_steps)
-        self.form_, self.temperature_ = first.form, first.temperature
-        self.weights_ = {form.form: form.weight for form in chosen}
-        fits = {first.form: self._budget.last(functools.partial(finish, first), num_steps)}
+        first, *others = chosen
+        fits = {first.form: self._budget.last(functools.partial(fit, first), num_steps)}
         losses = self.losses_
         for form in others:
-            if (fit := self._budget.if_time(functools.partial(finish, form), num_steps)) is not None:
-                fits[form.form] = fit
+            if (found := self._budget.if_time(functools.partial(fit, form), num_steps)) is not None:
+                fits[form.form] = found
         if missing := tuple(form.form for form in others if form.form not in fits):
             self._budget.left_out["fits"] = missing
         self.losses_, self.n_iter_ = losses, len(losses)
         self.left_out_ = self._budget.left_out
         del self._budget
-        self._law = mixture.of_fits(fits, chosen)
-        self._hold(self.num_samples)
+        return fits
 
     def _learn(
         self,

@@ -1,7 +1,7 @@
 """Several fitted networks as one posterior: so many networks drawn of each, laid into one network that reads all they read."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -108,19 +108,19 @@ class Mixture:
         return jax.tree.map(np.asarray, stored_samples(bnn, values)), mask
 
 
-def of_fits(fits: dict[str, Member], chosen: Sequence[Any]) -> Mixture:
-    """The law of the forms that were chosen (`choosing.Chosen`), by their fits to all rows and those to the rows of each fold.
+def of_fits(weights: dict[str, float], fits: dict[str, Member], by_folds: dict[str, list[Member]]) -> Mixture:
+    """The law of some forms, by their fits to all rows and those to the rows of each fold, by which the forms were judged.
 
-    Half of a form's weight is that of its fit to all rows, which has learned of more; half is shared out among the folds', by
-    which the form was judged. Each is of another start, and of other rows. A form without the one has all in the other.
+    Half of a form's weight is that of its fit to all rows, which has learned of more; half is shared out among the folds', which
+    have learned of others. A form without the one has all in the other.
     """
     members: list[Member] = []
     shares: list[float] = []
-    for form in chosen:
-        groups = [group for group in ([fits[form.form]] if form.form in fits else [], form.members) if group]
+    for form, weight in weights.items():
+        groups = [group for group in ([fits[form]] if form in fits else [], by_folds[form]) if group]
         for group in groups:
             members += group
-            shares += [form.weight / len(groups) / len(group)] * len(group)
+            shares += [weight / len(groups) / len(group)] * len(group)
     return Mixture(tuple(members), tuple(shares))
 
 
