@@ -111,8 +111,8 @@ class Mixture:
 def of_fits(weights: dict[str, float], fits: dict[str, Member], by_folds: dict[str, list[Member]]) -> Mixture:
     """The law of some forms, by their fits to all rows and those to the rows of each fold, by which the forms were judged.
 
-    Half of a form's weight is that of its fit to all rows, which has learned of more; half is shared out among the folds', which
-    have learned of others. A form without the one has all in the other.
+    Half of a form's weight is that of its fit to all rows, which has learned of more; half is shared out among the
+    folds', which have learned of others. A form without the one has all in the other.
     """
     members: list[Member] = []
     shares: list[float] = []
