@@ -87,6 +87,8 @@ def test_cuts_between_are_not_tried_where_nothing_is_lost_by_the_hardest() -> No
         ({"prior": "gaussian_slab"}, (SBNN(), SBNN(probability=0.1), SBNN(probability=0.03), None)),
         ({"prior": "flat"}, (BMR(), None)),
         ({"prior": bp.priors.ScaleMixture()}, (None,)),
+        ({"prior": bp.priors.LogUniform()}, (None,)),
+        ({"prior": bp.priors.UnitNoise()}, (None,)),
         ({"density": 0.5}, (SVBNN(density=0.5),)),
         ({"density": 0.5, "prior": "flat"}, (SNR(density=0.5),)),
         ({"method": "none"}, (None,)),

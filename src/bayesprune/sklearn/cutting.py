@@ -19,7 +19,7 @@ from bayesprune.methods.snr import SNR
 from bayesprune.methods.svbnn import SVBNN
 from bayesprune.model.bnn import BNN
 from bayesprune.nets.wide_mlp import LINEAR
-from bayesprune.priors import GaussianSlab, ScaleMixture
+from bayesprune.priors import GaussianSlab
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import Columns
@@ -74,21 +74,22 @@ def rungs(method: Any, density: float | None, bnn: BNN, params: Params) -> tuple
     """The sparsifiers that may be used once after the fit, the hardest cut first; None is no cut.
 
     "auto" cuts spike-and-slab posteriors at inclusion 1/2, or where held-out rows say so at less, and others by their evidence
-    or not at all; to a ``density`` by inclusion or by signal-to-noise ratio, once. A scale mixture has neither inclusion nor
-    evidence: it is cut to a density or not at all.
+    or not at all; to a ``density`` by inclusion or by signal-to-noise ratio, once. Under a prior that is not Gaussian, such as
+    a scale mixture, there is neither inclusion nor evidence: a network is cut to a density or not at all.
     """
     if not isinstance(method, str):
         return (method,)
     if method == "none":
         return (None,)
-    if is_gated(bnn.read(params)):
+    nodes = bnn.read(params)
+    if is_gated(nodes):
         kind = SBNN if isinstance(bnn.prior, GaussianSlab) else SVBNN
         if density is not None:
             return (kind(density=density),)
         return (*(kind(probability=least) for least in PROBABILITIES), None)
     if density is not None:
         return (SNR(density=density),)
-    return (None,) if isinstance(bnn.prior, ScaleMixture) else (BMR(), None)
+    return (None,) if any(node.prior_scale is None for node in nodes.values()) else (BMR(), None)
 
 
 def is_gated(nodes: dict[str, Any]) -> bool:

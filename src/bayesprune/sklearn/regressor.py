@@ -43,10 +43,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         prior: "auto", a spike and slab whose weights are included with probability 1/2 a priori, or less where an input has
             less than five rows; "dirac_slab", the same with the rate of its paper, (5.3), which leaves small data with hardly
             a weight and says best which inputs are needed; "gaussian_slab" or "flat"; or an object of `bayesprune.priors`.
-        method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, and what
-            has evidence on its side under another; where rows are held out, and a softer cut (probability 0.1, 0.03, none at
-            all) foresees them better by a standard error and 0.02 nats a row, that one. "none"; or an object of
-            `bayesprune.methods`. Weights that are included with more than 0.9 are then in every draw, see (5.4).
+        method: the cut after the fit. "auto" keeps what a spike-and-slab prior includes with probability 1/2 or more, what has
+            evidence on its side under a Gaussian one, and all under others; where rows are held out, and a softer cut
+            (probability 0.1, 0.03, none at all) foresees them better by a standard error and 0.02 nats a row, that one.
+            "none"; or an object of `bayesprune.methods`. Weights that are included with more than 0.9 are then in every draw,
+            see (5.4).
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
         num_steps: optimiser steps (AdaBelief) of each fit; "auto" is the preset's, and 3,000 without annealing.
         batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
