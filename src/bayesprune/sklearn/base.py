@@ -1,5 +1,6 @@
 """What the regressor and the classifier share: their settings, and the fit of networks."""
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -137,6 +138,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         fits = self._fitted_to_all(chosen, learn, num_steps)
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
+        self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
         self._hold(self.num_samples)
 
     def _fitted_to_all(
@@ -210,6 +212,15 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """Whether the law of y is to be a mixture: of a given density, or a given form, one network is asked for."""
         return self.stacking and self.density is None and len(choice.forms) > 1
 
+    def _as_judged(self) -> Any:
+        """The estimator with the networks alone by which held-out rows were foreseen; itself, where no others predict."""
+        if self._judged_law is None:
+            return self
+        judged = copy.copy(self)
+        judged._law = self._judged_law
+        judged._hold(self.num_samples)
+        return judged
+
     def _hold(self, num_samples: int) -> None:
         """Set the network and its parameters: a single one's, or so many networks drawn of several."""
         law = self._law
@@ -253,10 +264,6 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         """How wrong rows were foreseen, see `conformal`; ``foreseen`` as of `_judged`."""
         raise NotImplementedError
-
-    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
-        """log T by which what is foreseen of rows by several networks together is too sure, and what is foreseen with it."""
-        return 0.0, foreseen
 
     def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
         """A network as held-out rows ask for it beside its form and its cut."""

@@ -122,13 +122,12 @@ def choose(
     cuts = {form: _how_far(trials, form) for form in forms}
     weights = stacked({form: cuts[form].judged.nats for form in forms})
     foreseen = sum(weight * cuts[form].judged.foreseen for form, weight in weights.items())
-    log_temperature, foreseen = estimator._tempered(trials.targets(), foreseen) if len(weights) > 1 else (0.0, foreseen)
     estimator._conformity = estimator._wrong(trials.targets(), foreseen)
     return tuple(
         Chosen(
             form,
             cuts[form].rung,
-            float(np.exp(cuts[form].judged.log_temperature + log_temperature)),
+            float(np.exp(cuts[form].judged.log_temperature)),
             weight,
             tuple(cuts[form].members) if several and choice.held_out <= MOST_HELD_OUT else (),
         )

@@ -64,12 +64,15 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def predict_set(self, X: ArrayLike | Any, level: float | Any = 0.9) -> Bool[np.ndarray, "rows classes"]:
         """Classes among which the true one is with probability ``level``, (rows, classes) booleans in ``classes_``' order.
 
-        Split conformal: the classes of probability 1 - q or more, with q of (21.30) by the rows that the fit held out. A set
-        may be empty, of a row that is like none of the classes. `ValueError` where none were held out, see ``held_out``.
+        Split conformal: the classes of probability 1 - q or more, with q of (21.30) by the rows that the fit held out; of
+        several networks by those that had not seen them, or by all. A set may be empty, of a row that is like none of the
+        classes. `ValueError` where none were held out, see ``held_out``.
         """
         check_level(level, "level")
-        probabilities = self.predict_proba(X)
-        return classes_within(probabilities, threshold(known(self._conformity), float(level)))
+        limit, x = threshold(known(self._conformity), float(level)), self._rows(X)
+        # Those that had not seen the rows keep the promise; with others, which disagree where they are sure, p may be lower.
+        within = classes_within(self._as_judged()._probabilities(x), limit)
+        return within | classes_within(self._probabilities(x), limit)
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         labels = np.asarray(y, np.int64)
@@ -79,13 +82,6 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
         return Judged(densities.of_labels(probabilities, labels), probabilities, float(np.log(found)))
-
-    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
-        """A mixture of probabilities that hold is less sure than it might be: its T, for the T of each network in turn."""
-        if not self._is_tempered():
-            return 0.0, foreseen
-        found = temperature.temperature_of(foreseen[None], np.asarray(y, np.int64))
-        return float(np.log(found)), temperature.tempered(foreseen[None], found)
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return of_labels(foreseen, np.asarray(y, np.int64))
