@@ -114,6 +114,11 @@ def _default(labels: bool) -> Any:
     return (bp.BayesianSparseClassifier if labels else bp.BayesianSparseRegressor)(random_state=0)
 
 
+def alone(labels: bool) -> Any:
+    """The default, of one network: no mixture of forms."""
+    return _default(labels).set_params(stacking=False)
+
+
 MODELS: dict[str, Callable[[bool], Any]] = {
     "default": _default,
     "catboost": _catboost,

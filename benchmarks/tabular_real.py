@@ -9,6 +9,7 @@ Thirty-eight tables (`real_tables`), at most 2,000 rows each, three folds, every
 tables the training rows have been looked at to choose how texts and gaps are read; the other 26 were fixed before any score was
 seen, and are judged once. Numbers are judged by R² and CRPS, labels by accuracy, NLL and ECE by quantiles. CRPS of a model
 without a law of y: a normal law about its prediction, with the deviation of its errors out of three folds of the training rows.
+"one_network" is the default with ``stacking=False``, and in no ranking.
 Seconds are of the processor, one fold's mean, compiling included.
 """
 
@@ -30,7 +31,8 @@ from bayesprune.lab import ranks
 from bayesprune.report import crps as scores
 from bayesprune.report.calibration import ece_quantile
 
-FOLDS, FLOOR, DRAWS, OURS = 3, 1e-4, 400, "default"
+FOLDS, FLOOR, DRAWS, OURS, ALONE = 3, 1e-4, 400, "default", "one_network"
+MADE = rivals.MODELS | {ALONE: rivals.alone}
 FIGURES = {False: ("score", "crps"), True: ("score", "nll", "ece")}  # of numbers, of labels
 
 
@@ -43,7 +45,7 @@ class Cell:
 
 
 TOO_LONG = Cell("leaves", "catboost")  # 32 classes: not one of three folds was done after twenty minutes of a core
-CELLS = tuple(c for model in rivals.MODELS for data in real_tables.SOURCES if (c := Cell(data, model)) != TOO_LONG)
+CELLS = tuple(c for model in MADE for data in real_tables.SOURCES if (c := Cell(data, model)) != TOO_LONG)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
@@ -56,7 +58,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         warnings.simplefilter("ignore")
         for kept, held in kind(FOLDS, shuffle=True, random_state=0).split(x, y):
             begin = time.process_time()
-            model = rivals.MODELS[cell.model](labels).fit(x.iloc[kept], y[kept])
+            model = MADE[cell.model](labels).fit(x.iloc[kept], y[kept])
             seconds = time.process_time() - begin
             judge = _of_labels if labels else _of_numbers
             found.append(judge(model, cell, x, y, kept, held) | {"cpu_seconds": seconds})
@@ -75,7 +77,7 @@ def _of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, 
 
 def _of_numbers(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
     mean, truth, unit = np.ravel(model.predict(x.iloc[held])), y[held], float(np.std(y[kept]))
-    if cell.model == OURS:
+    if cell.model in (OURS, ALONE):
         crps = scores.crps(model.sample_y(x.iloc[held], DRAWS).T, truth)
     else:
         folds = KFold(FOLDS, shuffle=True, random_state=1).split(kept)
@@ -126,8 +128,30 @@ def mean_ranks(found: cells.Found) -> str:
     return cells.table(["mean rank by", *columns], rows, "l" + "r" * len(columns))
 
 
+def of_several(found: cells.Found, names: Iterable[str]) -> str:
+    """The default beside one network, table by table, and the mean of each figure; of CRPS and NLL of their logarithms."""
+    rows, changes = [], []
+    for data in names:
+        pair = [found.get(Cell(data, model)) for model in (ALONE, OURS)]
+        loss = "nll" if real_tables.SOURCES[data].labels else "crps"
+        if None in pair:
+            rows.append([data.replace("_", " "), *[cells.MISSING] * 4])
+            continue
+        one, several = (record for record in pair if record is not None)
+        scores, losses = ([f"{record[what]:.3f}" for record in (one, several)] for what in ("score", loss))
+        rows.append([data.replace("_", " "), *scores, *losses])
+        changes.append([several["score"] - one["score"], np.log(several[loss] / one[loss])])
+    if changes:
+        score, log_loss = np.mean(changes, axis=0)
+        rows.append(["mean change", "", f"{score:+.3f}", "", f"{100 * np.expm1(log_loss):+.1f} %"])
+    heads = ["table", "score, one network", "default", "CRPS or NLL, one network", "default"]
+    return cells.table(heads, rows, "lrrrr")
+
+
 def _tables() -> Iterator[tuple[str, Callable[[cells.Found], str]]]:
     yield "ranks", mean_ranks
+    yield "several", functools.partial(of_several, names=tuple(real_tables.JUDGED))
+    yield "looked_at_several", functools.partial(of_several, names=tuple(real_tables.LOOKED_AT))
     for prefix, sources in (("", real_tables.JUDGED), ("looked_at_", real_tables.LOOKED_AT)):
         for labels, figures in FIGURES.items():
             names = [name for name, source in sources.items() if source.labels == labels]

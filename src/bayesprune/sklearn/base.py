@@ -24,7 +24,6 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
-from bayesprune.sklearn.watch import Watch
 from bayesprune.sklearn.whole import WithCompact
 
 MEASURES = {forms.THRESHOLDS: trees.foreseen, forms.LINEAR: lines.foreseen}  # of what a form sees, see `Trials.ruled_out`
@@ -119,7 +118,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
-        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: Watch, rung: int = 0) -> cutting.Learned:
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch, rung: int = 0) -> cutting.Learned:
             read, form = columns[name], candidates[name]
             if isinstance(rows, np.ndarray):  # others are held out
                 read = of_rows(read, x, rows, found if form.steps else None)
@@ -146,7 +145,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
 
-        def fit(form: choosing.Chosen, steps: int, *watches: Watch) -> mixture.Member:
+        def fit(form: choosing.Chosen, steps: int, *watches: budget.Watch) -> mixture.Member:
             learn(form.form, slice(None), steps, *watches, rung=form.rung)
             return self._settled(self._member(), form)
 
@@ -170,7 +169,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         course: annealing.Annealed,
         num_steps: int,
         like: int,
-        *watches: Watch,
+        *watches: budget.Watch,
     ) -> cutting.Learned:
         """One fit to these rows. ``like``: rows of the largest such fit."""
         fit = fit_svi(

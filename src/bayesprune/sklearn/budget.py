@@ -5,10 +5,9 @@ import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.checks import got
-from bayesprune.sklearn.watch import GivenUpError
 from bayesprune.train.result import Moment
 
 EVERY = 100  # steps between two looks at the clock; the second look tells the pace
@@ -18,8 +17,21 @@ LARGER = 2.0  # how much longer a further form may take than the first one: it r
 clock: Callable[[], float] = time.monotonic  # seconds
 
 
-class OutOfTimeError(GivenUpError):
-    """A fit would not have ended in time."""
+class OutOfTimeError(Exception):
+    """A fit would not have ended in time: it was ended, and nothing is to be made of it."""
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """A callback of `fit_svi`, which is to be called every so many steps, and says afterwards whether it has ended the fit."""
+
+    every: int
+
+    def __call__(self, moment: Moment) -> bool:
+        """Whether to end the fit here."""
+
+    def check(self) -> None:
+        """Raise `OutOfTimeError` if it has."""
 
 
 @dataclass
