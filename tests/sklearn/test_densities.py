@@ -45,7 +45,7 @@ def test_labels_are_judged_by_the_probabilities_that_are_told() -> None:
     labels = (y > 0).astype(int)
     model = bp.BayesianSparseClassifier(**NET).fit(x, labels)
     judged = model._judged(x, labels)
-    np.testing.assert_allclose(judged.wrong, 1 - np.exp(judged.nats), atol=1e-12)
+    np.testing.assert_allclose(judged.foreseen[np.arange(len(x)), labels], np.exp(judged.nats), atol=1e-12)
     # At the temperature that these rows ask for, by which the network's own probabilities are cooled.
     model.params_ = cool(model.bnn_, model.params_, float(np.exp(judged.log_temperature)))
     np.testing.assert_allclose(judged.nats, model.log_density(x, labels), atol=1e-5)

@@ -142,7 +142,7 @@ def test_few_rows_judge_one_after_another() -> None:
     x = factors @ (sizes * rng.standard_normal((4, 60))) + 0.01 * rng.standard_normal((1090, 60))
     y = factors[:, 3] + 0.5 * factors[:, 2] + 0.1 * rng.standard_normal(1090)
     model = bp.BayesianSparseRegressor(random_state=0).fit(x[:90], y[:90])
-    assert model.form_ == "linear" and model.score(x[90:], y[90:]) > 0.97
+    assert model.form_ in ("linear", "components") and model.score(x[90:], y[90:]) > 0.97
     _, ends = model.predict(x[90:], interval=0.9)
     covered = np.mean((ends[:, 0] <= y[90:]) & (y[90:] <= ends[:, 1]))
     assert covered > 0.8  # .85: of 90 rows coverage is .9 ± .03, and 1,000 rows count it to ± .01

@@ -108,7 +108,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         check_integer(self.copies, "copies")
         if is_encoded(X):
             raise ValueError(
-                "X holds texts or gaps, and columns are compared as numbers here: encode and fill them first, as by "
+                "X holds texts or gaps (NaN), and columns are compared as numbers here: encode and fill them first, as by "
                 "scikit-learn's OneHotEncoder and SimpleImputer. An estimator fitted to X itself names what it reads in "
                 "used_features_."
             )
