@@ -34,12 +34,14 @@ def test_inputs_are_those_that_any_network_reads_each_once() -> None:
     plain = fit_columns(x)
     steps = fit_columns(x, clipped=True, cuts=Thresholds(np.array([1, 0]), np.array([5.5, 1.5]), np.zeros((0, 1))))
     joint = joined_columns([plain, steps, fit_columns(x)], [np.array(m, bool) for m in ([1, 0], [0, 1, 1, 0], [0, 0])])
-    assert joint.num_inputs == 3 and len(joint.maps) == 2
+    assert joint.num_inputs == 32 and joint.spare == 29 and len(joint.maps) == 2
     assert [places.tolist() for places in joint.places] == [[0, -1], [-1, 1, 2, -1], [0, -1]]
-    np.testing.assert_array_equal(joint.apply(x), np.column_stack([plain.apply(x)[:, 0], steps.apply(x)[:, 1:3]]))
-    assert joint.of_column(np.array([1.0, 2.0, 4.0]), np.add).tolist() == [1.0, 6.0]
-    np.testing.assert_allclose(joint.of_column(np.log([1.0, 2.0, 4.0]), np.logaddexp), np.log([1.0, 6.0]))
-    assert joined_columns([plain], [np.zeros(2, bool)]).num_inputs == 1
+    np.testing.assert_array_equal(joint.apply(x)[:, :3], np.column_stack([plain.apply(x)[:, 0], steps.apply(x)[:, 1:3]]))
+    assert not joint.apply(x)[:, 3:].any()
+    values = np.concatenate([[1.0, 2.0, 4.0], np.full(29, 8.0)])
+    assert joint.of_column(values, np.add).tolist() == [1.0, 6.0]
+    np.testing.assert_allclose(joint.of_column(np.log(values), np.logaddexp), np.log([1.0, 6.0]))
+    assert joined_columns([plain], [np.zeros(2, bool)]).num_inputs == 32
 
 
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])

@@ -1,11 +1,15 @@
 """How much XLA is to make of a program: one that runs a few times in a fit cannot earn back what one of all steps does."""
 
+import gc
+from pathlib import Path
 from typing import Any
 
 import jax
 import jaxlib.version
 
 # A newer jaxlib knows no such option, and refuses what it does not know.
+MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # Linux alone has the limit
+FULL = 0.6  # share of it; the most programs that one fit was seen to compile take a tenth
 HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
 
 
@@ -36,3 +40,19 @@ def _on_a_cpu(level: int) -> dict[str, Any]:
     if jax.default_backend() != "cpu" or jax.config.values["jax_disable_most_optimizations"]:
         return {}
     return {"xla_backend_optimization_level": level}
+
+
+def make_room() -> bool:
+    """Have JAX forget what it has compiled where the process nears the kernel's limit of memory maps; whether it did.
+
+    A program on a CPU is mapped some fifty times over, and a first fit of new shapes compiles sixty. At the limit, 65,530 by
+    default, which a loop over two dozen data sets reaches, the process is killed without a word. What is needed again is
+    compiled again.
+    """
+    if not MAPS.exists() or not MOST_MAPS.exists():
+        return False
+    if MAPS.read_bytes().count(b"\n") < FULL * int(MOST_MAPS.read_text()):
+        return False
+    jax.clear_caches()
+    gc.collect()  # what holds programs is held by itself
+    return True

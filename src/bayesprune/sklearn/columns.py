@@ -13,6 +13,7 @@ from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
 FAR = 3.0  # deviations from which on a number counts less and less; what is nearer stays: to bend it cost .04 to .08 nats
 LEAST_SPREAD = 0.1  # of a step: one that hardly any row takes is not blown up to unit size
 MOST, LEAST_SHARE = 24, 1e-7  # components, and the variance of the least of them as a share of the first one's
+ROUND = 32  # inputs of several networks together are a multiple of it
 COLLINEAR = 1e-3  # the same share, below which columns are nearly copies of others
 
 
@@ -39,6 +40,11 @@ class Columns(NamedTuple):
     def num_columns(self) -> int:
         """Of the table."""
         return len(self.turn)
+
+    @property
+    def spare(self) -> int:
+        """Inputs that are zero, beside what is read: none."""
+        return 0
 
     @property
     def blocks(self) -> "tuple[tuple[Columns, Any], ...]":
@@ -114,12 +120,14 @@ class JointColumns(NamedTuple):
     """What a network reads that stands for several: of each of their maps what any of them reads.
 
     ``maps``: different ones. ``kept``: of each, places of inputs. ``places``: of each network's inputs, where they are among
-    these, -1 for one that is not read.
+    these, -1 for one that is not read. ``spare``: further inputs, zero: their number decides what is compiled, and fits to
+    other rows of a table hardly ever read exactly as many inputs.
     """
 
     maps: tuple[Columns, ...]
     kept: tuple[Int64[np.ndarray, " _"], ...]
     places: tuple[Int64[np.ndarray, " _"], ...]
+    spare: int
 
     @property
     def num_columns(self) -> int:
@@ -134,12 +142,13 @@ class JointColumns(NamedTuple):
     @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
-        return sum(len(kept) for kept in self.kept)
+        return sum(len(kept) for kept in self.kept) + self.spare
 
     def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """As of `Columns`."""
-        ends, found = np.cumsum([len(kept) for kept in self.kept])[:-1], []
-        for (columns, kept), some in zip(self.blocks, np.split(values, ends), strict=True):
+        *parts, _ = np.split(values, np.cumsum([len(kept) for kept in self.kept]))
+        found = []
+        for (columns, kept), some in zip(self.blocks, parts, strict=True):
             whole = np.full(columns.num_inputs, -np.inf if join is np.logaddexp else 0, values.dtype)
             whole[kept] = some
             found.append(columns.of_column(whole, join))
@@ -147,13 +156,14 @@ class JointColumns(NamedTuple):
 
     def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
         """As of `Columns`."""
-        return np.concatenate([columns.apply(x)[:, kept] for columns, kept in self.blocks], axis=1)
+        read = [columns.apply(x)[:, kept] for columns, kept in self.blocks]
+        return np.concatenate([*read, np.zeros((len(x), self.spare), np.float32)], axis=1)
 
 
 def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " _"]]) -> JointColumns:
     """The maps of several networks as one, each input that is read once; ``read``: which inputs a network reads.
 
-    One input is there in any case: a network that reads nothing is none.
+    There are as many inputs as a multiple of 32 has, and some in any case: a network that reads nothing is none.
     """
     maps: list[Columns] = []
     for columns in of:
@@ -161,11 +171,10 @@ def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " _"]]) -> Joi
             maps.append(columns)
     which = [next(i for i, other in enumerate(maps) if _is_same(columns, other)) for columns in of]
     alive = [np.any([some for some, i in zip(read, which, strict=True) if i == place], axis=0) for place in range(len(maps))]
-    if not any(some.any() for some in alive):
-        alive[0][0] = True
     firsts = np.cumsum([0, *(some.sum() for some in alive)])
     places = [np.where(some, firsts[i] + np.cumsum(some) - 1, -1) for i, some in enumerate(alive)]
-    return JointColumns(tuple(maps), tuple(np.flatnonzero(some) for some in alive), tuple(places[i] for i in which))
+    kept, number = tuple(np.flatnonzero(some) for some in alive), int(firsts[-1])
+    return JointColumns(tuple(maps), kept, tuple(places[i] for i in which), max(-number % ROUND, ROUND * (number == 0)))
 
 
 def _is_same(one: Columns, other: Columns) -> bool:

@@ -34,7 +34,8 @@ class Ends:
 
     def inputs(self, x: Float[jax.Array, "rows columns"]) -> Float[jax.Array, "rows inputs"]:
         """`Columns.apply`, in JAX and single precision."""
-        return jnp.concatenate([_read(columns, x)[:, kept] for columns, kept in self.columns.blocks], axis=1)
+        read = [_read(columns, x)[:, kept] for columns, kept in self.columns.blocks]
+        return jnp.concatenate([*read, jnp.zeros((len(x), self.columns.spare), x.dtype)], axis=1)
 
     def outputs(self, f: Float[jax.Array, "rows outputs"]) -> Float[jax.Array, "rows outputs"]:
         """In the units of y."""

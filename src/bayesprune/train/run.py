@@ -6,6 +6,7 @@ import os
 import jax
 import numpy as np
 
+from bayesprune.core.compiling import make_room
 from bayesprune.core.send import send
 from bayesprune.prune.needs import needs_of
 from bayesprune.prune.paths import Paths
@@ -41,6 +42,7 @@ def run(
 
     ``returns``: Ctrl-C ends it with what there is.
     """
+    make_room()
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}
     # Bounds that bound nothing are none, so that a fit without others can be prolonged.
