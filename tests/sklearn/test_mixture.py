@@ -143,6 +143,7 @@ def test_sets_of_a_mixture_cover_new_rows_at_their_level(short) -> None:
     covered = sets[np.arange(2000), np.searchsorted(model.classes_, y[2000:])]
     judged = model._as_judged()
     assert len(judged._law.members) == len(model.weights_) > 1 and covered.mean() > 0.9 - 0.066
+    np.testing.assert_array_equal(judged._conformity, model._conformity)
     q = np.sort(model._conformity)[int(np.ceil(401 * 0.9)) - 1]
     assert (sets >= (1 - judged.predict_proba(x[2000:]) <= q)).all()
     np.testing.assert_array_equal(model.predict_set(x[:50]), sets_again(model, x[:50]))
@@ -168,6 +169,20 @@ def test_all_networks_of_a_classifier_are_cooled(short, monkeypatch) -> None:
     model = bp.BayesianSparseClassifier(**FEW).fit(x, labels(y))
     assert sorted(form for form, _ in settled) == sorted([*model.weights_] * 2)
     assert settled[0][1] == model.temperature_
+
+
+def test_a_mixture_of_probabilities_has_a_temperature_of_its_own() -> None:
+    """19 of 20 rows are right where .7 is foreseen: what nets say together that are sure of different rows."""
+    model = bp.BayesianSparseClassifier()
+    model._network = network.NetworkRecipe((), "relu", bp.priors.Gaussian(), bp.likelihoods.Categorical(), 1, 2)
+    y = np.arange(200) % 2
+    right = np.where(np.arange(200) < 190, 0.7, 0.3)
+    foreseen = np.where(y[:, None] == [0, 1], right[:, None], 1 - right[:, None])
+    log_temperature, sharper = model._tempered(y, foreseen)
+    assert log_temperature < -0.3 and abs(sharper.max() - 0.95) < 0.05
+    np.testing.assert_allclose(sharper.sum(axis=1), 1.0)
+    model._network = replace(model._network, likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)))
+    assert model._tempered(y, foreseen)[0] == 0.0
 
 
 @pytest.mark.slow

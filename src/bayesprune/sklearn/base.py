@@ -33,6 +33,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     _columns: Any
+    _conformity: Any
     losses_: np.ndarray
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
@@ -139,6 +140,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
         self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
         self._hold(self.num_samples)
+        if chosen[0].members and (held := chosen[0].held) is not None:
+            self._calibrate(x[held], y[held])
 
     def _fitted_to_all(
         self, chosen: Sequence[choosing.Chosen], learn: choosing.Learn, num_steps: int
@@ -263,6 +266,13 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         """How wrong rows were foreseen, see `conformal`; ``foreseen`` as of `_judged`."""
         raise NotImplementedError
+
+    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
+        """log T by which what several networks foresee together is too sure, and what they foresee with it."""
+        return 0.0, foreseen
+
+    def _calibrate(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Set how wrong held-out rows are foreseen by the networks as they have become, where that is not what was judged."""
 
     def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
         """A network as held-out rows ask for it beside its form and its cut."""

@@ -30,13 +30,14 @@ class Judged(NamedTuple):
 
 class Chosen(NamedTuple):
     """A form that held-out rows speak for, which of the cuts after its fit, see `cutting.rungs`, a temperature, its weight in
-    the law of y, and its fits to the rows of each fold, where those have a part in it."""
+    the law of y, its fits to the rows of each fold, where those have a part in it, and of a single fold the rows held out."""
 
     form: str
     rung: int = 0
     temperature: float = 1.0
     weight: float = 1.0
     members: tuple[Member, ...] = ()
+    held: np.ndarray | None = None
 
 
 @dataclass
@@ -122,14 +123,16 @@ def choose(
     cuts = {form: _how_far(trials, form) for form in forms}
     weights = stacked({form: cuts[form].judged.nats for form in forms})
     foreseen = sum(weight * cuts[form].judged.foreseen for form, weight in weights.items())
+    log_temperature, foreseen = estimator._tempered(trials.targets(), foreseen) if len(weights) > 1 else (0.0, foreseen)
     estimator._conformity = estimator._wrong(trials.targets(), foreseen)
     return tuple(
         Chosen(
             form,
             cuts[form].rung,
-            float(np.exp(cuts[form].judged.log_temperature)),
+            float(np.exp(cuts[form].judged.log_temperature + log_temperature)),
             weight,
             tuple(cuts[form].members) if several and choice.held_out <= MOST_HELD_OUT else (),
+            folds[0][1] if several and len(trials.folds) == 1 else None,
         )
         for form, weight in weights.items()
     )

@@ -83,6 +83,17 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
         return Judged(densities.of_labels(probabilities, labels), probabilities, float(np.log(found)))
 
+    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
+        """A mixture of probabilities that hold is less sure than it might be: its T, for the T of each network in turn."""
+        if not self._is_tempered():
+            return 0.0, foreseen
+        found = temperature.temperature_of(foreseen[None], np.asarray(y, np.int64))
+        return float(np.log(found)), temperature.tempered(foreseen[None], found)
+
+    def _calibrate(self, x: np.ndarray, y: np.ndarray) -> None:
+        # To temper each network is not to temper what they say together: the scores are to be those of `predict_set`.
+        self._conformity = self._wrong(y, self._as_judged()._probabilities(x))
+
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return of_labels(foreseen, np.asarray(y, np.int64))
 
