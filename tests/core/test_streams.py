@@ -25,7 +25,7 @@ def test_numbers_count_for_ever():
             "REDRAWING": 2147483652,
         },
         "OfAnAct": {"VERIFYING": 2147483648},
-        "OfAnEstimator": {"PREDICTING": 1, "DISTRIBUTION": 2, "CUTTING": 3, "POSTERIOR": 4},
+        "OfAnEstimator": {"PREDICTING": 1, "DISTRIBUTION": 2, "CUTTING": 3, "POSTERIOR": 4, "MEMBERS": 5},
     }
 
 
