@@ -67,8 +67,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             "auto" is the preset's: a fifth, of less than 160 rows each third in turn; and of "fast", where ``num_steps`` is
             given, or of less than 40 rows, none.
         stacking: whether the forms that "auto" has fitted predict together, with the weights (21.32) that held-out rows speak
-            for, each by its fit to all rows and, from 160 rows on, by those to four fifths, which count half: 2.9 % off NLL
-            and CRPS of twelve real tables, for twice the time. False, and of a given ``density``: one network, of the form of
+            for, each by its fit to all rows and, from 160 rows on, by those to four fifths, which count half: 2.4 % off NLL
+            and CRPS of 26 real tables, for up to twice the time. False, and of a given ``density``: one network, of the form of
             the highest log density, if it is ahead of "plain", or of "linear" where that is not behind "plain", by more than
             one standard error; where columns outnumber rows, ahead of "components".
         time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
