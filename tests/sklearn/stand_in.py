@@ -30,9 +30,6 @@ class StandIn:
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return foreseen
 
-    def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
-        return 0.0, foreseen
-
     def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> None:
         return None
 

@@ -174,15 +174,19 @@ def test_all_networks_of_a_classifier_are_cooled(short, monkeypatch) -> None:
 def test_a_mixture_of_probabilities_has_a_temperature_of_its_own() -> None:
     """19 of 20 rows are right where .7 is foreseen: what nets say together that are sure of different rows."""
     model = bp.BayesianSparseClassifier()
-    model._network = network.NetworkRecipe((), "relu", bp.priors.Gaussian(), bp.likelihoods.Categorical(), 1, 2)
     y = np.arange(200) % 2
     right = np.where(np.arange(200) < 190, 0.7, 0.3)
     foreseen = np.where(y[:, None] == [0, 1], right[:, None], 1 - right[:, None])
     log_temperature, sharper = model._tempered(y, foreseen)
     assert log_temperature < -0.3 and abs(sharper.max() - 0.95) < 0.05
     np.testing.assert_allclose(sharper.sum(axis=1), 1.0)
-    model._network = replace(model._network, likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)))
-    assert model._tempered(y, foreseen)[0] == 0.0
+
+
+@pytest.mark.slow
+def test_weights_of_classes_are_not_tempered_away(short) -> None:
+    x, y = linear_rows(rows=200)
+    model = bp.BayesianSparseClassifier(**FEW, likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)))
+    assert len(model.fit(x, labels(y)).weights_) > 1 and model.temperature_ == 1.0
 
 
 @pytest.mark.slow

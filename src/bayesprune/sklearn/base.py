@@ -268,8 +268,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         raise NotImplementedError
 
     def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
-        """log T by which what several networks foresee together is too sure, and what they foresee with it."""
-        return 0.0, foreseen
+        """log T by which what several networks foresee together is too sure, and what they foresee with it; of classes."""
+        raise NotImplementedError
 
     def _calibrate(self, x: np.ndarray, y: np.ndarray) -> None:
         """Set how wrong held-out rows are foreseen by the networks as they have become, where that is not what was judged."""

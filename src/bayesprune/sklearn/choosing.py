@@ -21,11 +21,12 @@ WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probab
 
 class Judged(NamedTuple):
     """Log density of each row, nats; what is foreseen of it, mean and variance of each output, (rows, outputs, 2), or the
-    probabilities of classes, (rows, classes); and log T, see `temperature`."""
+    probabilities of classes, (rows, classes); log T, see `temperature`, and the probabilities at T = 1, of classes alone."""
 
     nats: Float64[np.ndarray, " rows"]
     foreseen: Float64[np.ndarray, "rows ..."]
     log_temperature: float = 0.0
+    untempered: Float64[np.ndarray, "rows classes"] | None = None
 
 
 class Chosen(NamedTuple):
@@ -122,20 +123,34 @@ def choose(
         forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
     cuts = {form: _how_far(trials, form) for form in forms}
     weights = stacked({form: cuts[form].judged.nats for form in forms})
-    foreseen = sum(weight * cuts[form].judged.foreseen for form, weight in weights.items())
-    log_temperature, foreseen = estimator._tempered(trials.targets(), foreseen) if len(weights) > 1 else (0.0, foreseen)
+    log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
     estimator._conformity = estimator._wrong(trials.targets(), foreseen)
     return tuple(
         Chosen(
             form,
             cuts[form].rung,
-            float(np.exp(cuts[form].judged.log_temperature + log_temperature)),
+            float(np.exp(log_temperatures[form])),
             weight,
             tuple(cuts[form].members) if several and choice.held_out <= MOST_HELD_OUT else (),
             folds[0][1] if several and len(trials.folds) == 1 else None,
         )
         for form, weight in weights.items()
     )
+
+
+def _together(
+    estimator: Any, y: np.ndarray, judged: dict[str, Judged], weights: dict[str, float]
+) -> tuple[dict[str, float], np.ndarray]:
+    """log T of each form, and what they foresee together.
+
+    A mixture of probabilities that hold is less sure than it might be, so that of several forms one T is that of their mixture.
+    """
+    parts = {form: one.untempered for form, one in judged.items() if one.untempered is not None}
+    if len(judged) == 1 or not parts:
+        foreseen = sum(weights[form] * one.foreseen for form, one in judged.items())
+        return {form: one.log_temperature for form, one in judged.items()}, foreseen
+    log_temperature, foreseen = estimator._tempered(y, sum(weights[form] * part for form, part in parts.items()))
+    return dict.fromkeys(judged, log_temperature), foreseen
 
 
 class Cut(NamedTuple):
@@ -197,8 +212,9 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
 
 def joined(judged: list[Judged]) -> Judged:
     """Of the rows of all folds."""
-    nats, foreseen, log_temperatures = zip(*judged, strict=True)
-    return Judged(np.concatenate(nats), np.concatenate(foreseen), float(np.mean(log_temperatures)))
+    nats, foreseen, log_temperatures, untempered = zip(*judged, strict=True)
+    whole = None if untempered[0] is None else np.concatenate(untempered)
+    return Judged(np.concatenate(nats), np.concatenate(foreseen), float(np.mean(log_temperatures)), whole)
 
 
 def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:

@@ -81,12 +81,10 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         parts = [drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)]
         found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
-        return Judged(densities.of_labels(probabilities, labels), probabilities, float(np.log(found)))
+        untempered = np.concatenate([temperature.tempered(part, 1.0) for part in parts])
+        return Judged(densities.of_labels(probabilities, labels), probabilities, float(np.log(found)), untempered)
 
     def _tempered(self, y: np.ndarray, foreseen: np.ndarray) -> tuple[float, np.ndarray]:
-        """A mixture of probabilities that hold is less sure than it might be: its T, for the T of each network in turn."""
-        if not self._is_tempered():
-            return 0.0, foreseen
         found = temperature.temperature_of(foreseen[None], np.asarray(y, np.int64))
         return float(np.log(found)), temperature.tempered(foreseen[None], found)
 
