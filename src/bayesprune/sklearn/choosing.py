@@ -147,9 +147,9 @@ def _together(
     """
     parts = {form: one.untempered for form, one in judged.items() if one.untempered is not None}
     if len(judged) == 1 or not parts:
-        foreseen = sum(weights[form] * one.foreseen for form, one in judged.items())
+        foreseen = np.sum([weights[form] * one.foreseen for form, one in judged.items()], axis=0)
         return {form: one.log_temperature for form, one in judged.items()}, foreseen
-    log_temperature, foreseen = estimator._tempered(y, sum(weights[form] * part for form, part in parts.items()))
+    log_temperature, foreseen = estimator._tempered(y, np.sum([weights[form] * part for form, part in parts.items()], axis=0))
     return dict.fromkeys(judged, log_temperature), foreseen
 
 
