@@ -138,8 +138,8 @@ def of_several(found: cells.Found, names: Iterable[str]) -> str:
             rows.append([data.replace("_", " "), *[cells.MISSING] * 4])
             continue
         one, several = (record for record in pair if record is not None)
-        scores, losses = ([f"{record[what]:.3f}" for record in (one, several)] for what in ("score", loss))
-        rows.append([data.replace("_", " "), *scores, *losses])
+        shown, losses = ([f"{record[what]:.3f}" for record in (one, several)] for what in ("score", loss))
+        rows.append([data.replace("_", " "), *shown, *losses])
         changes.append([several["score"] - one["score"], np.log(several[loss] / one[loss])])
     if changes:
         score, log_loss = np.mean(changes, axis=0)

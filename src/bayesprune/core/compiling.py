@@ -1,4 +1,7 @@
-"""How much XLA is to make of a program: one that runs a few times in a fit cannot earn back what one of all steps does."""
+"""How much XLA is to make of a program: one that runs a few times in a fit cannot earn back what one of all steps does.
+
+And how many programs are kept: a process may hold so many memory maps.
+"""
 
 import gc
 from pathlib import Path
@@ -7,9 +10,9 @@ from typing import Any
 import jax
 import jaxlib.version
 
-# A newer jaxlib knows no such option, and refuses what it does not know.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # Linux alone has the limit
 FULL = 0.6  # share of it; the most programs that one fit was seen to compile take a tenth
+# A newer jaxlib knows no such option, and refuses what it does not know.
 HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
 
 

@@ -139,7 +139,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
         self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
-        self._hold(self.num_samples)
+        self._hold()
         if chosen[0].members and (held := chosen[0].held) is not None:
             self._calibrate(x[held], y[held])
 
@@ -220,15 +220,15 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return self
         judged = copy.copy(self)
         judged._law = self._judged_law
-        judged._hold(self.num_samples)
+        judged._hold()
         return judged
 
-    def _hold(self, num_samples: int) -> None:
-        """Set the network and its parameters: a single one's, or so many networks drawn of several."""
+    def _hold(self) -> None:
+        """Set the network and its parameters: a single one's, or ``num_samples`` networks drawn of several."""
         law = self._law
         self._inputs, self.density_ = law.inputs, law.density
         self._columns, self._network = law.columns, law.network
-        self.params_, self.mask_ = law.held(stream(self._key(), OfAnEstimator.MEMBERS), num_samples)
+        self.params_, self.mask_ = law.held(stream(self._key(), OfAnEstimator.MEMBERS), self.num_samples)
         self.inclusion_probabilities_, self.feature_importances_ = self._inputs.inclusion, self._inputs.importance
         self.used_features_ = self._inputs.used
 

@@ -20,7 +20,7 @@ WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probab
 
 
 class Judged(NamedTuple):
-    """Log density of each row, nats; what is foreseen of it, mean and variance of each output, (rows, outputs, 2), or the
+    """Log density of each row, nats; what is foreseen of it, E[y] and E[y²] of each output, (rows, outputs, 2), or the
     probabilities of classes, (rows, classes); log T, see `temperature`, and the probabilities at T = 1, of classes alone."""
 
     nats: Float64[np.ndarray, " rows"]

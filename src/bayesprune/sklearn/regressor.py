@@ -98,7 +98,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
             of priors without gates, 1 where a living edge leaves it and else 0.
         feature_importances_: (features,) in [0, 1], scaled connection weights (6.3), from the same gates.
-        used_features_: (features,) booleans, inputs that the network as it was cut still reads.
+        used_features_: (features,) booleans, inputs that the network as it was cut still reads; of several, any of them.
         losses_, n_iter_: negative ELBO by step, nats, its divergence of weight 1 throughout, and the steps taken; of the fit of
             ``form_`` to all rows.
         n_features_in_, feature_names_in_: of X.
