@@ -7,8 +7,9 @@ import pytest
 from tests.infer import programs
 
 import bayesprune as bp
+from bayesprune import cli
 from bayesprune.core import compiling
-from bayesprune.core.compiling import quickly, soundly
+from bayesprune.core.compiling import bits_by_kernel, quickly, soundly
 
 
 @pytest.mark.parametrize("options", [lambda: quickly(0), lambda: quickly(1), soundly])
@@ -48,3 +49,32 @@ def test_near_the_limit_of_maps_programs_are_forgotten_and_fits_go_on(rng_key, t
     np.testing.assert_array_equal(fit().losses, before.losses)
     monkeypatch.setattr(compiling, "MAPS", tmp_path / "none")
     assert not compiling.make_room()
+
+
+def _for_a_gpu() -> str:
+    draw = jax.jit(lambda key: jax.random.normal(key, (300, 400)))
+    return draw.trace(jax.random.key(0)).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_a_gpu_draws_random_bits_by_one_kernel_where_the_process_is_ours(monkeypatch) -> None:
+    monkeypatch.delenv(compiling.BITS_BY_KERNEL.upper(), raising=False)
+    assert "threefry2x32_ffi" not in _for_a_gpu()
+    with pytest.raises(KeyError), bits_by_kernel():
+        assert "threefry2x32_ffi" in _for_a_gpu()
+        raise KeyError
+    assert "threefry2x32_ffi" not in _for_a_gpu()
+
+
+def test_what_the_environment_says_of_it_stands(monkeypatch) -> None:
+    monkeypatch.setenv(compiling.BITS_BY_KERNEL.upper(), "0")
+    with bits_by_kernel():
+        assert "threefry2x32_ffi" not in _for_a_gpu()
+
+
+def test_a_command_of_the_command_line_runs_so(monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(cli, "_dispatch", lambda words: seen.append(jax.config.values[compiling.BITS_BY_KERNEL]) or 0)
+    monkeypatch.delenv(compiling.BITS_BY_KERNEL.upper(), raising=False)
+    before = jax.config.values[compiling.BITS_BY_KERNEL]
+    assert cli.main(["methods"]) == 0
+    assert (seen, jax.config.values[compiling.BITS_BY_KERNEL]) == ([True], before)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bayesprune.cli.errors import EXPECTED, one_line
 from bayesprune.core.checks import unknown_name
+from bayesprune.core.compiling import bits_by_kernel
 from bayesprune.train.interruption import sigterm_like_ctrl_c
 
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with sigterm_like_ctrl_c():
+        with sigterm_like_ctrl_c(), bits_by_kernel():
             return _dispatch([word for word in words if word != "--debug"])
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "exit_code", INTERRUPTED))

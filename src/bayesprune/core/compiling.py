@@ -3,7 +3,10 @@
 And how many programs are kept: a process may hold so many memory maps.
 """
 
+import contextlib
 import gc
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  #
 FULL = 0.6  # share of it; the most programs that one fit was seen to compile take a tenth
 # A newer jaxlib knows no such option, and refuses what it does not know.
 HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
+BITS_BY_KERNEL = "jax_threefry_gpu_kernel_lowering"  # a setting of JAX's
 
 
 def quickly(level: int = 0) -> dict[str, Any]:
@@ -43,6 +47,25 @@ def _on_a_cpu(level: int) -> dict[str, Any]:
     if jax.default_backend() != "cpu" or jax.config.values["jax_disable_most_optimizations"]:
         return {}
     return {"xla_backend_optimization_level": level}
+
+
+@contextlib.contextmanager
+def bits_by_kernel() -> Iterator[None]:
+    """On GPUs, random bits by one kernel of JAX's, in place of code within every draw: the same bits, compiled much sooner.
+
+    A transformer of 104 weight arrays takes 75 s to compile on an H100, and 366 without (`benchmarks/bmr.md`). It is a setting of
+    the whole process, which only a process of ours may change: the command line's. `JAX_THREEFRY_GPU_KERNEL_LOWERING` in the
+    environment, 0 or 1, stands.
+    """
+    if BITS_BY_KERNEL.upper() in os.environ or BITS_BY_KERNEL not in jax.config.values:
+        yield
+        return
+    before = jax.config.values[BITS_BY_KERNEL]
+    jax.config.update(BITS_BY_KERNEL, True)
+    try:
+        yield
+    finally:
+        jax.config.update(BITS_BY_KERNEL, before)
 
 
 def make_room() -> bool:

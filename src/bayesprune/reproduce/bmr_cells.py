@@ -40,7 +40,7 @@ FULL = (
 # What an accelerator was at hand for.
 LONG = (
     *(PaperCell(net, "bmr", 0) for net in ("vit", "mixer")),
-    *(PaperCell(net, "bmr", 0, dataset="cifar10") for net in ("mlp", "lenet5")),
+    *(PaperCell(net, "bmr", 0, dataset="cifar10") for net in NETS),
 )
 # What two cores can do of it: a tenth of the paper's steps.
 SHORT = tuple(
