@@ -203,7 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs="a sound start: by the standard course .5445 / .021 / 1.280, .7 % left (course.md)",
         dataset="cifar10",
     ),
-    *bmr("vit", "bmr", 0.525, 0.015, 1.35, left=0.01, needs="more seeds: this is one, with .2 % connected (bmr.md)", dataset="cifar10"),
+    *bmr("vit", "bmr", 0.525, 0.015, 1.35, left=0.01, needs="more seeds (bmr.md)", dataset="cifar10"),
     *bmr("mixer", "bmr", 0.566, 0.015, 1.18, left=0.006, needs="a cause: .024 less accurate (bmr.md)", dataset="cifar10"),
     simulation("teacher_a", "teacher A: test RMSE", 1.01, published_left=0.0645),
     simulation("teacher_a", "teacher A: distance of the coverage from .95", 0.025, off_nominal, published_left=0.0645),

@@ -53,9 +53,9 @@ def _on_a_cpu(level: int) -> dict[str, Any]:
 def bits_by_kernel() -> Iterator[None]:
     """On GPUs, random bits by one kernel of JAX's, in place of code within every draw: the same bits, compiled much sooner.
 
-    A transformer of 104 weight arrays takes 75 s to compile on an H100, and 366 without (`benchmarks/bmr.md`). It is a setting of
-    the whole process, which only a process of ours may change: the command line's. `JAX_THREEFRY_GPU_KERNEL_LOWERING` in the
-    environment, 0 or 1, stands.
+    A transformer of 104 weight arrays takes 75 s to compile on an H100, and 366 without (`benchmarks/bmr.md`). It is a setting
+    of the whole process, which only a process of ours may change: the command line's. `JAX_THREEFRY_GPU_KERNEL_LOWERING` in
+    the environment, 0 or 1, stands.
     """
     if BITS_BY_KERNEL.upper() in os.environ or BITS_BY_KERNEL not in jax.config.values:
         yield
