@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.end_of_fit import advise, baseline, warn_at_end
+from bayesprune.infer.end_of_fit import advise, baseline, held_back, warn_at_end
 
 FALLS = "The loss still falls"
 WORSE = "above the"
@@ -123,3 +123,23 @@ def test_a_bound_without_a_norm_is_compared_with_nothing(prior) -> None:
         warnings.simplefilter("always")
         warn_at_end(fit, recipe, bp.Dataset(np.zeros((100, 3), np.float32), y))
     assert [WORSE in str(one.message) for one in caught] == ([] if getattr(prior, "improper", False) else [True])
+
+
+def test_who_judges_fits_otherwise_is_told_and_nobody_is_warned() -> None:
+    """Within `held_back`, whatever is raised there, and within another one; not after it."""
+    fit = SimpleNamespace(interrupted=False, history={}, losses=np.full(1000, 2000.0))
+    bnn = bp.BNN(bp.nets.MLP((4,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
+    recipe, data = SimpleNamespace(program=bnn, kl_weight=lambda step: 1.0), bp.Dataset(np.zeros((100, 3)), np.arange(100) % 10)
+
+    def warned() -> int:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_at_end(fit, recipe, data)
+        return len(caught)
+
+    with pytest.raises(KeyError), held_back() as said:
+        assert warned() == 0 and len(said) == 1 and WORSE in said[0]
+        with held_back() as inner:
+            assert warned() == 0 and len(inner) == len(said) == 1
+        raise KeyError
+    assert warned() == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprune.sklearn import choosing, forms
+from bayesprune.sklearn import choosing, forms, measures
 from tests.sklearn.stand_in import StandIn
 
 
@@ -14,7 +14,7 @@ def test_behind_is_who_is_so_by_a_standard_error() -> None:
     for shift in np.linspace(-0.6, 0.4, 41):
         lead = rng.standard_normal(30) + shift
         wanted = bool(stats.ttest_1samp(lead, 0.0).statistic < -1.0)
-        assert choosing.is_behind(lead) == wanted
+        assert measures.is_behind(lead) == wanted
         seen.add((wanted, bool(lead.mean() < 0)))
     assert seen == {(True, True), (False, True), (False, False)}
 

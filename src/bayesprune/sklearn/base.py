@@ -13,11 +13,12 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.forks import check_process
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Sparsifier
+from bayesprune.infer.end_of_fit import held_back
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, lines, mixture, network, noise, reasons, sure, trees
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons, sure
 from bayesprune.sklearn.columns import fit_columns, of_rows
 from bayesprune.sklearn.drawing import WithDraws
 from bayesprune.sklearn.knobs import WithKnobs
@@ -25,8 +26,6 @@ from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.whole import WithCompact
-
-MEASURES = {forms.THRESHOLDS: trees.foreseen, forms.LINEAR: lines.foreseen}  # of what a form sees, see `Trials.ruled_out`
 
 
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
@@ -132,14 +131,17 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return learned
 
         self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
-        chosen = choosing.choose(self, choice, x, y, learn, num_steps)
+        with held_back() as said:
+            chosen = choosing.choose(self, choice, x, y, learn, num_steps)
+            fits = self._fitted_to_all(chosen, learn, num_steps)
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
-        fits = self._fitted_to_all(chosen, learn, num_steps)
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
         self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
         self._hold()
+        if said and self._conformity is None:
+            measures.warn_of_fitted(self, x, y, said[-1])
         if chosen[0].members and (held := chosen[0].held) is not None:
             self._calibrate(x[held], y[held])
 
@@ -255,9 +257,9 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
     def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:
         """What quick models like a form foresee the held rows with, nats; y as trained on. None: there is none, or no match."""
-        if form not in MEASURES or not self._is_comparable(y):
+        if form not in measures.MEASURES or not self._is_comparable(y):
             return None
-        return MEASURES[form](self._seed, x[kept], y[kept], x[held], y[held])
+        return measures.MEASURES[form](self._seed, x[kept], y[kept], x[held], y[held])
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         """Whether such models' densities are of the same thing."""

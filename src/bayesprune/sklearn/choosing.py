@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
+from bayesprune.sklearn import measures
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import LINEAR, FormChoice
+from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
-from bayesprune.sklearn.stacking import stacked
+from bayesprune.sklearn.stacking import mixed, stacked
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
-WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
 Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
 MOST_HELD_OUT = 0.25  # share of the rows without which fits may predict: of 90 to 140 rows, two thirds taught too little
 WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probability of what came
@@ -122,7 +123,9 @@ def choose(
     if not several:
         forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
     cuts = {form: _how_far(trials, form) for form in forms}
-    weights = stacked({form: cuts[form].judged.nats for form in forms})
+    nats = {form: cuts[form].judged.nats for form in forms}
+    weights = stacked(nats)
+    measures.warn_of_held_out(mixed(nats, weights), estimator, x, y, trials.folds)
     log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
     estimator._conformity = estimator._wrong(trials.targets(), foreseen)
     return tuple(
@@ -231,15 +234,6 @@ def how_far(nats: list[Float64[np.ndarray, " rows"]]) -> int:
     """
     best = max(nats, key=lambda one: float(one.mean()))
     return next(k for k, one in enumerate(nats) if float((best - one).mean()) < WORTH or not is_behind(one - best))
-
-
-def is_behind(lead: Float64[np.ndarray, " rows"]) -> bool:
-    """Whether the mean of leads is negative by more than one standard error.
-
-    >>> is_behind(np.array([-0.3, -0.2, -0.4])), is_behind(np.array([-0.3, 0.2, -0.4])), is_behind(np.array([-1.0]))
-    (True, False, False)
-    """
-    return len(lead) > 1 and bool(lead.mean() < -lead.std(ddof=1) / np.sqrt(len(lead)))
 
 
 def spoken_for(nats: dict[str, Float64[np.ndarray, " rows"]]) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.special import logsumexp
 
 PSEUDO = 2.0  # rows a form is given beside the held-out ones: eighty of those are few, and one form's luck is not all the law
 LEAST = 0.05  # of a weight: one below it moves no prediction, and its fit to all rows costs as much as any other's
@@ -32,3 +33,12 @@ def stacked(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
     kept = {form: float(weight) for form, weight in zip(nats, weights, strict=True) if weight >= LEAST}
     total = sum(kept.values())
     return {form: kept[form] / total for form in sorted(kept, key=lambda form: -kept[form])}
+
+
+def mixed(nats: dict[str, Float64[np.ndarray, " rows"]], weights: dict[str, float]) -> Float64[np.ndarray, " rows"]:
+    """Log density of each row under the mixture.
+
+    >>> mixed({"plain": np.zeros(2), "steps": np.log([0.5, 2.0])}, {"plain": 0.5, "steps": 0.5}).round(3).tolist()
+    [-0.288, 0.405]
+    """
+    return logsumexp([nats[form] + np.log(weight) for form, weight in weights.items()], axis=0)  # type: ignore[no-any-return]
