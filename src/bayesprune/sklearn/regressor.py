@@ -91,6 +91,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             drawn of all of them (stored samples, under a prior that stands for none), laid into one that reads all they read.
         weights_: form -> its weight in predictions, the largest first; they add up to 1.
         form_: the first of them.
+        temperature_: what a classifier's logits are divided by, so that held-out labels are as probable as they are said to be;
+            1 of numbers.
         left_out_: what ``time_limit`` had no time for, empty for nothing: "forms" (their names), "folds" and "steps" (how many
             fewer), "held_out" (the share: no rows were held out, so that there is no ``predict(interval=)``), "fits" (forms
             that predict by their fits to some of the rows alone).
