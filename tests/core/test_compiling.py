@@ -35,6 +35,7 @@ def test_there_are_none_where_nothing_is_to_be_optimised() -> None:
         jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not compiling.MAPS.exists(), reason="only Linux has the limit")
 def test_near_the_limit_of_maps_programs_are_forgotten_and_fits_go_on(rng_key, tmp_path, monkeypatch) -> None:
     """A limit that the process is beyond: a fit gives its maps back, and the same fit has the same numbers."""

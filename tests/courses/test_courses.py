@@ -126,7 +126,7 @@ def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
     assert moved.max() > 0.01
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("points", ["map", MapFamily(init_loc="he", init_range=0.0), "AutoDelta"])
 def test_points_have_a_rate_of_their_own(points, rng_key) -> None:
     """Without a rate .005, bit for bit; .04 under a prior that scales its sites; what is given stands."""

@@ -42,6 +42,7 @@ def test_functions_of_jax_that_formulas_use_are_those_of_scipy(name) -> None:
     np.testing.assert_allclose(getattr(of_jax, name)(x), getattr(of_scipy, name)(x.astype(float)), rtol=2e-5, atol=beside)
 
 
+@pytest.mark.slow
 def test_noise_has_finite_moments_where_a_bound_is_in_the_gap() -> None:
     """A unit of a fit on the digits: log theta's N(-3.490328, 13.340395²) within [-20, 0] had no mean in single precision."""
     loc, scale = -3.490328, 13.340395

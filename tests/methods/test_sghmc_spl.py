@@ -52,6 +52,7 @@ def test_a_round_of_em_is_that_of_a_loop_over_groups(rng_key, unit) -> None:
     assert int(info.num_alive) < 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hard", [1e-3, None])
 def test_dead_groups_stay_finite(rng_key, hard) -> None:
     """Twice: the second round has groups without a living weight, whose decays the kernel still takes."""

@@ -36,6 +36,7 @@ def test_it_has_the_scales_that_the_evidence_chose() -> None:
     assert delta == pytest.approx(gamma / (weights**2).sum(), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_model_and_the_evidence_are_under_them(rng_key) -> None:
     fit = around(line(bp.priors.Gaussian(), posterior="map"), np.array([1.0, -0.1, 0.01], np.float32))
     prior = bp.priors.Empirical(fit)

@@ -94,6 +94,7 @@ def test_units_pay_for_their_flops_at_a_price() -> None:
     np.testing.assert_array_equal(cut("unit", score="evidence", threshold=0.0, price=rising)["a.bias"], staying)
 
 
+@pytest.mark.slow
 def test_at_any_price_the_best_unit_stays() -> None:
     total = evidence_of_units() - 1e6 * FLOPS
     alive = cut("unit", score="evidence", threshold=0.0, price=1e6)

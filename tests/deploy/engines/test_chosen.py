@@ -53,6 +53,7 @@ def test_branches_that_meet_are_left_to_jax(monkeypatch) -> None:
     assert Engines(small, None).of_draws("auto") is None
 
 
+@pytest.mark.slow
 @NUMBA
 def test_what_is_done_to_the_rows_before_any_weight_is_no_branch() -> None:
     """LeNet-5 frames images of 28 x 28 by their first pixel: JAX took five times as long as kernels there."""

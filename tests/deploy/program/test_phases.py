@@ -30,8 +30,8 @@ def drawn_convolution(rng: np.random.Generator):
     return data.astype(np.float32), kernel.astype(np.float32), params, min(sizes)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize("number", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [10, pytest.param(100, marks=pytest.mark.every)])
 def test_transposed_convolutions(number) -> None:
     """So many random ones are the same, and plain; those that are kept cut off all of their inputs, or into spread ones."""
     rng, done = np.random.default_rng(number), 0
