@@ -1,6 +1,6 @@
 """Slices of arrays that must leave together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -70,63 +70,19 @@ def keeps(program: Program, known: KnownArrays, needed: Indicators) -> dict[int,
 
 
 def tie(op: Op, ties: Ties, known: KnownArrays) -> None:
-    """The ties that one operation makes between the slices of its operands and of its result."""
-    name, (out, *_), attributes = op.name, op.outputs, op.attributes
-    a, shapes = op.inputs[0] if op.inputs else out, ties.program.shapes
-    if name in ELEMENTWISE:
-        for number in op.inputs:
-            for axis, size in enumerate(shapes[number]):
-                if size == shapes[out][axis]:  # else it is one number for all of them
-                    ties.tie_axes(number, axis, out, axis)
-    elif name.startswith("reduce_"):
-        rest = [axis for axis in range(len(shapes[a])) if axis not in attributes["axes"]]
-        for of_out, axis in enumerate(rest):
-            ties.tie_axes(a, axis, out, of_out)
-        if name != "reduce_sum":
-            ties.pin(a, attributes["axes"])
-    elif name.startswith("window_"):
-        for axis, triple in enumerate(zip(attributes["window"], attributes["strides"], attributes["sides"], strict=True)):
-            if triple == (1, 1, [0, 0]):
-                ties.tie_axes(a, axis, out, axis)
-            else:
-                ties.pin(a, [axis])
-                ties.pin(out, [axis])
-    elif name == "dot":
+    """The ties that one operation makes between the slices of its operands and of its result; whole, where none is known."""
+    if op.name == "dot":
         _dot(op, ties, known)
-    elif name == "conv":
+    elif op.name == "conv":
         _conv(op, ties, known)
-    elif name == "lookup":
-        _lookup(op, ties)
-    elif name == "transpose":
-        for of_out, axis in enumerate(attributes["order"]):
-            ties.tie_axes(a, axis, out, of_out)
-    elif name == "broadcast":
-        for axis, of_out in enumerate(attributes["axes"]):
-            if shapes[a][axis] == shapes[out][of_out]:
-                ties.tie_axes(a, axis, out, of_out)
-    elif name == "reshape":
-        for before, after in regrouped(shapes[a], shapes[out]):
-            _reshape(ties, a, before, out, after)
-    elif name == "concatenate":
-        start = 0
-        for number in op.inputs:
-            for axis, size in enumerate(shapes[number]):
-                place = slice(start, start + size) if axis == attributes["axis"] else slice(None)
-                ties.tie(ties.slices(number, axis), ties.slices(out, axis)[place])
-            start += shapes[number][attributes["axis"]]
-    elif name == "slice":
-        for axis, (low, high, by) in enumerate(attributes["ranges"]):
-            ties.tie(ties.slices(a, axis)[low : None if high < 0 else high : by], ties.slices(out, axis))
-    elif name == "take":
-        for axis in range(len(shapes[a])):
-            place = attributes["index"] if axis == attributes["axis"] else slice(None)
-            ties.tie(ties.slices(a, axis)[place], ties.slices(out, axis))
-    elif name == "reverse":
-        for axis in range(len(shapes[a])):
-            ties.tie(ties.slices(a, axis)[:: -1 if axis in attributes["axes"] else 1], ties.slices(out, axis))
-    elif name == "pad":
-        for axis, (low, _) in enumerate(attributes["sides"]):
-            ties.tie(ties.slices(a, axis), ties.slices(out, axis)[low : low + shapes[a][axis]])
+    elif op.name in ELEMENTWISE:
+        _elementwise(op, ties)
+    elif op.name.startswith("window_"):
+        _window(op, ties)
+    elif op.name.startswith("reduce_"):
+        _reduce(op, ties)
+    elif op.name in MOVEMENTS:
+        MOVEMENTS[op.name](op, ties)
     else:
         for number in (*op.inputs, *op.outputs):
             ties.pin(number)
@@ -187,7 +143,7 @@ def _lookup(op: Op, ties: Ties) -> None:
         ties.tie_axes(table, axis, out, leading + axis - 1)
 
 
-def _reshape(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
+def _regroup(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
     """Many axes that become one, or one that becomes many: its entries go with one of the many.
 
     Merged are an image's pixels and channels: the last, its channels, may leave. Split is one into heads (or groups) and what
@@ -207,3 +163,96 @@ def _reshape(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -
     index = np.indices(sizes)[moving].ravel()
     ties.tie(ties.slices(number, axes[moving])[index], ties.slices(one, axis))
     ties.pin(number, [i for position, i in enumerate(axes) if position != moving])
+
+
+def _reshape(op: Op, ties: Ties) -> None:
+    (a,), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
+    for before, after in regrouped(shapes[a], shapes[out]):
+        _regroup(ties, a, before, out, after)
+
+
+def _elementwise(op: Op, ties: Ties) -> None:
+    (out,), shapes = op.outputs, ties.program.shapes
+    for number in op.inputs:
+        for axis, size in enumerate(shapes[number]):
+            if size == shapes[out][axis]:  # else it is one number for all of them
+                ties.tie_axes(number, axis, out, axis)
+
+
+def _reduce(op: Op, ties: Ties) -> None:
+    (a,), (out, *_), axes = op.inputs, op.outputs, op.attributes["axes"]
+    rest = [axis for axis in range(len(ties.program.shapes[a])) if axis not in axes]
+    for of_out, axis in enumerate(rest):
+        ties.tie_axes(a, axis, out, of_out)
+    if op.name != "reduce_sum":
+        ties.pin(a, axes)
+
+
+def _window(op: Op, ties: Ties) -> None:
+    (a, *_), (out, *_), of = op.inputs, op.outputs, op.attributes
+    for axis, triple in enumerate(zip(of["window"], of["strides"], of["sides"], strict=True)):
+        if triple == (1, 1, [0, 0]):
+            ties.tie_axes(a, axis, out, axis)
+        else:
+            ties.pin(a, [axis])
+            ties.pin(out, [axis])
+
+
+def _transpose(op: Op, ties: Ties) -> None:
+    for of_out, axis in enumerate(op.attributes["order"]):
+        ties.tie_axes(op.inputs[0], axis, op.outputs[0], of_out)
+
+
+def _broadcast(op: Op, ties: Ties) -> None:
+    (a,), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
+    for axis, of_out in enumerate(op.attributes["axes"]):
+        if shapes[a][axis] == shapes[out][of_out]:
+            ties.tie_axes(a, axis, out, of_out)
+
+
+def _concatenate(op: Op, ties: Ties) -> None:
+    (out,), along, start = op.outputs, op.attributes["axis"], 0
+    for number in op.inputs:
+        shape = ties.program.shapes[number]
+        for axis, size in enumerate(shape):
+            place = slice(start, start + size) if axis == along else slice(None)
+            ties.tie(ties.slices(number, axis), ties.slices(out, axis)[place])
+        start += shape[along]
+
+
+def _slice(op: Op, ties: Ties) -> None:
+    (a,), (out,) = op.inputs, op.outputs
+    for axis, (low, high, by) in enumerate(op.attributes["ranges"]):
+        ties.tie(ties.slices(a, axis)[low : None if high < 0 else high : by], ties.slices(out, axis))
+
+
+def _take(op: Op, ties: Ties) -> None:
+    (a, *_), (out,) = op.inputs, op.outputs
+    for axis in range(len(ties.program.shapes[a])):
+        place = op.attributes["index"] if axis == op.attributes["axis"] else slice(None)
+        ties.tie(ties.slices(a, axis)[place], ties.slices(out, axis))
+
+
+def _reverse(op: Op, ties: Ties) -> None:
+    (a,), (out,) = op.inputs, op.outputs
+    for axis in range(len(ties.program.shapes[a])):
+        ties.tie(ties.slices(a, axis)[:: -1 if axis in op.attributes["axes"] else 1], ties.slices(out, axis))
+
+
+def _pad(op: Op, ties: Ties) -> None:
+    (a, *_), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
+    for axis, (low, _) in enumerate(op.attributes["sides"]):
+        ties.tie(ties.slices(a, axis), ties.slices(out, axis)[low : low + shapes[a][axis]])
+
+
+MOVEMENTS: dict[str, Callable[[Op, Ties], None]] = {
+    "lookup": _lookup,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "concatenate": _concatenate,
+    "slice": _slice,
+    "take": _take,
+    "reverse": _reverse,
+    "pad": _pad,
+}
