@@ -68,3 +68,21 @@ def test_what_is_no_fit_is_refused() -> None:
     fit = bp.FitResult({}, None, np.ones(3), {}, {})
     with pytest.raises(TypeError, match=r"takes the BNN .* fit.diagnose"):
         bp.diagnose(jax.random.key(0), bp.Program(lambda x, y: None, lambda x, y: None), fit, TRAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The loss")
+@pytest.mark.parametrize("labels", [True, False])
+def test_what_is_missing_counts_for_nothing(labels: bool) -> None:
+    """Of a masked likelihood the findings are those of the rows that are observed, by the same networks."""
+    targets = (TRAIN.y > 0).astype(np.int32) if labels else TRAIN.y
+    inner = bp.likelihoods.Categorical() if labels else bp.likelihoods.Normal(0.02)  # ill on purpose
+    masked = bp.likelihoods.Masked(inner, missing=-1 if labels else "nan")
+    bnn = bp.BNN(bp.nets.MLP((8,), 2 if labels else 1), prior=bp.priors.Flat(), likelihood=masked, input_shape=(3,))
+    away = RNG.random(len(targets)) < 0.4
+    hidden = bp.Dataset(TRAIN.x, np.where(away, -1 if labels else np.nan, targets).astype(targets.dtype))
+    seen = bp.Dataset(TRAIN.x[~away], targets[~away])
+    fit = fitted(bnn, hidden, steps=300)
+    judged = [bp.diagnose(jax.random.key(1), bnn, fit, hidden, held_out=rows) for rows in (hidden, seen)]
+    assert judged[0] == judged[1] and ("calibration" if labels else "noise") in judged[0].checks
+    assert labels or "noise" in [one.name for one in judged[0].findings]

@@ -37,6 +37,7 @@ def numbers(slope=1.0, noise=0.5, said=0.5, spread=0.0, rng=RNG):
         (of_fit(np.ones(5), {}, {"w": np.eye(2, dtype=bool), "b": np.zeros(2, bool)}), []),
         (of_fit(np.linspace(900, 400, 1000), {}, {}, 1000.0, 100), ["end of training"]),
         (of_fit(np.full(1000, 900.0), {}, {}, 500.0, 100), ["end of training"]),
+        (of_fit(np.ones(5), {}, {"attention.key.bias": np.zeros((2, 2), bool)}), []),
         (of_fit(np.ones((2, 0)), {}, {}), []),
     ],
 )

@@ -40,6 +40,25 @@ def test_waves_and_pairs_give_the_integral_of_what_is_below_and_above(noise: np.
         assert Pairs(CENTRE, noise).spread()[i] == pytest.approx(exact, abs=1e-8)
 
 
+@pytest.mark.parametrize("widest", [1.0, 10.0, 1e3])
+def test_targets_of_unlike_noise_have_the_law_that_each_has_alone(widest: float) -> None:
+    """Within one part of the targets, of scales from .1 to ``widest``; by waves and by pairs, as each takes."""
+    scale = np.geomspace(0.1, widest, 40)
+    centre, noise = scale * RNG.normal(size=(20, 40)), scale * RNG.uniform(0.8, 1.2, (20, 40))
+    y = scale * RNG.normal(size=40)
+    scores, quantiles = np.full(40, np.nan), np.full(40, np.nan)
+    for law in laws(centre[:, :, None], noise[:, :, None]):
+        scores[law.targets], quantiles[law.targets] = law.score(y[law.targets]), law.quantile(0.9)
+    for i in range(40):
+        cdf = lambda t, i=i: stats.norm.cdf(t, centre[:, i], noise[:, i]).mean()  # noqa: E731
+        ends = [float(end(centre[:, i])) + sign * 10 * noise[:, i].max() for end, sign in ((np.min, -1), (np.max, 1))]
+        below = integrate.quad(lambda t, cdf=cdf: cdf(t) ** 2, min(ends[0], y[i]), y[i], limit=400)[0]
+        above = integrate.quad(lambda t, cdf=cdf: (1 - cdf(t)) ** 2, y[i], max(ends[1], y[i]), limit=400)[0]
+        assert scores[i] == pytest.approx(below + above, rel=1e-6)
+        root = optimize.brentq(lambda t, cdf=cdf: cdf(t) - 0.9, *ends, xtol=1e-13)
+        assert quantiles[i] == pytest.approx(root, abs=1e-6 * scale[i])
+
+
 @pytest.mark.parametrize("apart", [0.0, 0.1, 1.0, 10.0, 100.0, 1e6])
 @pytest.mark.parametrize("number", [1, 2, 20])
 def test_quantiles_are_roots_however_far_apart_the_draws_are(apart: float, number: int) -> None:

@@ -13,6 +13,7 @@ from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
 from bayesprune.infer.scale_of_data import far_from_unit_scale
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods import Masked
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.health import NOT_FINITE, Health, checked, of_draws, of_fit, of_labels, of_numbers
 from bayesprune.train.result import FitResult
@@ -35,14 +36,16 @@ def diagnose(
     """Look for what a fit's figures can show to be wrong.
 
     Without predictions: parameters that are not finite, losses that still fall or end above predicting without the inputs,
-    a layer without a weight, x or y far from unit scale. By predictions of at most 2,000 rows, held-out ones where given: draws
-    that are all one point; of labels, confidence beside accuracy, and labels that predictions contradict; of numbers, noise
-    that has collapsed or exploded, a shrunk signal, coverage of 90 % intervals; of several chains, R-hat and effective draws of
-    predictions. A figure that varies by chance is said where it is off by more than four of its standard errors.
+    a layer without a weight (biases apart), x or y far from unit scale. By predictions of at most 2,000 rows, held-out ones
+    where given: draws that are all one point; of labels, confidence beside accuracy, and labels that predictions contradict; of
+    numbers, noise that has collapsed or exploded, a shrunk signal, coverage of 90 % intervals; of several chains, R-hat and
+    effective draws of predictions. A figure that varies by chance is said where it is off by more than four of its standard
+    errors.
 
     Args:
         rng_key: a JAX random key.
-        bnn: the network, of any likelihood; the checks of predictions are for labels and Gaussian numbers, one a row.
+        bnn: the network, of any likelihood; the checks of predictions are for labels and Gaussian numbers, one a row, and of
+            masked ones for those that are observed.
         fit: of `fit_svi` or `fit_sgmcmc`.
         data: the rows it was fitted to.
         held_out: rows it was not fitted to. Training rows flatter calibration and noise.
@@ -123,13 +126,17 @@ def _of_predictions(rng_key: jax.Array, bnn: BNN, fit: FitResult, rows: Dataset,
         if chains > 1:
             found += of_chains(draws.reshape(chains, stored, -1))
     kind, y = kind_of(bnn, fit.params), np.asarray(rows.y)
+    seen = np.asarray(bnn.likelihood.present(y)) if isinstance(bnn.likelihood, Masked) else np.ones(y.shape, bool)
+    if not seen.any():
+        return found
     if kind == "classes" and y.ndim == 1:
         probs = np.asarray(predict(rng_key, bnn, fit.params, rows.x, mask=fit.mask, num_samples=num_samples), np.float64)
-        return found + (of_labels(probs, y, held_out) if probs.ndim == 2 else Health((), ()))
+        return found + (of_labels(probs[seen], y[seen].astype(np.int64), held_out) if probs.ndim == 2 else Health((), ()))
     if kind == "gaussian":
         read = draws_of_targets(rng_key, bnn, fit.params, rows.x, fit.mask, num_samples, read=("mean", "variance"))
         means, variances = (np.asarray(read[name], np.float64) for name in ("mean", "variance"))
-        if means[0].size == y.size:
-            mean, noise, spread = means.mean(0), np.sqrt(variances.mean(0)), means.std(0)
-            return found + of_numbers(mean.ravel(), noise.ravel(), spread.ravel(), y.ravel().astype(np.float64), held_out)
+        if means[0].size == y.size == seen.size:
+            there, whole = seen.ravel(), np.broadcast_to(np.sqrt(variances.mean(0)), means[0].shape)
+            mean, noise, spread = (values.ravel()[there] for values in (means.mean(0), whole, means.std(0)))
+            return found + of_numbers(mean, noise, spread, y.ravel()[there].astype(np.float64), held_out)
     return found

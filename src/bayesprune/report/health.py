@@ -38,10 +38,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Health:
-    """``findings``: what is wrong, the gravest first as checked; ``checks``: the names of all that was looked at."""
+    """``findings``: what is wrong, the gravest first as checked; ``checks``: the names of all that was looked at.
+
+    ``others``: what makes those that were not.
+    """
 
     findings: tuple[Finding, ...]
     checks: tuple[str, ...]
+    others: str = ""
 
     @property
     def is_sound(self) -> bool:
@@ -50,7 +54,8 @@ class Health:
 
     def __str__(self) -> str:
         number = f"{len(self.findings) or 'no'} finding{'' if len(self.findings) == 1 else 's'} of {len(self.checks)} checks"
-        return "\n".join([number, *(f"{one.name}: {one.says}" for one in self.findings)])
+        others = f"; {self.others} makes others" if self.others else ""
+        return "\n".join([number + others, *(f"{one.name}: {one.says}" for one in self.findings)])
 
     def __repr__(self) -> str:
         names = f": {', '.join(one.name for one in self.findings)}" if self.findings else ""
@@ -73,7 +78,9 @@ def of_fit(
     ``floor``: loss of predicting without inputs, nats, or None; ``rows``: of the whole data set.
     """
     broken = [name for name, _ in lost_in(params)]
-    dead = [site for site, alive in mask.items() if np.ndim(alive) > 1 and np.size(alive) and not np.any(alive)]
+    # A bias may have several axes, as an attention's has, and what it is added to gets through without it.
+    kernels = {site: alive for site, alive in mask.items() if np.ndim(alive) > 1 and np.size(alive) and not _is_bias(site)}
+    dead = [site for site, alive in kernels.items() if not np.any(alive)]
     ends = [advise(one, floor, rows) for one in np.reshape(losses, (-1, np.shape(losses)[-1]))] if np.size(losses) else []
     finite = "holds NaN or infinity; lower the learning rate, or look for such numbers in the data."
     layer = "is alive: nothing gets through it; cut less, later or by verified acts (data=)."
@@ -82,6 +89,10 @@ def of_fit(
         + checked("end of training", next(filter(None, ends), ""))
         + checked("dead layer", f"no weight of {dead[0]} {layer}" if dead else "")
     )
+
+
+def _is_bias(site: str) -> bool:
+    return site.rpartition(".")[2] in ("bias", "b")
 
 
 def of_draws(draws: np.ndarray) -> Health:

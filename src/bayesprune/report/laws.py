@@ -91,8 +91,10 @@ def laws(centre: Draws, noise: Draws) -> Iterator[Law]:
             few = terms[some] <= FEW * number
             for chosen, waves in ((some[few], True), (some[~few], False)):
                 if len(chosen):
-                    m, s = mine[:, chosen], own if own.shape[1] == 1 else own[:, chosen]
-                    by = Waves.of(m, s, float(half[chosen].max()), int(terms[chosen].max())) if waves else Pairs(m, s)
+                    alike = own.shape[1] == 1  # the noise of all targets: the longest period then takes the most terms
+                    m, s = mine[:, chosen], own if alike else own[:, chosen]
+                    span = half[chosen].max() if alike else half[chosen]
+                    by = Waves.of(m, s, span, int(terms[chosen].max())) if waves else Pairs(m, s)
                     yield Law(first + chosen, m, s, by)
 
 

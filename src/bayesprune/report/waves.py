@@ -20,15 +20,21 @@ FEW = 5.0  # terms for each draw, up to which they cost less than the draws' pai
 
 
 class Waves(NamedTuple):
-    """``sums``: Phi_j of (21.17), j = 1, 3, 5, ..., of every target about its ``middle``; ``half``: the period's half, P."""
+    """``sums``: Phi_j of (21.17), j = 1, 3, 5, ..., of every target about its ``middle``; ``half``: the period's half, P.
 
-    half: float
+    The terms are counted for each target's own period, see `periods`: with a longer one a narrow target would need more.
+    """
+
+    half: float | Float64[np.ndarray, " targets"]
     middle: Float64[np.ndarray, " targets"]
     sums: Complex128[np.ndarray, "terms targets"]
 
     @classmethod
-    def of(cls, centre: Centres, noise: Noises, half: float, terms: int) -> "Waves":
-        """Of draws (num_samples, targets) and their deviations, of the same shape or (num_samples, 1)."""
+    def of(cls, centre: Centres, noise: Noises, half: float | Float64[np.ndarray, " targets"], terms: int) -> "Waves":
+        """Of draws (num_samples, targets) and their deviations, of the same shape or (num_samples, 1).
+
+        ``half``: one for all targets only where the noise is the same for all.
+        """
         middle = 0.5 * (centre.max(axis=0) + centre.min(axis=0))
         frequency = np.pi / half
         angle, damped = frequency * (centre - middle), 0.5 * (frequency * noise) ** 2

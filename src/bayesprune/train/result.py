@@ -1,5 +1,6 @@
 """What a fit gives back, and what it shows on the way."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -60,14 +61,16 @@ class FitResult(NamedTuple):
     def diagnose(self) -> Health:
         """What the fit's own losses, parameters and mask say of its health: findings, each with its remedy.
 
-        `bayesprune.diagnose` looks at predictions too, of data and held-out rows.
+        What takes data it does not look at: `bayesprune.diagnose` also compares the losses with predicting without the inputs,
+        and looks at x and y, and at predictions of given and of held-out rows.
 
         >>> params, mask = {"w_auto_loc": np.zeros((2, 2), "f4")}, {"w": np.zeros((2, 2), bool)}
         >>> print(FitResult(params, None, np.ones(2), mask, {}).diagnose())
-        1 finding of 3 checks
+        1 finding of 3 checks; bp.diagnose(rng_key, bnn, fit, data) makes others
         dead layer: no weight of w is alive: nothing gets through it; cut less, later or by verified acts (data=).
         """
-        return of_fit(self.losses, self.params, self.mask)
+        found = of_fit(self.losses, self.params, self.mask)
+        return dataclasses.replace(found, others="bp.diagnose(rng_key, bnn, fit, data)")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one safetensors file, which `bayesprune.load` reads back to the bit.
