@@ -12,10 +12,11 @@ from sklearn.dummy import DummyClassifier
 
 import bayesprune as bp
 from bayesprune.infer.end_of_fit import held_back
-from bayesprune.sklearn import base, choosing, forms, measures
+from bayesprune.sklearn import base, choosing, forms, gaps, measures, tails
 from tests.sklearn.stand_in import StandIn
 
 NONE = np.zeros((30, 1))
+NO_BETTER = "the rows that were fitted are foreseen no better than without X"
 
 
 def test_constants_of_labels_are_their_shares() -> None:
@@ -48,7 +49,7 @@ class BesideConstants(StandIn):
 @pytest.mark.parametrize(("constants", "warns"), [(None, False), (-0.6, False), (-0.5, False), (-0.4, True)])
 def test_a_fit_says_where_constants_are_ahead(constants: float | None, warns: bool) -> None:
     estimator = BesideConstants({"plain": -0.5}, constants)
-    x, y, choice = np.zeros((100, 1)), np.zeros(100), forms.FormChoice(("plain",), 1, 0.2)
+    x, y, choice = np.zeros((100, 1)), np.arange(100.0), forms.FormChoice(("plain",), 1, 0.2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         choosing.choose(estimator, choice, x, y, estimator.learn, 2000)
@@ -85,19 +86,31 @@ def _listened(heard: list[list[str]]) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("constants", "own", "warning"),
+    ("constants", "likelihood", "own", "warning"),
     [
-        (-0.7, -0.5, None),
-        (-0.7, -0.7, "the rows that were fitted are foreseen no better than without X"),
-        (None, -0.7, "The loss ends"),
+        (-0.7, None, -0.5, None),
+        (-0.7, None, -0.7, NO_BETTER),
+        (None, None, -0.7, "The loss ends"),
+        (None, bp.likelihoods.Poisson(), -1.0, None),  # of 25 zeros and 25 twos the best constant has 1.5 nats a row
+        (None, bp.likelihoods.Poisson(), -1.6, NO_BETTER),
     ],
 )
-def test_where_nothing_is_held_out_the_rows_themselves_judge(constants: float | None, own: float, warning: str | None) -> None:
+def test_where_nothing_is_held_out_the_rows_themselves_judge(constants, likelihood, own: float, warning: str | None) -> None:
     estimator = SimpleNamespace(
         _measured=lambda *_: None if constants is None else np.full(50, constants),
         _judged=lambda *_: SimpleNamespace(nats=np.full(50, own)),
+        bnn_=SimpleNamespace(likelihood=likelihood),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        measures.warn_of_fitted(estimator, np.zeros((50, 1)), np.zeros(50), "The loss ends")
+        measures.warn_of_fitted(estimator, np.zeros((50, 1)), np.repeat([0, 2], 25), "The loss ends")
     assert [str(one.message).partition(":")[0] for one in caught] == ([] if warning is None else [warning])
+
+
+def test_of_targets_that_are_all_the_same_one_thing_is_said() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gaps.check_targets(np.full(40, 7.0))
+        assert tails.scale(np.zeros(5), 3.0) == 0.0
+        measures.warn_of_held_out(np.full(40, -9.0), None, NONE, np.full(40, 7.0), [])
+    assert [str(one.message) for one in caught] == ["y is 7.0 in every row: there is nothing to learn."]

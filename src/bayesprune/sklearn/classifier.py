@@ -50,7 +50,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class only: {self.classes_[0]!r} in every row.")
+            raise ValueError(
+                f"y must hold at least two classes, got one class only: {self.classes_.tolist()[0]!r} in every row."
+            )
         likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
         choice = self._plan(x)
 
@@ -69,7 +71,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         classes. `ValueError` where none were held out, see ``held_out``.
         """
         check_level(level, "level")
-        limit, x = threshold(known(self._conformity), float(level)), self._rows(X)
+        limit, x = threshold(known(self._conformity, self.left_out_), float(level)), self._rows(X)
         # Those that had not seen the rows keep the promise; with others, which disagree where they are sure, p may be lower.
         within = classes_within(self._as_judged()._probabilities(x), limit)
         return within | classes_within(self._probabilities(x), limit)

@@ -1,6 +1,7 @@
 """Split conformal prediction on top of a posterior: how wide an interval, or how large a set of classes, has to be."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -14,14 +15,16 @@ def check_level(level: object, name: str) -> None:
         raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
 
 
-def known(scores: np.ndarray | None) -> np.ndarray:
-    """How wrong predictions of held-out rows were; `ValueError` where a fit held none out."""
-    if scores is None:
-        raise ValueError(
-            "this fit held out no rows to calibrate by: fit with held_out=0.2, which costs a further fit, or leave "
-            "num_steps, held_out and presets as they come."
-        )
-    return scores
+def known(scores: np.ndarray | None, left_out: Mapping[str, object]) -> np.ndarray:
+    """How wrong predictions of held-out rows were; `ValueError` where a fit held none out. ``left_out``: for want of time."""
+    if scores is not None:
+        return scores
+    remedy = (
+        "time_limit left no time for a further fit: raise it, or leave it out."
+        if "held_out" in left_out
+        else "fit with held_out=0.2, which costs a further fit, or leave num_steps, held_out and presets as they come."
+    )
+    raise ValueError(f"this fit held out no rows to calibrate by: {remedy}")
 
 
 def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Float64[np.ndarray, "*outputs"]:

@@ -1,5 +1,6 @@
 """A matrix of targets with gaps, NaN where a row's output was not measured."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,19 @@ def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     if isinstance(likelihood, Masked) and not likelihood.takes_nan:
         gaps |= values == likelihood.missing
     return gaps if values.ndim == 2 and values.shape[1] > 1 and gaps.any() else None
+
+
+def check_targets(y: Any) -> None:
+    """Refuse targets that are texts or dates; say it where all are the same."""
+    values = np.asarray(y)
+    if values.dtype.kind in "USmM" or (values.dtype == object and any(isinstance(value, str) for value in values.flat)):
+        what = "dates" if values.dtype.kind in "mM" else "texts"
+        raise ValueError(
+            f"y holds {what}, and a regressor needs numbers: of written numbers give np.asarray(y, float), of labels fit a "
+            "BayesianSparseClassifier."
+        )
+    if values.ndim == 1 and len(values) > 1 and (values == values[0]).all():
+        warnings.warn(f"y is {values.tolist()[0]!r} in every row: there is nothing to learn.", UserWarning, stacklevel=3)
 
 
 def without(y: Any, gaps: np.ndarray | None) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from bayesprune.infer.end_of_fit import baseline
 from bayesprune.sklearn import forms, lines, trees
 
 CONSTANTS = "constants"
@@ -50,24 +51,33 @@ def warn_of_held_out(
 ) -> None:
     """Warn where held-out rows, foreseen with ``nats``, are foreseen better by the constants of the others."""
     measured = [estimator._measured(CONSTANTS, x, y, *fold) for fold in folds]
-    if any(one is None for one in measured):
+    if any(one is None for one in measured) or not np.ptp(y):
         return
     lead = nats - np.maximum(np.concatenate(measured), WORST)
     if is_behind(lead):
-        _warn(f"held-out rows are foreseen worse than without X, by {-lead.mean():.2g} nats a row", len(y))
+        _warn(f"held-out rows are foreseen worse than without X, by {-lead.mean():.2g} nats a row", len(y), stacklevel=6)
 
 
 def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> None:
-    """Warn where the fit's loss has said that it learnt nothing, and its own rows are foreseen no better than by constants."""
+    """Warn where the fit's loss has said that it learnt nothing, and its own rows are foreseen no better than by constants.
+
+    Of likelihoods that the measures do not know, by their own best constants; else what the loss has said.
+    """
     rows = np.arange(len(y))
     constants = estimator._measured(CONSTANTS, x, y, rows, rows)
     if constants is None:
-        warnings.warn(said, UserWarning, stacklevel=4)
-    elif not is_behind(np.maximum(constants, WORST) - np.maximum(estimator._judged(x, y).nats, WORST)):
-        _warn("the rows that were fitted are foreseen no better than without X", len(y))
+        floor = baseline(estimator.bnn_.likelihood, y)
+        if floor is None:
+            warnings.warn(said, UserWarning, stacklevel=4)
+            return
+        constants = np.full(len(y), -floor / len(y))
+    lead = np.maximum(constants, WORST) - np.maximum(estimator._judged(x, y).nats, WORST)
+    if np.ptp(y) and not is_behind(lead):
+        _warn("the rows that were fitted are foreseen no better than without X", len(y), stacklevel=5)
 
 
-def _warn(what: str, num_rows: int) -> None:
+def _warn(what: str, num_rows: int, stacklevel: int) -> None:
+    """``stacklevel``: of the caller of ``fit``."""
     remedy = "Do the rows of X and y belong together? More rows, or fewer columns, may help."
     why = f"either X says nothing of y, or {num_rows} rows are too few to learn it from"
-    warnings.warn(f"{what}: {why}. {remedy}", UserWarning, stacklevel=6)
+    warnings.warn(f"{what}: {why}. {remedy}", UserWarning, stacklevel=stacklevel)

@@ -4,7 +4,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 import sklearn
 from bayesprune.core.numbers import without_mask
+from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, refuse_dates, texts_of
 
-MOST, LEAST_ROWS = 20, 5  # categories of a column that are told apart one by one, and the rows of each
+LEAST_ROWS = 5  # of a category that is told apart
 NUMBERS = "numbers"
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
@@ -28,7 +29,7 @@ class Reading(NamedTuple):
 
     ``encoder``: None there. ``columns``: of a frame, else None; ``texts``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
-    which is where all others are not.
+    which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later.
     """
 
     encoder: ColumnTransformer | None
@@ -37,14 +38,15 @@ class Reading(NamedTuple):
     owner: Int64[np.ndarray, " numbers"]
     free: Bool[np.ndarray, " numbers"]
     names: tuple[str, ...]
+    medians: Float64[np.ndarray, " numbers"] | None = None
 
     def apply(self, X: Any) -> Any:
-        """The numbers, (rows, numbers); X itself where it is not encoded."""
+        """The numbers, (rows, numbers); where nothing is encoded X itself, floats, its gaps filled."""
         if self.encoder is None:
-            return X
+            return X if self.medians is None or not np.isnan(X).any() else np.where(np.isnan(X), self.medians, X)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
-            return self.encoder.transform(_of_kinds(self._framed(X), self.texts))
+            return self.encoder.transform(of_kinds(self._framed(X), self.texts))
 
     def of_table(self, values: Shaped[np.ndarray, " numbers"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each column of X, joined from those of its numbers: all have some."""
@@ -62,9 +64,10 @@ class Reading(NamedTuple):
         return pd.DataFrame(np.asarray(X), columns=list(self.columns))
 
 
-def of_numbers(num_columns: int) -> Reading:
+def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
     """Of columns that are taken as they are."""
-    return Reading(None, None, (), np.arange(num_columns), np.ones(num_columns, bool), ())
+    whole = np.ones(x.shape[1], bool)
+    return Reading(None, None, (), np.arange(x.shape[1]), whole, (), np.median(np.asarray(x, np.float64), axis=0))
 
 
 def refuse_texts(error: ValueError) -> None:
@@ -78,7 +81,7 @@ def refuse_texts(error: ValueError) -> None:
 def is_encoded(X: Any) -> bool:
     """Whether rows are to be encoded: a frame with texts, categories or gaps, or an array of floats with gaps."""
     if is_frame(X):
-        return bool(_texts(X)) or bool(X.isna().to_numpy().any())
+        return bool(texts_of(X)) or bool(X.isna().to_numpy().any())
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
@@ -100,10 +103,10 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
-    texts = _texts(X) if is_frame(X) else ()
-    frame = _of_kinds(X, texts)
+    texts = texts_of(X) if is_frame(X) else ()
+    frame = of_kinds(X, texts)
     for place in texts:
-        _warn_of_numbers(X.columns[place], frame.iloc[:, place])
+        check_texts(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in texts]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
@@ -112,7 +115,9 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         many = np.ndim(y) == 1 and frame.iloc[:, place].nunique() > MOST
         parts.append((str(place), _means(labels, seed) if many else _zeros_and_ones(), [place]))
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
-    found = np.asarray(encoder.fit_transform(frame, y), np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
+        found = np.asarray(encoder.fit_transform(frame, y), np.float64)
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
     names = np.empty(found.shape[1], object)
     called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in numbers]
@@ -123,11 +128,6 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
             free[of.start] = False
     return Reading(encoder, tuple(X.columns) if is_frame(X) else None, texts, owner, free, tuple(names)), found
-
-
-def is_frame(X: Any) -> bool:
-    """Of pandas; other libraries' frames are read as arrays."""
-    return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
 def _zeros_and_ones() -> OneHotEncoder:
@@ -141,54 +141,15 @@ def _means(labels: bool, seed: int) -> TargetEncoder:
     return TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
 
 
-def _texts(frame: Any) -> tuple[int, ...]:
-    """Places of columns that are no numbers, whatever their dtype. Dates are refused: what of them matters, nobody can know."""
-    from pandas.api import types
-
-    kinds = list(enumerate(frame.infer_objects().dtypes))
-    for place, kind in kinds:
-        if types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind):
-            raise ValueError(
-                f"column {frame.columns[place]!r} of X holds dates ({kind}): give what of them matters as numbers or texts, "
-                "such as the year, the month's name, or days since the first."
-            )
-    return tuple(place for place, kind in kinds if not types.is_numeric_dtype(kind))
-
-
-def _of_kinds(X: Any, texts: tuple[int, ...]) -> Any:
-    """Numbers as float64 with NaN for gaps, all else as texts with NaN for gaps; the same category whatever type writes it."""
-    if not is_frame(X):
+def _with_gaps(X: Any) -> Any:
+    """A list, or an array of objects, as floats where it is numbers with gaps; else as it is."""
+    if not isinstance(X, list | tuple | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype != object):
         return X
-    import pandas as pd
-
-    columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    read = [_category(c) if place in texts else c.to_numpy(np.float64, na_value=np.nan) for place, c in enumerate(columns)]
-    return pd.DataFrame(dict(enumerate(read)), index=X.index)
-
-
-def _warn_of_numbers(name: object, column: Any) -> None:
-    """Where most texts of a column are written numbers: one that is not makes texts of all when a file is read."""
-    import pandas as pd
-
-    written = column.dropna()
-    numbers = int(pd.to_numeric(written, errors="coerce").notna().sum())
-    if written.nunique() > MOST and numbers > len(written) / 2:
-        warnings.warn(
-            f"column {name!r} of X is read as texts, and {numbers} of its {len(written)} are written numbers: make numbers of "
-            f"it, as by pd.to_numeric(X[{name!r}], errors='coerce'), unless they are names.",
-            stacklevel=2,
-        )
-
-
-def _category(column: Any) -> Shaped[np.ndarray, " rows"]:
-    missing = column.isna().to_numpy()
-    found = np.array([_written(value) for value in column.to_numpy(object)], object)
-    found[missing] = np.nan
-    return found
-
-
-def _written(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float | np.number) else str(value)
+    try:
+        found = np.asarray(X, np.float64)
+    except (TypeError, ValueError):
+        return X
+    return found if np.isnan(found).any() else X
 
 
 class WithRows:
@@ -197,13 +158,14 @@ class WithRows:
     def _read(self: Any, X: Any, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        check_frame(X := _with_gaps(X))
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
             except ValueError as error:
                 refuse_texts(error)
                 raise
-            self._reading = of_numbers(x.shape[1])
+            self._reading = of_numbers(x)
             return x, y
         validate_data(self, X, skip_check_array=True)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
@@ -214,9 +176,12 @@ class WithRows:
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
-        X, encoded = without_mask(X, "X"), self._reading.encoder is not None
-        rows = validate_data(self, X, dtype=np.float64, reset=False, skip_check_array=encoded)
-        return check_array(self._reading.apply(X), dtype=np.float64, estimator=self) if encoded else rows
+        X, encoded = _with_gaps(without_mask(X, "X")), self._reading.encoder is not None
+        if is_frame(X):
+            refuse_dates(X)
+        gaps = {} if encoded else {"ensure_all_finite": "allow-nan"}
+        rows = validate_data(self, X, dtype=np.float64, reset=False, skip_check_array=encoded, **gaps)
+        return check_array(self._reading.apply(X if encoded else rows), dtype=np.float64, estimator=self)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

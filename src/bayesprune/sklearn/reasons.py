@@ -37,7 +37,13 @@ class WithReasons:
 
         Inputs outside S have the values of training rows, 32 of them evenly spaced in their order. Only inputs that the network
         still reads (``used_features_``) play: up to ten of them exactly, (6.4), by all 2^k coalitions; more by orders drawn at
-        random, (6.5).
+        random, (6.5). Coalitions are played by at most 25 of the ``num_samples`` networks; of all of them the total is known,
+        f(x) - E_b f(b). What the 25 miss of it goes to the inputs by how their values follow their sum from network to network
+        (a control variate), so that a row's values add up to its prediction:
+
+          phi_j + Cov(phi_j, sum_i phi_i) / Var(sum_i phi_i) (total - sum_i phi_i),
+
+        so that a row's values add up to its prediction.
 
         Args:
             X: (rows, features).
@@ -58,14 +64,14 @@ class WithReasons:
         x = self._rows(X)
         players = np.flatnonzero(self.used_features_)
         rng = np.random.default_rng(random_state)
-        base = self._played(self._background).mean(axis=1)  # (networks, ...)
-        each = [self._shares(rng, row, players, num_orders) for row in x]
-        shape = (len(x), self.n_features_in_, *base.shape[1:])
+        base = self._drawn(self._background, self.num_samples).mean(axis=(0, 1))
+        total = self._drawn(x, self.num_samples).mean(axis=0) - base  # (rows, ...)
+        shape = (len(x), self.n_features_in_, *base.shape)
         values, error, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        for row, (shares, errors) in enumerate(each):
-            values[row, players], error[row, players] = shares.mean(axis=1), errors
-            spread[row, players] = shares.std(axis=1)
-        return Reasons(values, base.mean(axis=0), error, spread)
+        for place, row in enumerate(x):
+            shares, error[place, players] = self._shares(rng, row, players, num_orders)
+            values[place, players], spread[place, players] = _of_all(shares, np.asarray(total[place])), shares.std(axis=1)
+        return Reasons(values, base, error, spread)
 
     def _shares(
         self: Any, rng: np.random.Generator, row: np.ndarray, players: np.ndarray, num_orders: int
@@ -94,3 +100,21 @@ class WithReasons:
     def _played(self: Any, x: np.ndarray) -> np.ndarray:
         """Predictions of a few networks, always the same: (networks, rows, ...)."""
         return self._drawn(x, min(NETWORKS, self.num_samples))
+
+
+def _of_all(
+    shares: Float64[np.ndarray, "players networks *outputs"], total: Float64[np.ndarray, "*outputs"]
+) -> Float64[np.ndarray, "players *outputs"]:
+    """The mean shares of all networks, whose total is known, by those of some, see `WithReasons.explain`.
+
+    >>> _of_all(np.array([[1.0, 3.0], [5.0, 5.0]]), np.array(8.0)).tolist()
+    [3.0, 5.0]
+    """
+    if not len(shares):
+        return shares.mean(axis=1)
+    found, moves = shares.mean(axis=1), shares - shares.mean(axis=1, keepdims=True)
+    follow = (moves * moves.sum(axis=0)).mean(axis=1)
+    whole = follow.sum(axis=0)
+    alike = np.full_like(follow, 1.0 / len(follow))  # of networks whose totals are all the same
+    weights = np.divide(follow, whole, out=alike, where=whole > 1e-12 * np.square(shares).sum(axis=(0, 1)))
+    return found + weights * (total - found.sum(axis=0))  # type: ignore[no-any-return]

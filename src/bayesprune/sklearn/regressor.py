@@ -134,6 +134,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         X, y = numbers.without_mask(X, "X"), numbers.without_mask(y, "y")
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
+        gaps.check_targets(whole)
         x, whole = self._read(X, whole, multi_output=True, y_numeric=True)
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
@@ -163,7 +164,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         x = self._rows(X)
         if interval is not None:
             check_level(interval, "interval")
-            limit = threshold(known(self._conformity), float(interval))
+            limit = threshold(known(self._conformity, self.left_out_), float(interval))
         if not return_std and interval is None:
             means = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)

@@ -12,6 +12,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.frames import is_frame
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 
 SWAPPED = 0.5  # probability that a column of a made row comes from its neighbour
@@ -56,7 +57,8 @@ def distil(
     Args:
         teacher: fitted, with ``predict``, and ``predict_proba`` and ``classes_`` where it is a classifier: a scikit-learn
             estimator, CatBoost's, LightGBM's, a pipeline.
-        X: (num, features) numbers, without targets; at least 20 rows. Categories as numbers.
+        X: (num, features) numbers, without targets; at least 20 rows. Categories as numbers. Of a frame the teacher, and the
+            student, are given frames with its columns' names.
         student: settings of the network, an unfitted estimator of ours; None: `BayesianSparseClassifier` or
             `BayesianSparseRegressor` by default, two hidden layers of 64. One network is fitted (``stacking=False``).
         rows: at least so many are trained on; given ones come first.
@@ -88,12 +90,21 @@ def distil(
     rng = np.random.default_rng(random_state)
     held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])
     made = between(rng, given, max(0, rows - len(given)))
-    used = np.concatenate([given, made])
+    used, held = (_named(part, X) for part in (np.concatenate([given, made]), held))
     if labels:
         fitted = network.fit(used, _drawn_labels(rng, teacher, used))
         return Distilled(fitted, *_of_labels(teacher, fitted, held), len(used))
     fitted = network.fit(used, np.asarray(teacher.predict(used), np.float64))
     return Distilled(fitted, *_of_numbers(teacher, fitted, held), len(used))
+
+
+def _named(rows: np.ndarray, like: Any) -> Any:
+    """Rows as a frame, where the given ones are: its teacher knows columns by their names."""
+    if not is_frame(like):
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=like.columns)
 
 
 def between(rng: np.random.Generator, x: np.ndarray, number: int) -> np.ndarray:
@@ -133,18 +144,18 @@ def _student(student: SparseNetwork | None, labels: bool, random_state: int) -> 
     return clone(student).set_params(random_state=random_state, stacking=False)
 
 
-def _probabilities(estimator: Any, x: np.ndarray) -> np.ndarray:
+def _probabilities(estimator: Any, x: Any) -> np.ndarray:
     found = np.asarray(estimator.predict_proba(x), np.float64)
     return found / found.sum(axis=1, keepdims=True)
 
 
-def _drawn_labels(rng: np.random.Generator, teacher: Any, x: np.ndarray) -> np.ndarray:
+def _drawn_labels(rng: np.random.Generator, teacher: Any, x: Any) -> np.ndarray:
     upto = np.cumsum(_probabilities(teacher, x), axis=1)
     place = (rng.random((len(x), 1)) > upto[:, :-1]).sum(axis=1)
     return np.asarray(teacher.classes_)[place]
 
 
-def _of_labels(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
+def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
     taught = _probabilities(teacher, x)
     said = np.zeros_like(taught)
     said[:, np.searchsorted(np.asarray(teacher.classes_), student.classes_)] = _probabilities(student, x)
@@ -153,7 +164,7 @@ def _of_labels(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]
     return float(np.mean(taught.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))
 
 
-def _of_numbers(teacher: Any, student: Any, x: np.ndarray) -> tuple[float, float]:
+def _of_numbers(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
     taught, said = np.asarray(teacher.predict(x), np.float64), np.asarray(student.predict(x))
     error, spread = float(np.mean((taught - said.reshape(taught.shape)) ** 2)), float(np.var(taught))
     return 1.0 - error / max(spread, 1e-300), float(np.sqrt(error / max(spread, 1e-300)))

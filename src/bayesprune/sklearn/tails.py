@@ -37,7 +37,9 @@ def _log_t(residuals: np.ndarray) -> float:
 
 
 def scale(residuals: np.ndarray, df: float) -> float:
-    """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size."""
+    """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size; 0 of zeros."""
+    if not np.any(residuals):
+        return 0.0
     found = max(float(np.median(np.abs(residuals))), 1e-12 * float(np.abs(residuals).max()))
     for _ in range(100):
         weights = (df + 1) / (df + np.square(residuals / found))

@@ -42,6 +42,7 @@ class FitResult(NamedTuple):
             return "FitResult(of arrays without values)"
         *chains, steps = np.shape(self.losses)
         length = f"{steps:,} steps" if not chains else f"{chains[0]} chains of {steps:,} steps"
+        length = "around a trained net" if "laplace/prior_precision" in self.history else length
         returned = int(self.history.get("returned/step", (steps,))[0])
         return shown.line(
             "FitResult",

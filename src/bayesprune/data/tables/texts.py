@@ -30,8 +30,7 @@ def check_names(what: str, values: np.ndarray, texts: Collection[str], remedy: s
     """
     if values.dtype.kind in "mM":
         raise ValueError(f"{what} holds {values.dtype}: write them as numbers, {remedy}")
-    if _mostly(_DATE, texts):
-        odd = next(filter(_DATE.fullmatch, texts))
+    if odd := a_date(texts):
         raise ValueError(f"{what} holds dates, such as {odd!r}: write them as numbers, {remedy}")
     if _mostly(_NUMBER, [_BESIDE.sub("", text) for text in texts]):
         odd = next((text for text in texts if not is_number(text)), next(iter(texts)))
@@ -39,6 +38,15 @@ def check_names(what: str, values: np.ndarray, texts: Collection[str], remedy: s
             f"{what} would be numbers but for texts such as {odd!r}: write numbers with a point and nothing beside them, and "
             f"missing values empty, {remedy}"
         )
+
+
+def a_date(texts: Collection[str]) -> str:
+    """One of the different ``texts``, where most of them are dates; else none.
+
+    >>> a_date(["2024-03-01", "2024-03-02", "?", "2023-12-31 08:00", "1.2.2024"]), a_date(["a", "2024-03-01"])
+    ('2024-03-01', '')
+    """
+    return next(filter(_DATE.fullmatch, texts)) if _mostly(_DATE, texts) else ""
 
 
 def _mostly(form: re.Pattern[str], texts: Collection[str]) -> bool:

@@ -1,0 +1,136 @@
+"""Columns of frames: which are the same category, what is refused with its remedy, gaps that come later."""
+
+import datetime
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesprune as bp
+from bayesprune.sklearn import conformal, frames
+from bayesprune.sklearn.gaps import check_targets
+from bayesprune.sklearn.reading import fit_reading
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2))
+SHORT = {"hidden": (), "num_steps": 300, "num_samples": 10, "random_state": 0}
+
+
+def of(**columns: object) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1000001, 1000002], [52.123456, 52.123457], [10**16, 10**16 + 1], [True, False], ["a", "A"], [0.1, np.nextafter(0.1, 1)]],
+)
+def test_other_categories_stay_others(values: list) -> None:
+    column = pd.Series(values * 20, dtype=object)
+    written = frames.of_kinds(of(a=column), (0,))[0]
+    assert written.nunique() == 2 and set(written[::2]) != set(written[1::2])
+    _, found = fit_reading(of(a=pd.Categorical(values * 20)), np.arange(40.0), labels=False, seed=0)
+    assert len(np.unique(found, axis=0)) == 2
+
+
+def test_the_same_category_is_so_whatever_type_writes_it() -> None:
+    column = pd.Series([3, 3.0, np.float32(3), np.int8(3), "3"], dtype=object)
+    assert set(frames.of_kinds(of(a=column), (0,))[0]) == {"3"}
+    assert frames.of_kinds(of(a=pd.Series([np.float32(52.12)], dtype=object)), (0,))[0].tolist() == ["52.12"]
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        pd.date_range("2020-01-01", periods=60),
+        pd.date_range("2020-01-01", periods=60).astype(str),
+        [datetime.date(2020, 1, 1 + i % 28) for i in range(60)],
+        pd.period_range("2020-01", periods=60, freq="M"),
+        pd.Categorical(pd.date_range("2020-01-01", periods=60)),
+        pd.to_timedelta(range(60), unit="D"),
+    ],
+    ids=["datetime64", "texts", "objects", "periods", "categories", "timedeltas"],
+)
+def test_dates_are_refused_however_they_are_held(dates: object) -> None:
+    frame = of(day=dates, area=X[:, 0])
+    with pytest.raises(ValueError, match=r"column 'day' of X holds dates .*such as the year"):
+        bp.BayesianSparseRegressor(**SHORT).fit(frame, X[:, 1])
+
+
+def test_names_must_be_each_columns_own() -> None:
+    with pytest.raises(ValueError, match=r"several columns of X have the name 'a': rename them"):
+        bp.BayesianSparseRegressor(**SHORT).fit(pd.DataFrame(X, columns=["a", "a"]), X[:, 1])
+
+
+def test_folds_within_are_nobodys_business() -> None:
+    """A class of one row, and a column of forty texts: scikit-learn would speak of splits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_reading(of(t=[f"t{i % 40}" for i in range(200)]), np.array([0] + [1, 2] * 99 + [1]), labels=True, seed=0)
+
+
+@pytest.mark.parametrize("y", [np.repeat(["a", "b"], 5), np.array(["1", "2"], object), pd.Series(["a", "b"]), ["1.5", "2"]])
+def test_a_regressor_says_what_texts_are_for(y: object) -> None:
+    with pytest.raises(ValueError, match=r"y holds texts.*BayesianSparseClassifier"):
+        check_targets(y)
+    with pytest.raises(ValueError, match="y holds dates"):
+        check_targets(np.array(["2020-01-01"], "datetime64[D]"))
+
+
+def test_without_held_out_rows_the_remedy_is_that_of_the_cause() -> None:
+    with pytest.raises(ValueError, match="fit with held_out"):
+        conformal.known(None, {})
+    with pytest.raises(ValueError, match="time_limit left no time"):
+        conformal.known(None, {"held_out": 0.2})
+
+
+@pytest.mark.slow
+def test_gaps_that_come_after_the_fit_are_the_medians_whatever_the_rows_are_held_in() -> None:
+    y = 2.0 * X[:, 1]
+    model, gap = bp.BayesianSparseRegressor(**SHORT).fit(X, y), X[:3].copy()
+    gap[1, 0] = np.nan
+    filled = np.where(np.isnan(gap), np.median(X, axis=0), gap)
+    np.testing.assert_array_equal(model.numbers_of(gap), filled)
+    for rows in (gap, gap.tolist(), gap.astype(object), [[0.5, None]]):
+        assert np.isfinite(model.predict(rows)).all()
+    np.testing.assert_array_equal(model.predict(gap), model.predict(filled))
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(np.full((1, 2), np.inf))
+    named = bp.BayesianSparseRegressor(**SHORT).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    np.testing.assert_array_equal(named.predict(pd.DataFrame(gap, columns=["a", "b"])), model.predict(filled))
+    with pytest.raises(ValueError, match="column 'a' of X holds dates"):
+        named.predict(of(a=pd.date_range("2020-01-01", periods=3), b=[0.0, 1.0, 2.0]))
+
+
+@pytest.mark.slow
+def test_one_gap_in_a_table_stops_no_fold_and_is_read_of_lists_too() -> None:
+    x, y = X.copy(), 2.0 * X[:, 1]
+    x[5, 0] = np.nan
+    model = bp.BayesianSparseRegressor(**SHORT)
+    assert cross_val_score(model, x, y, cv=3).min() > 0.9
+    whole = model.fit(x, y).predict(x)
+    for given in (x.tolist(), x.astype(object)):
+        np.testing.assert_array_equal(bp.BayesianSparseRegressor(**SHORT).fit(given, y).predict(given), whole)
+
+
+@pytest.mark.slow
+def test_a_text_among_numbers_is_named_when_it_is_predicted() -> None:
+    frame = of(a=X[:, 0], town=np.where(X[:, 1] > 0, "x", "y"))
+    model = bp.BayesianSparseRegressor(**SHORT).fit(frame, X[:, 0])
+    with pytest.raises(ValueError, match=r"column 'a' of X held numbers when it was fitted.*pd.to_numeric\(X\['a'\]"):
+        model.predict(of(a=["1.5", "n/a"], town=["x", "y"]))
+
+
+@pytest.mark.slow
+def test_a_teacher_that_knows_columns_by_name_is_given_a_frame() -> None:
+    frame, y = pd.DataFrame(X, columns=["a", "b"]), X[:, 0]
+    teacher = make_pipeline(make_column_transformer((StandardScaler(), ["a", "b"])), Ridge()).fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bp.distil(teacher, frame, student=bp.BayesianSparseRegressor(**SHORT), rows=200)
+    assert found.agreement > 0.9 and list(found.student.feature_names_in_) == ["a", "b"]
