@@ -111,8 +111,8 @@ def _array(value: object, name: str) -> np.ndarray | jax.Array:
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}: stack real and imaginary parts as features.")
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         raise TypeError(
-            f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first; of an estimator's network "
-            "by its numbers_of(X)."
+            f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first; for an estimator's "
+            "network by its numbers_of(X)."
         )
     return array
 
