@@ -1,25 +1,37 @@
 """The noise of what is left after a cut, and the scales that weights have under it."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from bayesprune.infer import refit_concentration, refit_noise, rescale
 from bayesprune.infer.predict import predict_draws
+from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn.places import LARGEST
 
-if TYPE_CHECKING:
-    from bayesprune.sklearn.base import SparseNetwork
-
 PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's precision changes by less
 NETWORKS = 32  # whose errors are averaged: every row counts in them, so that it is the rows' number that says how sure they are
-Refit = Callable[["SparseNetwork", np.ndarray, np.ndarray], dict[str, Any]]
 
 
-def settle(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> None:
+class Fitted(Protocol):
+    """A fitted estimator, as far as its noise asks."""
+
+    params_: Any
+    num_samples: Any
+
+    @property
+    def bnn_(self) -> BNN: ...
+
+    def _streamed(self, predict: Any, x: np.ndarray, num_samples: int = ...) -> Iterator[tuple[np.ndarray, int]]: ...
+
+
+Refit = Callable[[Fitted, np.ndarray, np.ndarray], dict[str, Any]]
+
+
+def settle(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> None:
     """Set what a fitted estimator's likelihood learns of noise, and its weights' scales, by coordinate ascent, (21.19).
 
     In training the noise explained what the weights that were cut since have added: it may be far from what is left.
@@ -30,7 +42,7 @@ def settle(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> None:
         _ascend(estimator, _concentration, x, y)
 
 
-def _ascend(estimator: "SparseNetwork", refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
+def _ascend(estimator: Fitted, refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
     """The noise given the weights, and the weights' scales given the noise, in turn."""
     means = np.maximum(np.asarray(y[refit_noise.present_in(estimator.bnn_, y)], np.float64), 1.0)
     trained, ratio, before = estimator.params_, 1.0, rescale.information(estimator.params_, means)
@@ -43,7 +55,7 @@ def _ascend(estimator: "SparseNetwork", refit: Refit, x: np.ndarray, y: np.ndarr
         estimator.params_ = jax.tree.map(np.asarray, rescale.rescaled(estimator.bnn_, trained, ratio)) | found
 
 
-def _noise(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def _noise(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     first, squared, count = 0, np.zeros(()), np.zeros(())
     for drawn, rows in estimator._streamed(predict_draws, x, min(NETWORKS, estimator.num_samples)):
         part = y[first : first + rows]
@@ -55,7 +67,7 @@ def _noise(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str
     return jax.tree.map(np.asarray, found)
 
 
-def _concentration(estimator: "SparseNetwork", x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def _concentration(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Of one block of rows, evenly spaced: a single number needs no more."""
     some = slice(None, None, -(-len(x) // LARGEST))
     y = y[some].reshape((len(y[some]), -1))
