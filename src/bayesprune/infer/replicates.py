@@ -14,6 +14,7 @@ import optax
 from jax.typing import ArrayLike
 from numpyro.infer import ELBO
 
+from bayesprune.core import shown
 from bayesprune.core.checks import check_integer, check_key, check_mask
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.schedules import Constant
@@ -48,6 +49,18 @@ class Replicates(NamedTuple):
 
     params: dict[str, Any]
     losses: np.ndarray
+
+    def __repr__(self) -> str:
+        """In one line.
+
+        >>> Replicates({}, np.array([[3.0, 1.0], [4.0, 2.0]]))
+        Replicates(2 fits of 2 steps, losses 1 to 2)
+        """
+        number, steps = np.shape(self.losses)
+        if not shown.has_values(self.losses) or not np.size(self.losses):
+            return f"Replicates({number} fits of {steps:,} steps)"
+        ends = np.asarray(self.losses)[:, -1]
+        return f"Replicates({number} fits of {steps:,} steps, losses {ends.min():.6g} to {ends.max():.6g})"
 
 
 def fit_replicates(
