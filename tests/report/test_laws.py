@@ -98,3 +98,29 @@ def by_pairs(m: np.ndarray, y: float) -> float:
     size = lambda d, s: stats.foldnorm.mean(abs(d) / s, scale=s)  # noqa: E731
     near = np.mean([size(y - a, 0.5) for a in m])
     return float(near - 0.5 * np.mean([size(a - b, 0.5 * 2**0.5) for a in m for b in m]))
+
+
+@pytest.mark.parametrize(
+    ("centre", "noise", "probability"),
+    [
+        ([-0.4946, 1.5726, -1.1067, -0.7061], [3.5711, 1.4453, 0.1408, 2.0765], 0.25),
+        ([-0.5182, -0.4248, 1.5078, 0.519, 0.0191], [0.0204, 1.0877, 0.0155, 460.9556, 0.1498], 0.1),
+    ],
+)
+def test_steps_that_would_go_to_and_fro_end_at_the_root(centre: list[float], noise: list[float], probability: float) -> None:
+    """Between components of unlike scales Halley's steps have cycles of two; beside brentq."""
+    m, s = np.array(centre)[:, None], np.array(noise)[:, None]
+    (law,) = laws(m[:, :, None], s[:, :, None])
+    cdf = lambda t: stats.norm.cdf((t - m[:, 0]) / s[:, 0]).mean() - probability  # noqa: E731
+    assert law.quantile(probability)[0] == pytest.approx(optimize.brentq(cdf, -2e3, 2e3, xtol=1e-13), abs=1e-6)
+
+
+def test_quantiles_of_unlike_components_are_roots() -> None:
+    """2,000 targets of five components whose scales differ by factors of hundreds."""
+    rng = np.random.default_rng(3)
+    centre, noise = rng.normal(size=(5, 2000)), np.exp(2.0 * rng.normal(size=(5, 2000)))
+    for law in laws(centre[:, :, None], noise[:, :, None]):
+        for probability in (0.1, 0.25, 0.5, 0.9):
+            x = law.quantile(probability)
+            found = stats.norm.cdf((x - centre[:, law.targets]) / noise[:, law.targets]).mean(0)
+            np.testing.assert_allclose(found, probability, atol=2e-6)

@@ -35,3 +35,10 @@ def test_the_door_names_the_argument():
         metrics.ood_auroc(INSIDE, OUTSIDE * 2)
     with pytest.raises(ValueError, match="probs_in"):
         metrics.ood_auroc(INSIDE * np.nan, OUTSIDE)
+
+
+def test_what_the_classes_are_called_parts_no_rows() -> None:
+    """Votes of ten trees, and one law, beside the same with the classes in another order: ties, to the last digit."""
+    votes = np.random.default_rng(0).multinomial(10, [0.5, 0.3, 0.2], 2000) / 10
+    for probs in (votes, np.tile([0.7, 0.2, 0.1], (50, 1))):
+        assert metrics.ood_auroc(probs, probs[:, ::-1]) == metrics.ood_auroc(probs[:, ::-1], probs) == 0.5

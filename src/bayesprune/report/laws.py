@@ -112,8 +112,12 @@ def _root(
     start: Targets,
     least: Targets,
 ) -> Targets:
-    """Where ``law`` reaches the probability, between ``low`` and ``high``; ``least``: the scale on which it is smooth."""
-    x = np.clip(start, low, high)
+    """Where ``law`` reaches the probability, between ``low`` and ``high``; ``least``: the scale on which it is smooth.
+
+    A step of Halley's within the bracket is taken if the one before it has at least halved what is missing; else half of the
+    bracket: between components of unlike scales such steps may go to and fro for ever.
+    """
+    x, before = np.clip(start, low, high), np.full(start.shape, np.inf)
     for _ in range(STEPS):
         below, density, slope = law(x)
         missing = below - probability
@@ -122,7 +126,8 @@ def _root(
             step = missing / density
             # Between two far components the density is next to nothing, and its slope says nothing of the way to either.
             moved = x - step / (1.0 - np.clip(0.5 * step * slope / density, -0.5, 0.5))
-        inside = (low <= moved) & (moved <= high)
+        inside = (low <= moved) & (moved <= high) & (np.abs(missing) <= 0.5 * before)
+        before = np.abs(missing)
         moved = np.where(inside, moved, 0.5 * (low + high))
         done = np.abs(moved - x) <= np.where(inside, NEAR, HALVED) * least
         x = moved

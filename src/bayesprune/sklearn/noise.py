@@ -1,7 +1,7 @@
 """The noise of what is left after a cut, and the scales that weights have under it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's prec
 NETWORKS = 32  # whose errors are averaged: every row counts in them, so that it is the rows' number that says how sure they are
 
 
+@runtime_checkable
 class Fitted(Protocol):
     """A fitted estimator, as far as its noise asks."""
 

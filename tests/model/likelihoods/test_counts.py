@@ -11,6 +11,7 @@ import scipy.stats
 from numpyro.handlers import seed, substitute, trace
 
 import bayesprune as bp
+from bayesprune.model.likelihoods.poisson import _Poisson
 from bayesprune.sklearn import network
 
 L = bp.likelihoods
@@ -163,3 +164,36 @@ def test_what_is_none_is_refused(kind) -> None:
         kind(exposure="known").check(np.array([[1.0, 0.0]]), (1,))
     with pytest.raises(ValueError, match="compares with y of shape"):
         kind(exposure="known").check(np.ones(3), (1,))
+
+
+@pytest.mark.parametrize("mean", [1e-3, 0.5, 15.0, 17.0, 1e3, 1e5, 1.5e7])
+def test_the_density_of_large_counts_holds_in_single_precision(mean: float) -> None:
+    """By SciPy in double precision, near the mean and far from it; and the slope, (y - m) / m."""
+    rng = np.random.default_rng(0)
+    m = np.float32(mean)
+    y = np.concatenate([rng.poisson(mean, 200), [0, 1, 16, 17, int(1.05 * mean), int(1.5 * mean) + 1, int(0.6 * mean)]])
+    found = np.asarray(_Poisson(m).log_prob(y.astype(np.float32)), float)
+    wanted = scipy.stats.poisson.logpmf(y.astype(np.float32).astype(float), float(m))
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=6e-6)
+    slopes = jax.vmap(jax.grad(lambda rate, count: _Poisson(rate).log_prob(count)), (None, 0))(m, jnp.asarray(y, jnp.float32))
+    np.testing.assert_allclose(slopes, y / float(m) - 1.0, rtol=1e-4, atol=2e-6)
+
+
+def test_counts_that_single_precision_does_not_hold_are_refused() -> None:
+    bp.likelihoods.Poisson().check(np.array([0.0, 2.0**24]), (1,))
+    for likelihood in (bp.likelihoods.Poisson(), bp.likelihoods.NegativeBinomial()):
+        with pytest.raises(ValueError, match=r"a count of 3,000,000,000 .*logarithms of the counts by Normal"):
+            likelihood.check(np.array([0, 3_000_000_000]), (1,))
+
+
+@pytest.mark.parametrize(
+    ("make", "limit"),
+    [
+        (lambda: bp.likelihoods.NegativeBinomial(1e8), r"Poisson\("),
+        (lambda: bp.likelihoods.StudentT(1e6), r"Normal\("),
+        (lambda: bp.likelihoods.Beta(1e6), r"Normal\(...\) of the shares' logits"),
+    ],
+)
+def test_laws_that_are_nearly_their_limit_are_refused(make, limit: str) -> None:
+    with pytest.raises(ValueError, match=f"must be at most 1.*take {limit}"):
+        make()

@@ -170,3 +170,23 @@ def test_equal_ones_are_equal_and_others_are_refused() -> None:
     for data in (bp.Dataset(X, np.where(GAPS, np.inf, Y)), bp.Dataset(np.where(GAPS, np.nan, X), Y)):
         with pytest.raises(ValueError, match="NaN or infinite"):
             bp.fit_svi(jax.random.key(0), network(L.Masked(VAGUE)), data, num_steps=1)
+
+
+@pytest.mark.slow
+def test_events_of_several_numbers_count_where_all_of_them_are_observed() -> None:
+    """Of a bivariate normal with gaps the figures are those of the rows without: by the same networks, of points."""
+    covariance = jnp.array([[1.0, 0.5], [0.5, 2.0]])
+    bnn = network(L.Masked(L.Custom(lambda f: dist.MultivariateNormal(f, covariance))), posterior="map")
+    data = bp.Dataset(X, np.where(GAPS, np.nan, Y))
+    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=50, progress=False)
+    whole = ~GAPS.any(axis=1)
+    figures, wanted = (
+        bp.evaluate(jax.random.key(1), bnn, fit.params, rows, num_samples=1) for rows in (data, bp.Dataset(X[whole], Y[whole]))
+    )
+    assert 0 < whole.sum() < 300
+    assert figures["nll"] == pytest.approx(wanted["nll"], rel=1e-5) and figures["rmse"] == pytest.approx(
+        wanted["rmse"], rel=1e-5
+    )
+    mean = np.asarray(bp.predict(jax.random.key(1), bnn, fit.params, X[whole], num_samples=1))
+    exact = np.mean([scipy.stats.multivariate_normal.logpdf(y, m, covariance) for y, m in zip(Y[whole], mean, strict=True)])
+    assert figures["nll"] == pytest.approx(-exact, rel=1e-5)

@@ -42,7 +42,9 @@ class Beta:
     noise: str = learned.PER_OUTPUT
 
     def __post_init__(self) -> None:
-        learned.check_given(self.concentration, "concentration", "how narrow the shares are")
+        learned.check_given(
+            self.concentration, "concentration", "how narrow the shares are", 1e4, "Normal(...) of the shares' logits"
+        )
         check_positive(self.concentration_shape, "concentration_shape")
         check_positive(self.concentration_rate, "concentration_rate")
         learned.check_noise(self.noise)

@@ -1,6 +1,7 @@
 """Any distribution of NumPyro as a likelihood."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -95,6 +96,13 @@ class Custom:
     def least_spread(self, num_targets: int) -> float:
         """0: nothing is known of a noise that has a prior."""
         return 0.0
+
+    def event_size(self, output_shape: OutputShape | Any) -> int:
+        """How many numbers are drawn together: 1, or of a multivariate law several."""
+        fn = self._of_two_rows(output_shape, 0.0)
+        while isinstance(fn, dist.Independent):
+            fn = fn.base_dist
+        return math.prod(fn.event_shape)
 
     def _sampled(self) -> dict[str, Any]:
         return {name: numpyro.sample(name, prior) for name, prior in self.learned.items()}

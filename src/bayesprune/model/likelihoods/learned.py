@@ -1,6 +1,7 @@
 """Positive numbers of a likelihood itself, such as the scale of the noise: given, or learned with the network."""
 
 import inspect
+import math
 from typing import Any
 
 import numpyro
@@ -60,7 +61,15 @@ def least_spread(shape: float, rate: float, num_targets: int) -> float:
     return float((2.0 * rate / (4.0 * shape + num_targets)) ** 0.5)
 
 
-def check_given(value: Any, name: str, meaning: str) -> None:
-    """Refuse what is neither None nor a positive number; ``meaning`` says what it is."""
+def check_given(value: Any, name: str, meaning: str, most: float = math.inf, limit: str = "") -> None:
+    """Refuse what is neither None nor a positive number; ``meaning`` says what it is.
+
+    Beyond ``most`` a density is a difference of log-gammas that single precision does not hold, and the law is its ``limit``.
+    """
     if value is not None and (isinstance(value, bool | str) or not 0 < value < float("inf")):
         raise ValueError(f"{name} must be positive ({meaning}), or None to learn it; got {value!r}.")
+    if value is not None and value > most:
+        raise ValueError(
+            f"{name} must be at most {most:,.0f}, got {value!r}: beyond it single precision does not hold the density, and the "
+            f"law is nearly its limit: take {limit}."
+        )

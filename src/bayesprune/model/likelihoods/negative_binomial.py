@@ -49,7 +49,9 @@ class NegativeBinomial:
     exposure: str | None = None
 
     def __post_init__(self) -> None:
-        learned.check_given(self.concentration, "concentration", "mean² over the variance beyond Poisson's")
+        learned.check_given(
+            self.concentration, "concentration", "mean² over the variance beyond Poisson's", 1e5, "Poisson(...)"
+        )
         check_positive(self.concentration_shape, "concentration_shape")
         check_positive(self.concentration_rate, "concentration_rate")
         learned.check_noise(self.noise)

@@ -43,7 +43,7 @@ class StudentT:
     noise: str = learned.PER_OUTPUT
 
     def __post_init__(self) -> None:
-        learned.check_given(self.df, "df", "degrees of freedom")
+        learned.check_given(self.df, "df", "degrees of freedom", 1e4, "Normal(...)")
         learned.check_given(self.scale, "scale", "the noise's scale")
         for name in ("noise_shape", "noise_rate", "df_shape", "df_rate"):
             check_positive(getattr(self, name), name)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -11,6 +12,8 @@ from numpyro.distributions import Distribution
 from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.shapes import is_shape
+
+LARGEST = 2**24  # up to which single precision has every whole number
 
 
 def squeeze(outputs: Array) -> Any:
@@ -60,6 +63,12 @@ def check_counts(y: Array, name: str) -> None:
     """Refuse what is no whole number from 0."""
     values = np.asarray(y)
     wrong = (values < 0) | (values != np.round(values))
+    if values.size and values.max() > LARGEST and not jax.config.values["jax_enable_x64"]:
+        raise ValueError(
+            f"data.y holds a count of {values.max():,.0f} for {name}, and single precision does not have all whole numbers "
+            f"above {LARGEST:,}: model the logarithms of the counts by Normal, or set "
+            "jax.config.update('jax_enable_x64', True) before anything else."
+        )
     if wrong.any():
         raise ValueError(
             f"data.y must hold counts, whole numbers from 0, for {name}, got {values[wrong].flat[0]}: do not standardise "
