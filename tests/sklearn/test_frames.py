@@ -63,8 +63,9 @@ def test_dates_are_refused_however_they_are_held(dates: object) -> None:
 
 
 def test_names_must_be_each_columns_own() -> None:
-    with pytest.raises(ValueError, match=r"several columns of X have the name 'a': rename them"):
-        bp.BayesianSparseRegressor(**SHORT).fit(pd.DataFrame(X, columns=["a", "a"]), X[:, 1])
+    for estimator in (bp.BayesianSparseRegressor(**SHORT), bp.BayesianFeatureSelector()):
+        with pytest.raises(ValueError, match=r"several columns of X have the name 'a': rename them"):
+            estimator.fit(pd.DataFrame(X, columns=["a", "a"]), X[:, 1])
 
 
 def test_folds_within_are_nobodys_business() -> None:

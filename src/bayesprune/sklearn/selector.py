@@ -19,6 +19,7 @@ from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.frames import check_frame
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
@@ -106,6 +107,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             raise unknown_name("rule", str(self.rule), RULES)
         rule, level = self._rule()
         check_integer(self.copies, "copies")
+        check_frame(X)
         if is_encoded(X):
             raise ValueError(
                 "X holds texts or gaps (NaN), and columns are compared as numbers here: encode and fill them first, as by "
