@@ -489,3 +489,13 @@ def test_a_structured_run_keeps_drawn_networks(tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     assert cli.main(["compact", str(out)]) == 0 and "of 610 numbers" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["compact", str(out), "--keep", "mean"]) == 2 and "posterior='mean_field'" in capsys.readouterr().err
+
+
+def test_of_a_run_that_is_not_over_its_command_is_the_remedy(tmp_path: Path) -> None:
+    """Nothing in the folder; then the settings of a run that was stopped."""
+    with pytest.raises(FileNotFoundError, match=r"no finished run in .*it has no metrics.json\. $"):
+        results.read_posterior(tmp_path)
+    (tmp_path / "settings.json").write_text("{}")
+    for read in (results.read_posterior, results.read_metrics):
+        with pytest.raises(FileNotFoundError, match=r"Give the command that began it once more: it goes on\."):
+            read(tmp_path)

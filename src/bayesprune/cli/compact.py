@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from bayesprune.cli import build, rows, settings, shipping
-from bayesprune.cli.results import POSTERIOR
+from bayesprune.cli.results import POSTERIOR, read_posterior
 from bayesprune.report import runs
-from bayesprune.report.export import load_posterior
 
 
 def compact(
@@ -34,7 +33,7 @@ def compact(
     """
     chosen = settings.load(out, net, data_dir=data_dir)
     path = to or shipping.inside(out, shipping.FILE, "--to")
-    saved = load_posterior(out / POSTERIOR)
+    saved = read_posterior(out)
     rows.check_unchanged(chosen.data or "", saved.metadata)
     data = rows.load_data(chosen)
     bnn = build.make_bnn(chosen, data)

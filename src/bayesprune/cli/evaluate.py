@@ -9,13 +9,12 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from bayesprune import data as data_sets
 from bayesprune.cli import build, rows, settings
-from bayesprune.cli.results import POSTERIOR
+from bayesprune.cli.results import read_posterior
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.infer.evaluate import scored
 from bayesprune.infer.predict import predict
 from bayesprune.report import metrics, runs
-from bayesprune.report.export import load_posterior
 
 
 def evaluate(
@@ -42,7 +41,7 @@ def evaluate(
         as_json: Print JSON.
     """
     chosen = settings.load(out, net, data_dir=data_dir)
-    saved = load_posterior(out / POSTERIOR)
+    saved = read_posterior(out)
     test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
     bnn, key = build.bnn_for(chosen, task), build.keys(chosen)[1]
     scores, probs = scored(key, bnn, saved.params, test, mask=saved.mask, num_samples=num_samples)

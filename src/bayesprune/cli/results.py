@@ -18,7 +18,7 @@ from bayesprune.infer.evaluate import scored
 from bayesprune.model.bnn import BNN
 from bayesprune.report import record
 from bayesprune.report.connected import connected
-from bayesprune.report.export import load_posterior, save_fit
+from bayesprune.report.export import SavedPosterior, load_posterior, save_fit
 from bayesprune.report.health import of_labels
 from bayesprune.train.result import FitResult
 
@@ -99,8 +99,17 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
     if not path.is_file():
-        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. {lock.who_is_at_work(folder)}")
+        begun = "Give the command that began it once more: it goes on." if (folder / SETTINGS).is_file() else ""
+        what = lock.who_is_at_work(folder) or begun
+        raise FileNotFoundError(2, f"no finished run in {folder}: it has no {METRICS}. {what}")
     return read_record(path, "run's metrics", REMEDY, NEEDED[METRICS])
+
+
+def read_posterior(folder: Path) -> SavedPosterior:
+    """The posterior of a run. Raises `FileNotFoundError` where none has finished."""
+    if not (folder / POSTERIOR).is_file():
+        read_metrics(folder)
+    return load_posterior(folder / POSTERIOR)
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
