@@ -124,7 +124,11 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     assert "unknown category in column 'colour' 'green'" in refused(capsys, "predict", net, str(new))
     new.write_text("size,colour\n,red\n")
     told = refused(capsys, "predict", net, str(new))
-    assert "missing in size (1 of 1 rows)" in told and "run anew without these columns" in told and "--drop" not in told
+    assert (
+        "missing in size (1 of 1 rows, first row 0)" in told
+        and "run anew without these columns" in told
+        and "--drop" not in told
+    )
     assert "unknown column 'kind'" in refused(capsys, "evaluate", net, "--data", str(done / "new.csv"))
     assert "data sets by name have other columns" in refused(capsys, "evaluate", net, "--dataset", "digits")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))

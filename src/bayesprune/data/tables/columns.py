@@ -65,12 +65,13 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     return chosen
 
 
-def check_whole(frame: Any, names: Iterable[str], otherwise: str) -> None:
+def check_whole(frame: Any, names: Iterable[str], otherwise: str = "") -> None:
     """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
-    counts = {name: int(frame[name].isna().sum()) for name in names}
-    if gaps := {name: count for name, count in counts.items() if count}:
-        where = ", ".join(f"{name} ({count} of {len(frame):,} rows)" for name, count in gaps.items())
-        raise ValueError(f"values are missing in {where}: fill them in, delete those rows, or {otherwise}.")
+    missing = {name: np.flatnonzero(frame[name].isna()) for name in names}
+    if gaps := {name: rows for name, rows in missing.items() if len(rows)}:
+        where = ", ".join(f"{name} ({len(rows)} of {len(frame):,} rows, first row {rows[0]})" for name, rows in gaps.items())
+        remedies = f"fill them in, delete those rows, or {otherwise}" if otherwise else "fill them in, or delete those rows"
+        raise ValueError(f"values are missing in {where}: {remedies}.")
 
 
 def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = False) -> Column:

@@ -80,7 +80,8 @@ def _of_table(
         if name not in frame.columns:
             raise unknown_name("column", name, list(frame.columns), f"It was to be the exposure of {path}.")
     names = [name for name in choose(list(frame.columns), target, features, drop) if name not in over]
-    check_whole(frame, [*names, target, *over], "leave columns out (drop)")
+    check_whole(frame, [target, *over])
+    check_whole(frame, names, "leave columns out (drop)")
     train, test = _parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)
