@@ -141,8 +141,7 @@ def figures_where_observed(
         raise TypeError(
             f"{type(inner).__name__} has figures of its own, which know of nothing missing: predict, and judge there."
         )
-    present = _counted(masked, y, bnn.output_shape)
-    targets = (inner.apart(y)[0] if masked.has_more_columns else y)[present]
+    present, targets = masked.counted(y, bnn.output_shape)
     settings: dict[str, Any] = {"mask": mask, "num_samples": num_samples}
     mean = predict(rng_key, bnn, params, data.x, **settings)
     kind, task = kind_of(bnn, params), getattr(inner, "task", "other")
@@ -177,16 +176,6 @@ def _normals(rng_key: jax.Array, bnn: BNN, params: PyTree, data: GivenRows, kind
         return None
     drawn = draws_of_targets(rng_key, bnn, params, data.x, settings["mask"], settings["num_samples"], read=("loc", "scale"))
     return drawn["loc"], drawn["scale"]
-
-
-def _counted(masked: Any, y: np.ndarray, output_shape: Any) -> np.ndarray:
-    """Which entries of y count: those observed; of events of several numbers, such as a multivariate normal's, whole ones."""
-    present = np.asarray(masked.present(y))
-    size = masked.likelihood.event_size(output_shape) if hasattr(masked.likelihood, "event_size") else 1
-    if size == 1:
-        return present
-    events = present.reshape((-1, size))
-    return np.repeat(np.all(events, axis=1), size).reshape(present.shape)
 
 
 def _nll_of_seen(nats: np.ndarray | None, present: np.ndarray) -> dict[str, float]:

@@ -79,8 +79,8 @@ def of_fit(
     """
     broken = [name for name, _ in lost_in(params)]
     # A bias may have several axes, as an attention's has, and what it is added to gets through without it.
-    kernels = {site: alive for site, alive in mask.items() if np.ndim(alive) > 1 and np.size(alive) and not _is_bias(site)}
-    dead = [site for site, alive in kernels.items() if not np.any(alive)]
+    kernels = {site: alive for site, alive in mask.items() if np.ndim(alive) > 1 and not _is_bias(site)}
+    dead = [site for site, alive in kernels.items() if np.size(alive) and not np.any(alive)]
     ends = [advise(one, floor, rows) for one in np.reshape(losses, (-1, np.shape(losses)[-1]))] if np.size(losses) else []
     finite = "holds NaN or infinity; lower the learning rate, or look for such numbers in the data."
     layer = "is alive: nothing gets through it; cut less, later or by verified acts (data=)."

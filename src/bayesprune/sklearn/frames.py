@@ -24,11 +24,11 @@ def check_frame(X: Any) -> None:
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
-    refuse_dates(X)
+    _refuse_dates(X)
 
 
-def refuse_dates(frame: Any) -> None:
-    """Dates are refused: what of them matters, nobody can know."""
+def _refuse_dates(frame: Any) -> None:
+    """What of them matters, nobody can know."""
     from pandas.api import types
 
     for place, kind in enumerate(frame.dtypes):

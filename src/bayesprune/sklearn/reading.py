@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 import sklearn
 from bayesprune.core.numbers import without_mask
-from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, refuse_dates, texts_of
+from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, texts_of
 
 LEAST_ROWS = 5  # of a category that is told apart
 NUMBERS = "numbers"
@@ -176,12 +176,12 @@ class WithRows:
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
-        X, encoded = _with_gaps(without_mask(X, "X")), self._reading.encoder is not None
-        if is_frame(X):
-            refuse_dates(X)
-        gaps = {} if encoded else {"ensure_all_finite": "allow-nan"}
-        rows = validate_data(self, X, dtype=np.float64, reset=False, skip_check_array=encoded, **gaps)
-        return check_array(self._reading.apply(X if encoded else rows), dtype=np.float64, estimator=self)  # type: ignore[no-any-return]
+        check_frame(X := _with_gaps(without_mask(X, "X")))
+        if self._reading.encoder is None:
+            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+            return self._reading.apply(rows)  # type: ignore[no-any-return]
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return check_array(self._reading.apply(X), dtype=np.float64, estimator=self)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -39,7 +39,7 @@ class WithReasons:
         still reads (``used_features_``) play: up to ten of them exactly, (6.4), by all 2^k coalitions; more by orders drawn at
         random, (6.5). Coalitions are played by at most 25 of the ``num_samples`` networks; of all of them the total is known,
         f(x) - E_b f(b). What the 25 miss of it goes to the inputs by how their values follow their sum from network to network
-        (a control variate), so that a row's values add up to its prediction:
+        (a control variate),
 
           phi_j + Cov(phi_j, sum_i phi_i) / Var(sum_i phi_i) (total - sum_i phi_i),
 

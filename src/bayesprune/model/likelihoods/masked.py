@@ -71,7 +71,7 @@ class Masked:
     def present(self, y: Array) -> Any:
         """Which entries of y, known noise and exposures left out, are observed: booleans of their shape."""
         y = y if hasattr(y, "dtype") else np.asarray(y)
-        targets = self.likelihood.apart(y)[0] if self.has_more_columns else y
+        targets = self.likelihood.apart(y)[0] if self._apart else y
         if self.missing != NAN:
             return targets != self.missing
         return targets == targets  # NaN alone is not equal to itself; whole numbers all are
@@ -79,8 +79,20 @@ class Masked:
     def observed(self, y: Array) -> np.ndarray:
         """The targets that are observed, one after another."""
         y = np.asarray(y)
-        targets = self.likelihood.apart(y)[0] if self.has_more_columns else y
+        targets = self.likelihood.apart(y)[0] if self._apart else y
         return targets[self.present(y)]  # type: ignore[no-any-return]
+
+    def counted(self, y: Array, output_shape: OutputShape | Any) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries of y count, booleans, and their targets one after another.
+
+        Those that are observed; of an event of several numbers all, where all of it is observed, and else none.
+        """
+        y = np.asarray(y)
+        targets, present = self.likelihood.apart(y)[0] if self._apart else y, np.asarray(self.present(y))
+        if hasattr(self.likelihood, "event_size"):
+            size = self.likelihood.event_size(output_shape)
+            present = np.repeat(present.reshape((-1, size)).all(axis=1), size).reshape(present.shape)
+        return present, targets[present]
 
     def observe(self, outputs: ArrayTree, y: Array | None) -> Any:
         if y is None:
@@ -104,11 +116,7 @@ class Masked:
         """That of what is observed, of labels and of single columns; None of several outputs, observed in other rows each."""
         of_observed = getattr(self.likelihood, "baseline", None)
         pooled = self._labels or np.ndim(y) == 1 or np.shape(y)[-1] == 1
-        return (
-            of_observed(self._typed(self.observed(y)))
-            if callable(of_observed) and pooled and not self.has_more_columns
-            else None
-        )
+        return of_observed(self._typed(self.observed(y))) if callable(of_observed) and pooled and not self._apart else None
 
     def filled(self, y: Array) -> Any:
         """y with a target that the likelihood takes in the place of every missing one; all that is computed is finite."""
@@ -116,13 +124,13 @@ class Masked:
         xp = np if isinstance(y, np.ndarray) else jnp
         flat = xp.ravel(entries)
         # Beside noise or exposures 1 is a target, a scale and an exposure; else an observed one, of whatever support.
-        one = xp.asarray(1, y.dtype) if self.has_more_columns else xp.ravel(y)[xp.argmax(flat)]
+        one = xp.asarray(1, y.dtype) if self._apart else xp.ravel(y)[xp.argmax(flat)]
         floats = jnp.issubdtype(y.dtype, jnp.floating)
-        fallback = xp.asarray(0.5 if floats and not self.has_more_columns else self.has_more_columns, y.dtype)
+        fallback = xp.asarray(0.5 if floats and not self._apart else self._apart, y.dtype)
         return self._typed(xp.where(entries, y, xp.where(flat.any(), one, fallback)))
 
     @property
-    def has_more_columns(self) -> bool:
+    def _apart(self) -> bool:
         """Whether y has further columns, of known noise or exposures."""
         return bool(getattr(self.likelihood, "known", False)) or getattr(self.likelihood, "exposure", None) is not None
 

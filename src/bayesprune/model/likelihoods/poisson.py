@@ -94,7 +94,7 @@ NEAR, TERMS = 0.1, 9  # |d| below which h is summed as a series, and by how many
 
 
 class _Poisson(dist.Poisson):  # type: ignore[misc]
-    """With a density that holds in single precision, in which y log m - m - log y! loses a nat at y = 1e7.
+    """With a density that holds in single precision, in which y log m - m - log y! is wrong by two nats at y = 1e6.
 
       log p(y | m) = -m h(d) - log(2 pi y) / 2 - 1 / (12 y) + 1 / (360 y³),   d = (y - m) / m,   h(d) = (1 + d) log(1 + d) - d
 
