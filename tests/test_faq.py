@@ -52,7 +52,6 @@ def is_said(message: str) -> bool:
 MESSAGES = quoted(PAGE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 def test_every_message_is_one_of_ours() -> None:
     assert len(MESSAGES) > 40 and len(set(MESSAGES)) == len(MESSAGES)
     assert [message for message in MESSAGES if not is_said(message) and message not in OF_FLAX + OF_SKLEARN] == []
