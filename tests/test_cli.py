@@ -19,6 +19,7 @@ import pytest
 import bayesprune as bp
 from bayesprune import cli
 from bayesprune.cli import build, knobs, results, rows, run, settings
+from bayesprune.cli.errors import flags_in_one_line
 from bayesprune.cli.find import choose, flag_name
 from bayesprune.cli.flags import parse
 from bayesprune.core.lock import alone_in
@@ -167,6 +168,8 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     jax.tree.map(np.testing.assert_array_equal, went_on.mask, straight.mask)
     assert went_on.metadata == straight.metadata
     assert content(out)["metrics"] == content(done)["metrics"]
+    assert content(done)["resumed_at_step"] == 0 and content(out)["resumed_at_step"] == 10
+    assert " s from step 10 on" in runs.end_of_run(content(out), []) and " on\n" not in runs.end_of_run(content(done), [])
 
 
 def test_sigterm_ends_a_run_saved_and_says_how_to_go_on(
@@ -327,9 +330,21 @@ def test_debug_shows_where_an_error_came_from(capsys: pytest.CaptureFixture[str]
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_unknown_flag_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "--method", "snr", "--bmr.alpha0", "1"]) == 2
-    assert "bmr.alpha0" in capsys.readouterr().err
+def test_a_wrong_flag_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        ("run --method snr --bmr.alpha0 1", "Unrecognized options: --bmr.alpha0, 1"),
+        (
+            "run --stepss 200",
+            "Unrecognized options: --stepss, 200. Perhaps you meant: --steps. bayesprune run --help shows all",
+        ),
+        ("run --steps many", "Error parsing --steps: invalid literal for int() with base 10: 'many'. bayesprune run --help"),
+        ("run --target y y2", "Unrecognized options: y2. "),
+        ("predict here", "Missing from bayesprune predict: PATH Rows: of a run"),
+        ("compact here --keep meen", "invalid choice 'meen' for argument '--keep'. Expected one of ('posterior', 'mean'). "),
+    ):
+        assert told in refused(capsys, *words.split())
+    with pytest.raises(SystemExit), flags_in_one_line("run"):
+        raise SystemExit(0)  # --help goes its way
 
 
 def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,6 +391,16 @@ def test_a_run_ends_with_a_compact_network(done: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_s_metrics_are_of_the_compact_network_that_it_holds(done: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(done, tmp_path / "run")
+    for values in ("float32", "bfloat16"):
+        assert cli.main(["compact", str(out), "--values", values]) == 0
+        assert content(out)["compact"]["bytes"] == (out / "net.bayesprune").stat().st_size
+        assert (values == "float32") == (content(out)["compact"]["bytes"] == content(done)["compact"]["bytes"])
+    assert small_run(out) == 0 and content(out)["metrics"] == content(done)["metrics"]
+
+
+@pytest.mark.slow
 def test_a_compact_network_by_the_command_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, new, made = tmp_path / "net.bayesprune", tmp_path / "rows.npz", tmp_path / "made.npz"
     assert cli.main(["compact", str(done), "--values", "posterior", "--to", str(net)]) == 0
@@ -386,6 +411,11 @@ def test_a_compact_network_by_the_command_line(done: Path, tmp_path: Path, capsy
     with np.load(made) as found:
         assert found["mean"].shape == (5, 10) and found["draws"].shape == (3, 5, 10)
         np.testing.assert_allclose(found["draws"].mean(0), found["mean"], rtol=1e-5)
+    assert cli.main(["predict", str(net), str(new), "--uncertainty", "--to", str(made)]) == 0
+    with np.load(made) as found:  # the prediction is of the networks whose parts stand beside it
+        entropy = -(found["mean"] * np.log(found["mean"])).sum(-1)
+        assert "draws" not in found and found["epistemic"].min() > 1e-4
+        np.testing.assert_allclose(found["total"], entropy, rtol=1e-4)
     assert cli.main(["predict", str(net), str(new)]) == 0
     assert capsys.readouterr().out.count("[") == 6
     assert cli.main(["export", str(net), "--to", "onnx"]) == 0

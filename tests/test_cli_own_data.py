@@ -125,11 +125,18 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     new.write_text("size,colour\n,red\n")
     told = refused(capsys, "predict", net, str(new))
     assert (
-        "missing in size (1 of 1 rows, first row 0)" in told
+        "missing in size (1 of 1 rows, the first in row 1)" in told
         and "run anew without these columns" in told
         and "--drop" not in told
     )
-    assert "unknown column 'kind'" in refused(capsys, "evaluate", net, "--data", str(done / "new.csv"))
+    new.write_text("Size,colour\n1,red\n")
+    told = refused(capsys, "predict", net, str(new))
+    assert f"{new} lacks size, which the network was trained on, and has Size, colour: add" in told
+    new.write_text("size;colour\n1;red\n0,5;red\n")
+    assert "has '0,5' in row 2, where training had numbers: write numbers with a point" in refused(
+        capsys, "predict", net, str(new)
+    )
+    assert "lacks kind, the target: add it, or predict" in refused(capsys, "evaluate", net, "--data", str(done / "new.csv"))
     assert "data sets by name have other columns" in refused(capsys, "evaluate", net, "--dataset", "digits")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert "write it as .csv" in refused(capsys, "predict", net, str(tmp_path / "x.npy"))

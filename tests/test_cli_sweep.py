@@ -41,7 +41,12 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         settings.claim(chosen, folder)
         made.append(folder.name)
         content = {"metrics": {"accuracy": accuracy(chosen), "ece": None}, "settings": {"steps": chosen.steps}}
-        content |= {"sparsity": {"prunable": {"density": 0.1}}, "num_steps": chosen.steps, "train_seconds": 1.0}
+        content |= {
+            "sparsity": {"prunable": {"density": 0.1}},
+            "num_steps": chosen.steps,
+            "train_seconds": 1.0,
+            "resumed_at_step": 0,
+        }
         results.write_record(folder / results.METRICS, content | {"evaluated_on": {}, "versions": {}})
         return True
 

@@ -40,7 +40,10 @@ def metrics(folder: Path) -> Path:
         "evaluated_on": {},
         "sparsity": {"all": 7},
     }
-    write_record(folder / results.METRICS, content | {"num_steps": 20, "train_seconds": 1.5, "evidence_gained_nats": None})
+    write_record(
+        folder / results.METRICS,
+        content | {"num_steps": 20, "train_seconds": 1.5, "resumed_at_step": 0, "evidence_gained_nats": None},
+    )
     return folder / results.METRICS
 
 

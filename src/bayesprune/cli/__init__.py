@@ -1,11 +1,13 @@
 """The command line: `bayesprune run`, `compare`, `predict` and the other `COMMANDS`."""
 
+import functools
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from bayesprune.cli.errors import EXPECTED, one_line
+from bayesprune.cli.errors import EXPECTED, flags_in_one_line, one_line
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.compiling import bits_by_kernel
 from bayesprune.train.interruption import sigterm_like_ctrl_c
@@ -65,10 +67,21 @@ def _dispatch(words: list[str]) -> int:
         if name in ("run", "sweep"):  # the flags of a run follow from one another
             command(rest)
         else:
-            importlib.import_module("tyro").cli(command, args=rest, prog=f"bayesprune {name}")
-    except SystemExit as leave:  # --help, or a flag that is not known; tyro has said so already
+            _parsed(name, command, rest)()
+    except SystemExit as leave:  # --help
         return leave.code if isinstance(leave.code, int) else FAILED
     return 0
+
+
+def _parsed(name: str, command: Callable[..., None], words: list[str]) -> Callable[[], None]:
+    """The command with the arguments that its flags say."""
+
+    @functools.wraps(command)
+    def with_arguments(*args: Any, **kwargs: Any) -> Callable[[], None]:
+        return functools.partial(command, *args, **kwargs)
+
+    with flags_in_one_line(name):
+        return importlib.import_module("tyro").cli(with_arguments, args=words, prog=f"bayesprune {name}")  # type: ignore[no-any-return]
 
 
 def _overview() -> str:

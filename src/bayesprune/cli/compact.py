@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from bayesprune.cli import build, rows, settings, shipping
-from bayesprune.cli.results import POSTERIOR, read_posterior
+from bayesprune.cli.results import POSTERIOR, made_by, note_compact, read_posterior
 from bayesprune.report import runs
 
 
@@ -38,6 +38,8 @@ def compact(
     data = rows.load_data(chosen)
     bnn = build.make_bnn(chosen, data)
     small = shipping.make(bnn, saved.params, saved.mask, keep, build.keys(chosen)[1], num_draws)
-    small.save(path, values, {"settings": settings.to_json(chosen), **rows.notes(data)})
+    small.save(path, values, made_by(chosen, data))
     report = shipping.report(bnn, saved.params, saved.mask, small, data.test.x, path, out / POSTERIOR)
+    if to is None:
+        note_compact(out, report)
     print(f"{runs.shipped(report)}\nwritten:\n  {path}")

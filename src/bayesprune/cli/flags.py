@@ -10,12 +10,14 @@ from typing import Any
 import tyro
 
 from bayesprune.cli import own_net, presets
+from bayesprune.cli.errors import flags_in_one_line
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, knobs, table
 from bayesprune.cli.settings import RunSettings, field_name, settings_class
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
+from bayesprune.prune.keep_all import KeepAll
 
 NOT_THERE = ("config",)  # names another file
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
@@ -32,7 +34,8 @@ def parse(words: Sequence[str]) -> RunSettings:
     if given(words, f"{field_name('method', _names(words, values))}.density"):
         values.pop("density", None)  # the flag goes before the file's plain density
     default: Any = _filled(cls, values) if values else tyro.MISSING_NONPROP
-    made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
+    with flags_in_one_line("run"):
+        made = tyro.cli(cls, args=list(words), prog="bayesprune run", description=DESCRIPTION, default=default)
     return made if made.density is None else _with_density(made, words)
 
 
@@ -91,9 +94,9 @@ def _with_density(made: Any, words: Sequence[str]) -> RunSettings:
     kinds = {knob.name: knob.kind for knob in knobs(method.cls)}
     if "density" not in kinds:
         able = [name for name, cls in KINDS["method"]().items() if any(knob.name == "density" for knob in knobs(cls))]
+        why = "prunes nothing" if method.cls is KeepAll else "has no density to set, it finds its own"
         raise ValueError(
-            f"density={made.density}: method {method.name} has no density to set, it finds its own. Leave --density out, or "
-            f"choose one of {', '.join(able)}."
+            f"density={made.density}: method {method.name} {why}. Leave --density out, or choose one of {', '.join(able)}."
         )
     density: Any = made.density
     if kinds["density"] is float:

@@ -107,12 +107,12 @@ def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsur
     small = network(path)
     schema = rows.schema_in(small.metadata)
     x = _rows(data, schema, small.inputs)
-    mean = small.predict(x)
-    parts = _parts(uncertainty_of(rng_key, small, None, x, num_samples=num_samples or OF_PARTS), schema) if unsure else {}
-    if not num_samples:
-        return FoundRun({"mean": _in_units(mean, schema)} | parts, schema)
-    draws = small.predict_draws(rng_key, x, num_samples)
-    made = {"mean": draws.mean(0).reshape(mean.shape), "draws": draws}
+    mean, number = small.predict(x), num_samples or OF_PARTS
+    parts = _parts(uncertainty_of(rng_key, small, None, x, num_samples=number), schema) if unsure else {}
+    made = {"mean": mean}
+    if num_samples or unsure:  # the parts are of the mean over draws: the network at its mean is another prediction
+        draws = small.predict_draws(rng_key, x, number)
+        made = {"mean": draws.mean(0).reshape(mean.shape)} | ({"draws": draws} if num_samples else {})
     return FoundRun({name: _in_units(values, schema) for name, values in made.items()} | parts, schema)
 
 

@@ -1,7 +1,7 @@
 """What a run leaves in its folder, its figures too, and how it is read back."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,7 +24,7 @@ from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
 NEEDED = {
-    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds"),
+    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds", "resumed_at_step"),
     HISTORY: ("losses",),
     PREDICTIONS: ("probs", "y"),
 }
@@ -45,15 +45,21 @@ def files(folder: Path) -> list[Path]:
     ]
 
 
-def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: rows.Data, seconds: float) -> None:
+class Timed(NamedTuple):
+    """Seconds of training, and the step from which on they were taken: 0 where the run never stopped."""
+
+    seconds: float
+    since: int
+
+
+def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: rows.Data, timed: Timed) -> None:
     """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics."""
     best, on = (rows.chosen_by(data), settings.choose_on) if settings.choose == "best" else ("", "")
     step = record.chosen_step(fit.history, best, on, len(data.watched.y))
     # Where nothing was pruned, every prunable weight is alive.
     whole = {str(spec.path): np.ones(spec.shape, bool) for spec in bnn.layout if spec.prunable}
     mask = {name: np.asarray(alive) for name, alive in (fit.mask or whole).items()}
-    by = {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()}
-    by |= rows.notes(data)
+    by = made_by(settings, data)
     used = connected(bnn, mask)
     notes = {"input_shape": bnn.input_shape, "figures": record.for_figures(bnn, used, rows.watched(data))}
     save_fit(folder / POSTERIOR, bnn, fit._replace(mask=mask), by | notes)
@@ -72,7 +78,8 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
         "course": repr(course.of(settings)),
         **record.of_fit(bnn, fit, mask, used, settings.kl_weight),
         "health": _health(bnn, fit, data, probs),
-        "train_seconds": seconds,
+        "train_seconds": timed.seconds,
+        "resumed_at_step": timed.since,
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,
     }
@@ -85,6 +92,16 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
     else:
         shipped = shipping.report(bnn, fit.params, mask, small, data.test.x, path, folder / POSTERIOR)
     write_record(folder / METRICS, done | {"compact": shipped} | by)
+
+
+def made_by(settings: RunSettings, data: rows.Data) -> dict[str, Any]:
+    """What the files of a run say of how it was made."""
+    return {"settings": to_json(settings), "versions": {"bayesprune": __version__} | record.versions()} | rows.notes(data)
+
+
+def note_compact(folder: Path, shipped: dict[str, Any]) -> None:
+    """Write into a run's metrics that its compact network is another one now."""
+    write_record(folder / METRICS, read_metrics(folder) | {"compact": shipped})
 
 
 def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.report import runs
 from bayesprune.train.checkpoints import latest
 
-DRY_RUN = "--dry-run"
+DRY_RUN, CHECKPOINTS = "--dry-run", "checkpoints"
 
 
 def run(words: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], Non
     if data.schema is not None:
         tell(rows.described(data, chosen))
     bnn, method, arguments = build.make_bnn(chosen, data), build.make_method(chosen), build.fit_arguments(chosen, data)
-    begin = time.perf_counter()
+    begin, since = time.perf_counter(), latest(folder / CHECKPOINTS) or 0
     with _with_checkpoints(chosen, folder, tell) as checkpoints, log.writing(chosen.log, folder) as callbacks:
         # Only now: a fit that is refused leaves nothing behind.
         arguments |= {
@@ -76,13 +76,13 @@ def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], Non
         jax.block_until_ready(fit.params)
         seconds = time.perf_counter() - begin
         settings.claim(chosen, folder)
-        results.write(folder, chosen, bnn, fit, data, seconds)
+        results.write(folder, chosen, bnn, fit, data, results.Timed(seconds, since))
 
 
 @contextlib.contextmanager
 def _with_checkpoints(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
-    path = folder / "checkpoints"
+    path = folder / CHECKPOINTS
     if step := latest(path):
         tell(f"{folder}: going on from step {step} of {chosen.steps}.")
     try:

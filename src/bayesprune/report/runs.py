@@ -24,7 +24,7 @@ def end_of_run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         for site, row in done["sparsity"]["per_site"].items()
     ]
     parts = [
-        f"\n{made['dataset']}, {made['net']}, {made['method']}: {done['num_steps']} steps in {done['train_seconds']:.1f} s",
+        f"\n{made['dataset']}, {made['net']}, {made['method']}: {done['num_steps']} steps, {_timed(done)}",
         *_chosen(done),
         *_course(done),
         f"KL weight {done['kl_weight']:g}: {done['kl_weight_in_words']}",
@@ -68,15 +68,23 @@ def runs(done: Mapping[str, Mapping[str, Any]]) -> str:
     # Where posteriors are tempered, a table that does not say so compares unlike things.
     weights = [f"{one['kl_weight']:g}" for one in done.values()]
     tempered = any(weight != "1" for weight in weights)
-    rows = [["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "alive", "connected", "seconds"]]
+    rows = [
+        ["run", "data", "net", "method", *["KL weight"] * tempered, *names, "pruned", "weights alive", "connected", "seconds"]
+    ]
     for (title, one), weight in zip(done.items(), weights, strict=True):
         made, (prunable, _) = one["settings"], _counts(one)
         figures = [number(one["metrics"].get(name)) for name in names]
         used = one["sparsity"].get("connected")
         counts = [f"{prunable['num_alive']:,}", f"{used['prunable']['num_alive']:,}" if used else NOTHING]
-        kept = [percent(prunable["sparsity"]), *counts, f"{one['train_seconds']:.1f}"]
+        kept = [percent(prunable["sparsity"]), *counts, _timed(one)]
         rows.append([title, made["dataset"], made["net"], made["method"], *[weight] * tempered, *figures, *kept])
     return markdown(rows)
+
+
+def _timed(done: Mapping[str, Any]) -> str:
+    """Seconds of training; of a run that went on, those since then, and from which step."""
+    since = done["resumed_at_step"]
+    return f"{done['train_seconds']:.1f} s" + f" from step {since:,} on" * bool(since)
 
 
 def _used(used: Mapping[str, Any] | None, site: str) -> list[str]:

@@ -59,7 +59,7 @@ def test_categories_that_the_file_declares_may_look_like_numbers() -> None:
 
 
 def test_a_text_where_training_had_numbers_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"column 'a' of new.csv has 'x' where training had numbers"):
+    with pytest.raises(ValueError, match=r"column 'a' of new.csv has 'x' in row 2, where training had numbers"):
         Column("a", "number").encode(texts(1, "x"), "new.csv")
 
 

@@ -46,7 +46,8 @@ def test_numbers_are_standardised_and_come_back_and_counts_stay() -> None:
     assert made.dtype == np.float32 and abs(made.mean()) < 1e-6 and made.std() == pytest.approx(1.0)
     np.testing.assert_allclose(target.undo(made), values, rtol=1e-6)
     counts = infer_target("y", np.array([0, 3, 4, 9]), TRAIN, "counts")
-    assert counts == Target("y", "counts", rate=4.0) and counts.encode(np.array([0, 9]), "f").tolist() == [0, 9]
+    others = ("classes", "numbers", "overdispersed counts")
+    assert counts == Target("y", "counts", rate=4.0, others=others) and counts.encode(np.array([0, 9]), "f").tolist() == [0, 9]
 
 
 def test_texts_are_classes_where_that_is_asked_for_or_they_come_back() -> None:

@@ -69,7 +69,7 @@ def check_whole(frame: Any, names: Iterable[str], otherwise: str = "") -> None:
     """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
     missing = {name: np.flatnonzero(frame[name].isna()) for name in names}
     if gaps := {name: rows for name, rows in missing.items() if len(rows)}:
-        where = ", ".join(f"{name} ({len(rows)} of {len(frame):,} rows, first row {rows[0]})" for name, rows in gaps.items())
+        where = ", ".join(f"{name} ({len(rows)} of {len(frame):,} rows, the first in row {rows[0] + 1})" for name, rows in gaps.items())
         remedies = f"fill them in, delete those rows, or {otherwise}" if otherwise else "fill them in, or delete those rows"
         raise ValueError(f"values are missing in {where}: {remedies}.")
 
@@ -118,8 +118,11 @@ def _numbers(values: np.ndarray, name: str, where: str) -> np.ndarray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        odd = next(value for value in values if not is_number(str(value)))
-        raise ValueError(f"column {name!r} of {where} has {odd!r} where training had numbers.") from None
+        row, odd = next((row, value) for row, value in enumerate(values, start=1) if not is_number(str(value)))
+        raise ValueError(
+            f"column {name!r} of {where} has {odd!r} in row {row}, where training had numbers: write numbers with a point and "
+            "nothing beside them."
+        ) from None
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers))) + 1
         place, otherwise = (f" of {where}", "delete that row") if where else ("", f"leave the column out, drop={name!r}")

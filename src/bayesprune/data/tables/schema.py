@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.checks import unknown_name
 from bayesprune.core.formats import read_arrays
 from bayesprune.core.types import Dataset
 from bayesprune.data.tables.columns import Column, check_whole
@@ -40,11 +39,12 @@ class Schema:
 
     def frame_inputs(self, frame: Any, where: str) -> np.ndarray:
         """(rows, inputs) float32 of a table with these columns, in any order, among others."""
-        for column in self.used:
-            if column.name not in frame.columns:
-                raise unknown_name(
-                    "column", column.name, frame.columns, f"The network was trained on it, and {where} lacks it."
-                )
+        if lacking := [column.name for column in self.used if column.name not in frame.columns]:
+            there = listed(list(frame.columns))
+            raise ValueError(
+                f"{where} lacks {listed(lacking)}, which the network was trained on, and has {there}: add what is missing, or "
+                "run anew without it."
+            )
         check_whole(frame, [column.name for column in self.used], "run anew without these columns")
         return np.concatenate([column.encode(values_of(frame, column.name), where) for column in self.used], axis=1)
 
@@ -74,7 +74,7 @@ class Schema:
         needed = {self.target.name: "the target"} | ({self.target.exposure: "the exposure"} if self.target.exposure else {})
         for name, role in needed.items():
             if name not in frame.columns:
-                raise unknown_name("column", name, frame.columns, f"It is {role}, and {path} lacks it.")
+                raise ValueError(f"{path} lacks {name}, {role}: add it, or predict these rows, which needs no target.")
         check_whole(frame, list(needed), "predict them, which needs no target")
         values, *exposures = (values_of(frame, name) for name in needed)
         return Dataset(x, self.target.encode(values, str(path), *exposures))
@@ -99,7 +99,8 @@ class Schema:
 def from_json(content: Mapping[str, Any]) -> Schema:
     """A schema as `core.formats.jsonable` wrote it."""
     columns = [Column(**one | {"categories": tuple(one["categories"])}) for one in content["columns"]]
-    target = Target(**content["target"] | {"classes": tuple(content["target"]["classes"])})
+    lists = {name: tuple(content["target"].get(name, ())) for name in ("classes", "others")}
+    target = Target(**content["target"] | lists)
     return Schema(**dict(content) | {"columns": tuple(columns), "target": target, "shape": tuple(content["shape"])})
 
 

@@ -24,7 +24,7 @@ class Target:
 
     ``loc``, ``scale``: of numbers, which are standardised by the training rows; counts and shares are taken as they are.
     ``rate``: of counts, their mean over the training rows for an exposure of one; None in files of before. ``exposure``: the
-    column that says over how much they were taken, if there is one.
+    column that says over how much they were taken, if there is one. ``others``: the kinds that the values might be as well.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Target:
     scale: float = 1.0
     rate: float | None = None
     exposure: str = ""
+    others: tuple[str, ...] = ()
 
     def encode(self, values: np.ndarray, where: str, exposures: np.ndarray | None = None) -> np.ndarray:
         """(rows,): int32 labels, or float32 in training units; (rows, 2) of counts beside their exposures."""
@@ -73,18 +74,21 @@ def infer_target(
     if values.dtype.kind not in "biuf" and kind != "classes":
         _check_classes(name, values, asked=kind is not None)
     kind = kind or guess(values)
+    others = tuple(other for other in may_be(values) if other != kind)
     if kind == "classes":
         texts = set(as_texts(values))
         if values.dtype.kind == "f" and not all(text.lstrip("-").isdigit() for text in texts):
             raise ValueError(f"target {name!r} holds fractions, such as {values[0]}: choose a likelihood of numbers.")
         order = sorted(texts, key=lambda text: (float(text) if is_number(text) else 0.0, text))
-        return Target(name, kind, tuple(order), text=values.dtype.kind not in "biuf")
+        return Target(name, kind, tuple(order), text=values.dtype.kind not in "biuf", others=others)
     numbers = as_numbers(values, name, kind)
     if kind in COUNTS:
         rate = mean_rate(numbers[train], None if exposures is None else exposures[train])
-        return Target(name, kind, rate=rate, exposure=exposure)
+        return Target(name, kind, rate=rate, exposure=exposure, others=others)
+    if kind != "numbers":
+        return Target(name, kind, others=others)
     scaling = fit_scaling(numbers[train])
-    return Target(name, kind, loc=float(scaling.loc), scale=float(scaling.scale)) if kind == "numbers" else Target(name, kind)
+    return Target(name, kind, loc=float(scaling.loc), scale=float(scaling.scale), others=others)
 
 
 def guess(values: np.ndarray) -> str:
@@ -105,6 +109,22 @@ def guess(values: np.ndarray) -> str:
     if values.min() != 0 or values.max() > HIGHEST:
         return "numbers"
     return kind_of_counts(values)
+
+
+def may_be(values: np.ndarray) -> list[str]:
+    """Of `KINDS`, what finite values allow: fractions are no classes or counts, and shares lie between 0 and 1.
+
+    >>> [may_be(np.array(values)) for values in (["a", "b"], [-1, 1], [0.5, 2.0], [0.5, 0.2])]
+    [['classes'], ['classes', 'numbers'], ['numbers'], ['numbers', 'shares']]
+    >>> may_be(np.array([0, 1, 1]))
+    ['classes', 'numbers', 'counts', 'overdispersed counts']
+    """
+    if values.dtype.kind not in "biuf":
+        return ["classes"]
+    whole, low, high = bool(np.all(values == np.round(values))), values.min(), values.max()
+    counts = whole and low >= 0
+    allowed = {"classes": whole, "numbers": True, **dict.fromkeys(COUNTS, counts), "shares": low > 0 and high < 1}
+    return [kind for kind in KINDS if allowed[kind]]
 
 
 def _repeat(different: int, rows: int) -> bool:
