@@ -283,3 +283,20 @@ def test_a_fit_goes_on_from_its_factors(fitted) -> None:
     optimizer = optax.adam(optax.cosine_decay_schedule(0.03, 2000))
     on = bp.fit_svi(jax.random.key(1), bnn, data, num_steps=2, init=fit, optimizer=optimizer, progress=False)
     np.testing.assert_allclose(on.params["kernel_auto_factor"], fit.params["kernel_auto_factor"], atol=0.01)
+
+
+@pytest.mark.parametrize("shape", [(48, 1), (8, 6)])
+def test_the_density_of_a_draw_is_exact_where_the_factor_cannot_be_solved_for(shape: tuple[int, int]) -> None:
+    """Off-diagonals as large as the diagonal, as a few steps make them: the condition is beyond single precision."""
+    rng = np.random.default_rng(0)
+    factors = [np.tril(rng.normal(size=(size, size)) * 1.5, -1) + np.eye(size) for size in shape]
+    law = CorrelatedNormal(jnp.zeros(shape), *(jnp.asarray(0.1 * factor, jnp.float32) for factor in factors))
+    draw, known = law(rng_key=jax.random.key(0), sample_intermediates=True)
+    np.testing.assert_array_equal(draw, law.sample(jax.random.key(0)))
+    # The factors have ones on their diagonals: log|2 pi K| is that of their scales alone.
+    half_log_det = np.prod(shape) * (0.5 * np.log(2 * np.pi) + 2 * np.log(0.1))
+    expected = -0.5 * np.square(np.asarray(known[0], np.float64)).sum() - half_log_det
+    assert float(law.log_prob(draw, known).sum()) == pytest.approx(expected, rel=1e-5)
+    with np.errstate(all="ignore"):
+        solved = float(law.log_prob(draw).sum())
+    assert shape == (8, 6) or abs(solved - expected) > 10  # the way back is what is lost

@@ -22,7 +22,8 @@ from bayesprune.infer.settings import (
     weight_of,
 )
 from bayesprune.model.families import is_of_points
-from bayesprune.model.program import Trainable
+from bayesprune.model.minibatches import check_minibatches
+from bayesprune.model.program import Program, Trainable
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.feed import Stream, WholeFeed
@@ -91,6 +92,8 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     )
     if a.every is None and periods.every:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
+    if isinstance(program, Program):
+        check_minibatches(program.model, feed.shown, batch, feed.example.num_rows)
     set_up_guide(rng_key, program, feed.shown)
     of_course = plan.of_points if plan.of_points is not None and is_of_points(program) else plan.optimizer
     kernel = for_fit(of_course if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 from numpyro.handlers import substitute, trace
@@ -123,7 +124,8 @@ class MeanFieldELBO(ELBO):
             for name, site in model_trace.items():
                 if site["type"] != "sample":
                     continue
-                prior = read_elementwise(site["fn"]) if name in lifting.kinds else None
+                alike = name in lifting.kinds and _same(site["scale"], guide_trace[name]["scale"])
+                prior = read_elementwise(site["fn"]) if alike else None
                 if prior is not None and closed_form(lifting.kinds[name], prior.fn) is not None:
                     closed[name] = prior
                 elif name in lifting.lifted and not isinstance(lifting.lifted[name], jax.Array):
@@ -183,10 +185,16 @@ class _Lift(Messenger):
         return gates if mask is None else [*gates, mask]
 
 
+def _same(one: Any, other: Any) -> bool:
+    """Whether two scales of log densities are known to be the same number: one divergence knows no other."""
+    return one is other or bool(np.isscalar(one) and np.isscalar(other) and one == other)
+
+
 def _log_density(site: dict[str, Any]) -> jax.Array:
     """Sum of a site's log density, under its scale."""
+    known = [site["intermediates"]] if site["intermediates"] else []  # of how the value was drawn, where the law asks for it
     with as_written():  # NumPyro's densities mix bits and floats
-        log_prob = site["fn"].log_prob(site["value"])
+        log_prob = site["fn"].log_prob(site["value"], *known)
     scale = site.get("scale")
     return jnp.sum(log_prob if scale is None else log_prob * scale)
 

@@ -7,8 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpyro.distributions import constraints
 from numpyro.handlers import seed, substitute, trace
+from numpyro.primitives import Messenger
 
 from bayesprune.core import trees
 from bayesprune.core.given import GivenRows
@@ -52,8 +54,10 @@ class Program:
     """Any NumPyro model with its guide: callables of (x, y). Programs of the same callables are equal.
 
     The model describes the whole data set: `fit_svi` scales the observed sites of a minibatch by n / batch, so the model must
-    not scale them itself. ``prunable``: predicate on (site, shape): which mean-field sites a sparsifier is shown, of those that
-    are weights: arrays of unbounded support. Evidence needs a Gaussian prior about zero, of a scale that no other site sets.
+    not scale them itself. Of minibatches, latent sites of single rows are refused, and observed ones that no row is seen by,
+    unless a `numpyro.handlers.scale` of the model's own says how they count. ``prunable``: predicate on (site, shape): which
+    mean-field sites a sparsifier is shown, of those that are weights: arrays of unbounded support. Evidence needs a Gaussian
+    prior about zero, of a scale that no other site sets.
     """
 
     model: Callable[..., Any]
@@ -69,10 +73,10 @@ class Program:
         return meanings(self.model, data)
 
     def describe(self, params: dict[str, Any], data: GivenRows | None = None) -> dict[str, Any]:
-        """`meanings`. Raises `ValueError` without ``data`` to run the model on."""
+        """`meanings`, those of fitted prior scales too. Raises `ValueError` without ``data`` to run the model on."""
         if data is None:
             raise ValueError("a hand-written program says its priors when it is run: give data=, such as it was fitted to.")
-        return self.meanings(data)
+        return meanings(self.model, data, params)
 
     def take(self, params: dict[str, Any], data: GivenRows) -> dict[str, Any]:
         """Parameters as a file gives them back, in the program's own forms: what NumPyro's `Predictive` takes after `bp.load`.
@@ -95,14 +99,16 @@ class Program:
         raise ValueError(f"scope={name!r} needs the network's units, which a hand-written program does not show: use a bp.BNN.")
 
 
-def meanings(model: Callable[..., Any], data: Any) -> dict[str, Any]:
+def meanings(model: Callable[..., Any], data: Any, params: dict[str, Any] | None = None) -> dict[str, Any]:
     """Unit 1 and the prior's standard deviation, for every latent array of unbounded support, in order of use, as entries of
     parameters; see `posteriors.params.describe`.
 
     Sites of positive or bounded support, and scalars, are no weights and are left out; so is the prior scale of a site that is
-    not Gaussian about zero, or whose scale another site sets: that shows itself by changing from draw to draw.
+    not Gaussian about zero, or whose scale another site sets: that shows itself by changing from draw to draw. So does a scale
+    that a parameter sets, where ``params`` do not say its value.
     """
-    one, other = (_priors(model)(jax.random.key(n), data.x, data.y) for n in range(2))
+    arrays = {name: leaf for name, leaf in (params or {}).items() if isinstance(leaf, jax.Array | np.ndarray)}
+    one, other = (_priors(model)(jax.random.key(n), data.x, data.y, arrays, jnp.float32(n)) for n in range(2))
     fixed = {place[_DIGITS:]: _fixed(one[place], other[place]) for place in sorted(one)}
     return {name + UNIT: jnp.ones(()) for name in fixed} | {n + PRIOR_SCALE: s for n, s in fixed.items() if s is not None}
 
@@ -117,14 +123,35 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     Compiled, because only the priors are wanted: all else that the model computes from the rows is left out.
     """
 
-    def priors(rng_key: jax.Array, x: ArrayTree, y: Array | None) -> dict[str, Any]:
-        sites = trace(seed(model, rng_key)).get_trace(x, y)
+    def priors(rng_key: jax.Array, x: ArrayTree, y: Array | None, params: dict[str, Any], away: jax.Array) -> dict[str, Any]:
+        sites = trace(_Parameters(seed(model, rng_key), params, away)).get_trace(x, y)
         weights = [name for name, site in sites.items() if _is_weight(site)]
-        normals = [read_gaussian(sites[name]["fn"]) for name in weights]
+        # A density under a scale of its own, N(0, s²)^c, is not the prior that its distribution says.
+        normals = [None if sites[name]["scale"] is not None else read_gaussian(sites[name]["fn"]) for name in weights]
         pairs = [None if normal is None else (normal.loc, normal.scale) for normal in normals]
         return {f"{place:0{_DIGITS}}{name}": pair for place, (name, pair) in enumerate(zip(weights, pairs, strict=True))}
 
     return jax.jit(by_one_thread(priors))
+
+
+class _Parameters(Messenger):
+    """Parameters of a model: those known, and the others as they begin, or ``away`` = 1 from there."""
+
+    def __init__(self, fn: Callable[..., Any], known: dict[str, Any], away: jax.Array) -> None:
+        self.known, self.away = known, away
+        super().__init__(fn)
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "param" and msg["name"] in self.known:
+            msg["value"] = self.known[msg["name"]]
+        elif msg["type"] == "param":
+            msg["value"] = jax.tree.map(self._moved, msg["value"])
+
+    def _moved(self, leaf: Any) -> Any:
+        """Positive numbers stay so, and zero does not stay."""
+        if not isinstance(leaf, float | np.ndarray | jax.Array) or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            return leaf  # whole numbers, and the shapes in place of arrays that a random Flax module has
+        return (leaf * (1.0 + 0.1 * self.away) + 0.01 * self.away).astype(jnp.result_type(leaf))
 
 
 @by_one_thread

@@ -125,15 +125,27 @@ class CorrelatedNormal(dist.Distribution):
         self.conditional = jnp.where(spread == 0, 1.0, spread)
         super().__init__(batch_shape=jnp.shape(loc), validate_args=False)
 
-    @WHOLE_PRODUCTS
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
-        z = jax.random.normal(key, (*sample_shape, len(self.rows), len(self.columns)), jnp.result_type(self.loc))
-        return self.loc + (self.rows @ z @ self.columns.T).reshape((*sample_shape, *self.batch_shape))
+        return self.sample_with_intermediates(key, sample_shape)[0]
 
-    def log_prob(self, value: jax.Array, intermediates: object = None) -> jax.Array:
-        matrix = (value - self.loc).reshape((-1, len(self.rows), len(self.columns)))
-        z = jax.vmap(lambda m: _solved(self.columns, _solved(self.rows, m).T).T)(matrix).reshape(jnp.shape(value))
+    @WHOLE_PRODUCTS
+    def sample_with_intermediates(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> Any:
+        """A draw and, for its density, the standard normal numbers that made it.
+
+        To solve for them is no way back in single precision: the condition of a triangular factor grows exponentially with the
+        number of weights where off its diagonal it is as large as on it.
+        """
+        z = jax.random.normal(key, (*sample_shape, len(self.rows), len(self.columns)), jnp.result_type(self.loc))
+        shape = (*sample_shape, *self.batch_shape)
+        return self.loc + (self.rows @ z @ self.columns.T).reshape(shape), [z.reshape(shape)]
+
+    def log_prob(self, value: jax.Array, intermediates: Any = None) -> jax.Array:
+        z = intermediates[0] if intermediates else self._standard(value)
         return dist.Normal(0.0, 1.0, validate_args=False).log_prob(z) - jnp.log(self.conditional)
+
+    def _standard(self, value: jax.Array) -> jax.Array:
+        matrix = (value - self.loc).reshape((-1, len(self.rows), len(self.columns)))
+        return jax.vmap(lambda m: _solved(self.columns, _solved(self.rows, m).T).T)(matrix).reshape(jnp.shape(value))
 
 
 @kl_divergence.register(CorrelatedNormal, dist.Normal)

@@ -122,7 +122,11 @@ def test_targets_of_arrays_may_stand_in_one_column(tmp_path: Path) -> None:
     ("content", "target", "told"),
     [
         ("a,y\n1,2\n,3\n4,5\n", "y", r"missing in a \(1 of 3 rows, the first in row 2\).*leave columns out \(drop\)"),
-        ("a,y\n1,2\n3,\n4,5\n", "y", r"missing in y \(1 of 3 rows, the first in row 2\): fill them in, or delete those rows\.$"),
+        (
+            "a,y\n1,2\n3,\n4,5\n",
+            "y",
+            r"missing in y \(1 of 3 rows, the first in row 2\): fill them in, or delete those rows\.$",
+        ),
         ("a,y\n1,2\n", None, "target is needed.*It has a, y"),
         ("a,price\n1,2\n", "prise", "unknown column 'prise'. Did you mean 'price'"),
         ("1,2\n3,4\n", "y", "begins with numbers"),

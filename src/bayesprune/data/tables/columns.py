@@ -69,7 +69,9 @@ def check_whole(frame: Any, names: Iterable[str], otherwise: str = "") -> None:
     """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
     missing = {name: np.flatnonzero(frame[name].isna()) for name in names}
     if gaps := {name: rows for name, rows in missing.items() if len(rows)}:
-        where = ", ".join(f"{name} ({len(rows)} of {len(frame):,} rows, the first in row {rows[0] + 1})" for name, rows in gaps.items())
+        where = ", ".join(
+            f"{name} ({len(rows)} of {len(frame):,} rows, the first in row {rows[0] + 1})" for name, rows in gaps.items()
+        )
         remedies = f"fill them in, delete those rows, or {otherwise}" if otherwise else "fill them in, or delete those rows"
         raise ValueError(f"values are missing in {where}: {remedies}.")
 
