@@ -317,7 +317,26 @@ def test_stored_samples_are_taken_evenly_from_all_chains() -> None:
     np.testing.assert_allclose(small.predict(data.x), expected, rtol=1e-4, atol=1e-6)
     fewer = bp.compact(bnn, fit.params, num_draws=4)
     assert fewer.noise_scale.shape == (4, 1, 1)
-    assert np.ndim(bp.compact(bnn, fit.params, keep="mean").noise_scale) == 0
+    one = bp.compact(bnn, fit.params, num_draws=1)
+    apply, values = one.net()
+    np.testing.assert_allclose(apply(values, data.x), one.predict_draws(key, data.x, 1)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_several_chains_have_no_mean_network(tmp_path) -> None:
+    """Their units are in orders of their own: only one network can be trained on, or put into a header."""
+    bnn = small_bnn(prior=bp.priors.Gaussian(centred=True))
+    options = {"num_steps": 6, "kernel": bp.kernels.SGLD(1e-4), "num_samples": 1, "sample_every": 5, "num_chains": 2}
+    fit = bp.fit_sgmcmc(jax.random.key(0), bnn, DATA, progress=False, **options)
+    wide = {name: 20.0 * value if name.endswith("$draws") else value for name, value in fit.params.items()}
+    small = bp.compact(bnn, wide)
+    np.testing.assert_allclose(np.asarray(small.exported().call(DATA.x)), small.predict(DATA.x), rtol=1e-4, atol=1e-6)
+    at_mean = jax.nn.softmax(bnn.forward(jax.tree.map(jnp.asarray, small.law.mean()), {}, jnp.asarray(DATA.x)))
+    assert np.abs(np.asarray(at_mean) - small.predict(DATA.x)).max() > 0.1
+    with pytest.raises(ValueError, match=r"hidden units of 2 chains are in orders of their own.*num_draws=1"):
+        bp.compact(bnn, fit.params, keep="mean")
+    for what, told in ((small.net, "a network to train on is of one"), (lambda: small.save(tmp_path / "net.h"), "a C header")):
+        with pytest.raises(ValueError, match=rf"{told}.*2 are stored here.*num_draws=1"):
+            what()
 
 
 @pytest.mark.slow

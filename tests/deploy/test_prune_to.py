@@ -10,7 +10,9 @@ import bayesprune as bp
 from bayesprune.deploy.rungs import Ladder
 from bayesprune.prune.scores import evidence
 from bayesprune.structure import flops_of_entries, flops_of_units
-from tests.deploy.fits import DATA, fitted
+from tests.deploy.fits import DATA, PRIORS, fitted
+from tests.infer.programs import small_bnn
+from tests.infer.test_predict import start
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,8 @@ def test_onnx_runtime_is_timed_and_its_figures_are_in_the_table(fit) -> None:
     bnn, given = fit
     whole = ladder(bnn, given, "flops", "onnx")
     room = whole.rung(whole.count).flops * 2 // 3
-    found = bp.prune_to(given, bnn, DATA, flops=room, engine="onnx", rows=4)
+    as_numpy_makes_them = bp.Dataset(np.asarray(DATA.x, np.float64), DATA.y)
+    found = bp.prune_to(given, bnn, as_numpy_makes_them, flops=room, engine="onnx", rows=4)
     assert found.compact.cost.executed <= room
     lines = found.table().splitlines()
     assert len(lines) == 2 + len(found.frontier)
@@ -126,6 +129,30 @@ def test_bad_budgets_are_refused(fit) -> None:
             bp.prune_to(given, bnn, DATA, **how)
     with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN"):
         bp.prune_to(given, "net", DATA, flops=10)
+
+
+@pytest.mark.slow
+def test_counts_are_judged_by_the_masked_network() -> None:
+    """A compact one does not hold the law of its targets."""
+    data = bp.Dataset(DATA.x, np.repeat(np.asarray(DATA.y, np.float32)[:, None], 3, axis=1))
+    bnn = small_bnn(likelihood=bp.likelihoods.Poisson())
+    fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=30, progress=False)
+    found = bp.prune_to(fit, bnn, data, nll_increase=0.3, num_samples=20)
+    expected = bp.evaluate(jax.random.key(0), bnn, fit.params, data, mask=found.mask, num_samples=20)
+    assert found.rung.figures == pytest.approx(expected) and found.rung.nll_increase <= 0.3
+    with pytest.raises(ValueError, match=r"ece is a figure of classes, and those of Poisson are rmse, nll, "):
+        bp.prune_to(fit, bnn, data, ece=0.1)
+
+
+def test_posteriors_that_it_cannot_order_or_ship_are_refused() -> None:
+    for prior, posterior, told in (
+        ("scale mixture", "mean_field", r"priors\.ScaleMixture, is no fixed Gaussian about zero.*fit with priors\.Gaussian"),
+        ("gaussian", "full", r"makes networks of independent Gaussian weights.*bp\.compact\(\.\.\., rng_key=, num_draws=\)"),
+    ):
+        bnn = small_bnn(prior=PRIORS[prior], posterior=posterior)
+        given = types.SimpleNamespace(params=start(bnn), mask={})
+        with pytest.raises(ValueError, match=told):
+            bp.prune_to(given, bnn, DATA, flops=10)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def compact(
         params: NumPyro parameters, as in ``fit.params`` or ``pruned.params``.
         mask: site -> booleans, True = alive; None: what ``params`` hold as zero is dead.
         keep: "posterior": the weights' law; "mean": the one network at the posterior mean, which folds further: a unit that
-            lives by its bias alone is then a constant.
+            lives by its bias alone is then a constant. Of stored samples, those of one chain have such a mean.
         rng_key, num_draws: with ``keep="posterior"``, keep so many drawn networks in place of a density; needed where the
             posterior is neither independent Gaussians (up to one scale for each layer) nor stored samples.
 
@@ -235,9 +235,12 @@ class Compact(HandedOn):
     def exported(self, platforms: Sequence[str] | None = None) -> jax.export.Exported:
         """The network at the posterior mean as StableHLO, for any number of rows: ``.serialize()`` gives its bytes.
 
-        ``platforms``: such as ("cpu", "cuda", "tpu"); None: JAX's own here. `jax.export.deserialize(...).call(x)` runs it
-        without this project. Numbers are in it as they are, zeros and all: the file of `save` is much smaller.
+        Of stored draws it is the mean of their predictions. ``platforms``: such as ("cpu", "cuda", "tpu"); None: JAX's own
+        here. `jax.export.deserialize(...).call(x)` runs it without this project. Numbers are in it as they are, zeros and all:
+        the file of `save` is much smaller.
         """
+        if isinstance(platforms, str):
+            raise ValueError(f"platforms must be a list of names, got {platforms!r}: give [{platforms!r}].")
         return self._by_jax.exported(platforms)
 
     @property

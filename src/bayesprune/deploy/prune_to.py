@@ -111,15 +111,17 @@ def prune_to(
         engine: "numpy", kernels on the CPU; "onnx", ONNX Runtime, which needs the extra "export"; "jax".
         rows: how many rows a call has that is timed.
         rng_key: a JAX random key: figures on ``data`` are then averaged over ``num_samples`` networks, else they are of the
-            network at the posterior mean.
+            network at the posterior mean. Of a likelihood whose law a compact network does not hold, all but classes, bits and
+            Gaussian noise of one size, they are of ``num_samples`` networks in any case.
         num_samples, values: see above.
 
     Returns:
         A `ToBudget`: ``pruned``, its ``params`` and ``mask``, ``compact``, and the ``frontier``, with `table` and `figure`.
 
     Raises:
-        TypeError: ``program`` is no `BNN`; a posterior without evidence in closed form.
-        ValueError: no budget, or more than one; one that no network keeps to, with the best that was found; an unknown engine.
+        TypeError: ``program`` is no `BNN`; a spike and slab.
+        ValueError: no budget, or more than one; one that no network keeps to, with the best that was found; an unknown engine;
+            a prior without evidence in closed form, or weights that are no independent Gaussians; ``ece`` of no classes.
         ImportError: "onnx", and onnxruntime is not installed.
 
     Example:

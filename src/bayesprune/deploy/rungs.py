@@ -12,11 +12,12 @@ import numpy as np
 
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.program.laws import factorised
 from bayesprune.deploy.timed import milliseconds
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_sites
 from bayesprune.model.bnn import BNN
-from bayesprune.prune.scores import evidence
+from bayesprune.prune.scores import check_evidence, evidence
 from bayesprune.report.connected import connected
 from bayesprune.structure import flops_of_entries, flops_of_units
 
@@ -81,9 +82,7 @@ class Ladder:
         """Made, saved, timed and judged."""
         if kept not in self.rungs:
             small = self.small(kept)
-            judged = small if self.rng_key is not None else compact(self.bnn, self.params, self.mask(kept), keep="mean")
-            key = jax.random.key(0) if self.rng_key is None else self.rng_key  # of the mean nothing is drawn
-            figures = evaluate(key, judged, None, self.data, num_samples=self.num_samples)
+            figures = self._figures(kept)
             middle, spread = self._time(small)
             work = small.cost.theoretical if self.engine == "numpy" else small.cost.executed
             alive = sum(int(np.sum(alive)) for alive in self.mask(kept).values())
@@ -91,6 +90,28 @@ class Ladder:
             more = float(figures["nll"]) - (float(figures["nll"]) if before is None else before.figures["nll"])
             self.rungs[kept] = Rung(kept, alive / self.total, size, work, middle, spread, figures, more)
         return self.rungs[kept]
+
+    def _figures(self, kept: int) -> dict[str, float]:
+        """On the held-out rows, of networks drawn with ``rng_key`` or of that at the mean.
+
+        By the masked network where a compact one does not know the law of its targets, which is drawn then in any case.
+        """
+        small, key = self.small(kept), jax.random.key(0) if self.rng_key is None else self.rng_key
+        if small.task == "other":
+            mask: dict[str, Any] = {**self.mask(kept)}
+            found = evaluate(key, self.bnn, self.params, self.data, mask=mask, num_samples=self.num_samples)
+        else:
+            judged = small if self.rng_key is not None else self._at_mean(kept)
+            found = evaluate(key, judged, None, self.data, num_samples=self.num_samples)
+        if self.budget == "ece" and "ece" not in found:
+            raise ValueError(
+                f"ece is a figure of classes, and those of {type(self.bnn.likelihood).__name__} are {', '.join(found)}: give "
+                "nll_increase, or a budget of cost."
+            )
+        return found
+
+    def _at_mean(self, kept: int) -> Compact:
+        return compact(self.bnn, self.params, self.mask(kept), keep="mean")
 
     def timed(self, kept: int) -> Rung:
         """The same, timed once more."""
@@ -110,6 +131,13 @@ def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: st
     """By site, what each weight is worth for what it costs; minus infinity where it is dead."""
     prunable = {str(spec.path): spec.shape for spec in bnn.layout if spec.prunable}
     nodes = {site: node for site, node in bnn.posterior(params).items() if site in prunable}
+    check_evidence(nodes, bnn)
+    if not factorised(bnn, params):
+        raise ValueError(
+            f"prune_to makes networks of independent Gaussian weights, and those of {type(bnn.prior).__name__} with "
+            f"{type(bnn.family).__name__} are none: prune by bp.bmr_prune or bp.prune_once, and keep drawn networks, "
+            "bp.compact(..., rng_key=, num_draws=)."
+        )
     worth = {site: np.asarray(score, np.float64) for site, score in evidence(nodes).items()}
     alive = {site: np.broadcast_to(np.asarray(mask.get(site, True)), shape) for site, shape in prunable.items()}
     alive = {site: alive[site] & (np.asarray(nodes[site].loc != 0) | np.asarray(nodes[site].scale != 0)) for site in prunable}
@@ -146,8 +174,13 @@ def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:
     with tempfile.TemporaryDirectory() as folder:
         small.save(os.path.join(folder, "net.onnx"))
         session = onnxruntime.InferenceSession(os.path.join(folder, "net.onnx"), providers=["CPUExecutionProvider"])
-    names = [leaf.name for leaf in small.inputs.leaves]
-    return lambda x: session.run(["mean"], dict(zip(names, jax.tree.leaves(x), strict=True)))
+    takes = small.inputs.leaves
+
+    def predict(x: Any) -> Any:
+        rows = zip(takes, jax.tree.leaves(x), strict=True)
+        return session.run(["mean"], {leaf.name: np.asarray(part, leaf.dtype) for leaf, part in rows})
+
+    return predict
 
 
 def _bytes(small: Compact, values: str) -> int:

@@ -265,7 +265,7 @@ def test_a_measurement_of_another_machine_is_not_used() -> None:
 
 
 def test_a_measurement_needs_sizes_and_kernels() -> None:
-    with pytest.raises(ValueError, match="batch_sizes is empty"):
+    with pytest.raises(ValueError, match="batch_sizes must be a list of numbers of rows"):
         measure(compact(), ())
     with pytest.raises(ValueError, match="batch_sizes must be an integer of at least 1"):
         measure(compact(), (0,))

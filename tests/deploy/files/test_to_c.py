@@ -188,12 +188,12 @@ def test_what_a_header_cannot_say_is_refused_before_it_is_written(tmp_path) -> N
     loc = numbers(program, np.random.default_rng(0))
     plain = GaussianLaw(loc, {site: np.ones_like(array) for site, array in loc.items()}, {}, {})
     small = network_of(program, plain)
-    draws = network_of(program, Draws({site: array[None] for site, array in loc.items()}))
+    draws = network_of(program, Draws({site: np.stack([array, array]) for site, array in loc.items()}))
     sure = network_of(program, GaussianLaw(loc, {site: np.zeros_like(array) for site, array in loc.items()}, {}, {}))
     bits = compact_of([Op("convert", (0,), (1,), {"dtype": "uint8"})], {0: (-1, 3), 1: (-1, 3)}, {}, 1)
     for network, how, why in (
         (small, {"values": "bfloat16"}, "values must be one of 'float32', 'posterior' in a C header"),
-        (draws, {}, "holds one network, and these are stored draws"),
+        (draws, {}, "a C header is of one network, and 2 are stored here"),
         (sure, {"values": "posterior"}, "weights without spread"),
         (bits, {}, "operation 'convert to uint8' has no form in a C header"),
     ):

@@ -15,7 +15,7 @@ from bayesprune.core.numbers import joined
 from bayesprune.core.types import Array, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
-from bayesprune.deploy.program.weights import Weighted
+from bayesprune.deploy.program.weights import Draws, Weighted
 from bayesprune.infer.predict import blocks_of, rows_of
 
 LANES, AT_ONCE = 32, 1 << 20  # networks that are run side by side at most, and numbers of theirs
@@ -53,13 +53,21 @@ class ByJax:
         return draws[..., None] if draws.ndim == 1 + len(self.network.output_shape) else draws
 
     def exported(self, platforms: Sequence[str] | None) -> jax.export.Exported:
-        """The network at the posterior mean, for any number of rows."""
-        network, weights = self.network, self.network.law.mean()
+        """The network at the posterior mean, or the mean over stored draws, for any number of rows."""
+        network = self.network
         rows = jax.export.symbolic_shape("rows")
         inputs = network.inputs
         x = inputs.tree([jax.ShapeDtypeStruct((*rows, *leaf.shape), leaf.dtype) for leaf in inputs.leaves])
-        mean = jax.jit(lambda x: run(network.head, {}, run(network.program, weights, inputs.together(x).astype(jnp.float32))))
-        return jax.export.export(mean, platforms=platforms)(x)
+
+        def mean(x: Any) -> jax.Array:
+            together = inputs.together(x).astype(jnp.float32)
+            one = lambda weights: run(network.head, {}, run(network.program, weights, together))  # noqa: E731
+            if isinstance(network.law, Draws) and network.law.values:
+                # The mean of their weights is another network: of chains, whose units are in orders of their own, a bad one.
+                return jax.lax.map(one, jax.tree.map(jnp.asarray, dict(network.law.values))).mean(0)
+            return one(network.law.mean())
+
+        return jax.export.export(jax.jit(mean), platforms=platforms)(x)
 
     # ---- inside
     def _rows(self, x: Array, function: Callable[..., jax.Array], *arguments: PyTree) -> np.ndarray:

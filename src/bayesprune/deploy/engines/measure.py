@@ -106,8 +106,8 @@ def measure(
         >>> sorted(choice.table), choice.at(10)["engine"] in ("kernels", "jax", "bcsr")
         (['1', '16'], True)
     """
-    if not batch_sizes:
-        raise ValueError("batch_sizes is empty: name at least one number of rows.")
+    if isinstance(batch_sizes, str | int) or not batch_sizes:
+        raise ValueError(f"batch_sizes must be a list of numbers of rows, such as [1, 128], got {batch_sizes!r}.")
     for size in batch_sizes:
         check_integer(size, "batch_sizes")
     check_integer(num_repeats, "num_repeats")

@@ -16,7 +16,7 @@ from bayesprune.deploy.files.c_source import CSource, Ref, strides_of
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program, alive
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.weights import Draws, GaussianLaw, Weighted
+from bayesprune.deploy.program.weights import GaussianLaw, Weighted, check_one
 from bayesprune.deploy.sparse.segments import check_data, folded, joined, traced
 
 VALUES = ("float32", "posterior")
@@ -86,8 +86,7 @@ def prepared(compact: Weighted, values: str = "float32") -> CNetwork:
     """The network as it will be written, and a check that it can be. Arguments, errors: as of `export_c`."""
     if values not in VALUES:
         raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))} in a C header, got {values!r}.")
-    if isinstance(compact.law, Draws):
-        raise ValueError("a C header holds one network, and these are stored draws: bp.compact(..., keep='mean') makes one.")
+    check_one(compact.law, "a C header")
     program = normal(joined(compact.program, compact.head), compact.program.weights.values())
     check_data(program)
     weights = {compact.program.weights[site]: np.asarray(value, np.float32) for site, value in compact.law.mean().items()}

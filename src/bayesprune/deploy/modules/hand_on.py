@@ -10,7 +10,7 @@ import numpy as np
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import run
-from bayesprune.deploy.program.weights import Law
+from bayesprune.deploy.program.weights import Law, check_one
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,7 @@ class HandedOn:
         Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
         program, by number. Train them on as those of any other function; a weight that is dead within an array is zero,
         and `keep_zeros` around your optimiser keeps it so. Of several inputs, and outputs, it takes, and gives, the tree.
+        Raises `ValueError` for several stored networks, as do the modules.
         """
         of_sites = bool(self.program.weights)
 
@@ -44,6 +45,7 @@ class HandedOn:
 
     def trainable(self) -> dict[str, np.ndarray]:
         """The arrays that `net` and the modules train: of weights by site, else of the program by number."""
+        check_one(self.law, "a network to train on")
         if self.program.weights:
             return dict(self.law.mean())
         return {str(n): np.asarray(c) for n, c in self.program.constants.items() if c.dtype.kind == "f" and c.ndim}

@@ -35,6 +35,12 @@ def fixed(bnn: BNN, params: Mapping[str, Any]) -> Arrays:
 def means(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> Arrays:
     """E[w] of every weight array that is not fixed, zero where dead."""
     if draws_of(params):
+        chains, _ = count(params)
+        if chains > 1:
+            raise ValueError(
+                f"keep='mean' averages weights, and the hidden units of {chains} chains are in orders of their own: the mean "
+                "is no network of the posterior. Leave keep out for all networks that are stored, or give num_draws=1 for one."
+            )
         return posterior(bnn, params, mask, None, None).mean()
     found = mean_weights(bnn, params, mask)
     return {str(s.path): np.asarray(found[str(s.path)], np.float32) for s in bnn.layout if s.bayesian}

@@ -125,6 +125,15 @@ class Draws:
 Law = Points | GaussianLaw | Draws
 
 
+def check_one(law: Law, who: str) -> None:
+    """Refuse several stored networks where one is asked for: the mean of their weights is none of them."""
+    if isinstance(law, Draws) and law.num_draws > 1:
+        raise ValueError(
+            f"{who} is of one network, and {law.num_draws} are stored here, whose predictions are averaged: make one by "
+            "bp.compact(..., keep='mean'), or of several chains by num_draws=1."
+        )
+
+
 @runtime_checkable
 class Weighted(Protocol):
     """A program with the law of its weights, and its head: what engines run. A `Compact` is one."""

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
+from bayesprune.core.checks import check_integer
 from bayesprune.deploy.program.evaluate import evaluate, floating
 from bayesprune.deploy.program.ops import OPAQUE, Program
 from bayesprune.deploy.shrinking import field
@@ -58,6 +59,7 @@ class Certificate:
 
 def certify(plan: ShrinkPlan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
     """Compare the smaller program with the network that it was made from; ``kept``: the program in use, in float32."""
+    check_integer(rounds, "rounds")
     rng = np.random.default_rng(seed)
     outputs = mismatches = 0
     with jax.transfer_guard("allow"):  # the host's work
