@@ -38,3 +38,9 @@ def test_it_says_of_steps_less_than_trees_do() -> None:
     y = np.sign(np.sin(20 * x[:, 0])) + 0.1 * rng.standard_normal(len(x))
     given = x[:KEPT], y[:KEPT], x[KEPT:], y[KEPT:]
     assert lines.foreseen(0, *given).mean() < trees.foreseen(0, *given).mean() - 0.5
+
+
+def test_a_fold_without_the_rare_class_is_foreseen_as_the_other() -> None:
+    x = np.random.default_rng(0).standard_normal((20, 2))
+    nats = lines.foreseen(0, x[:15], np.zeros(15, int), x[15:], np.array([0, 0, 0, 0, 1]))
+    np.testing.assert_array_equal(nats, np.log([1, 1, 1, 1, trees.LEAST]))

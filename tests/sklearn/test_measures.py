@@ -12,6 +12,7 @@ from sklearn.dummy import DummyClassifier
 
 import bayesprune as bp
 from bayesprune.infer.end_of_fit import held_back
+from bayesprune.infer.scale_of_data import warn_of_scale
 from bayesprune.sklearn import base, choosing, forms, gaps, measures, tails
 from tests.sklearn.stand_in import StandIn
 
@@ -114,3 +115,15 @@ def test_of_targets_that_are_all_the_same_one_thing_is_said() -> None:
         assert tails.scale(np.zeros(5), 3.0) == 0.0
         measures.warn_of_held_out(np.full(40, -9.0), None, NONE, np.full(40, 7.0), [])
     assert [str(one.message) for one in caught] == ["y is 7.0 in every row: there is nothing to learn."]
+
+
+def test_of_the_scale_of_data_nothing_is_said_to_who_scales_them() -> None:
+    bnn = bp.BNN(bp.nets.MLP((2,), 1), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Normal(), input_shape=(1,))
+    x = np.random.default_rng(0).standard_normal((30, 1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with held_back():
+            warn_of_scale(bnn, bp.Dataset(x, 1e6 * x[:, 0]))
+        assert not caught
+        warn_of_scale(bnn, bp.Dataset(x, 1e6 * x[:, 0]))
+    assert [str(one.message)[:6] for one in caught] == ["data.y"]

@@ -269,3 +269,17 @@ def test_the_default_inclusion_falls_with_the_rows_of_an_input():
         assert share == 0.5 if rows >= 100 else rows / 400 < share <= rows / 200
     assert network.read_prior("auto", 1000, 20) == bp.priors.DiracSlab(log_inclusion=float(np.log(0.5)))
     assert network.read_prior("dirac_slab", 1000, 20) == bp.priors.DiracSlab()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("df", [2.0, 1.0])
+def test_intervals_of_noise_without_a_variance(df) -> None:
+    """As wide for every row: calibrated by held-out rows all the same."""
+    x, y = linear_rows(rows=300, relevant=1, noise=0.1)
+    model = bp.BayesianSparseRegressor(**LINEAR, likelihood=bp.likelihoods.StudentT(df), held_out=0.3).fit(x[:200], y[:200])
+    mean, std, interval = model.predict(x[200:], return_std=True, interval=0.8)
+    assert np.isinf(std).all()
+    reach = np.diff(interval, axis=1)[:, 0] / 2
+    np.testing.assert_allclose(interval.mean(axis=1), mean, rtol=1e-6)
+    np.testing.assert_allclose(reach, reach[0])
+    assert 0.65 < np.mean(np.abs(y[200:] - mean) <= reach) < 0.95  # 60 calibrating rows and 100 new ones: .8 +- .065

@@ -124,6 +124,14 @@ def test_many_whole_numbers_are_no_labels_of_whatever_dtype(targets, kind):
 
 @pytest.mark.every
 @pytest.mark.slow
+@pytest.mark.slow
+def test_numbers_among_a_mixed_frames_objects_are_numbers():
+    x, y = linear_rows()
+    one, other = (selector(rule="fraction", fraction=0.5).fit(x, given).support_ for given in (y, y.astype(object)))
+    np.testing.assert_array_equal(one, other)
+    assert bp.BayesianFeatureSelector()._candidates(y)[0].__class__ is bp.BayesianSparseRegressor
+
+
 def test_whole_numbers_held_as_floats_are_regressed_by_default():
     x, y = sklearn.datasets.load_diabetes(return_X_y=True)
     fitted = bp.BayesianFeatureSelector(random_state=0).fit(x, y)
@@ -142,6 +150,15 @@ def test_refusals():
         selector(rule="knockoff", shrinkage=0.0).fit(np.column_stack([x, x[:, 0]]), y)
     with pytest.raises(ValueError, match=r"shrinkage must be a number in \[0, 1\) or 'auto', got 'much'"):
         selector(rule="knockoff", shrinkage="much").fit(x, y)
+    for how, told in (
+        ({"fdr": 1.5}, r"fdr must lie in \(0, 1\), got 1.5"),
+        ({"rule": "knockoff", "level": "a"}, r"level must lie in \(0, 1\), got 'a'"),
+        ({"rule": "fdr", "level": None}, r"level must lie in \(0, 1\), got None"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            selector(**how).fit(x, y)
+    with pytest.raises(ValueError, match="every column of X is constant"):
+        selector(rule="knockoff").fit(np.ones_like(x), y)
     flat = bp.BayesianSparseRegressor(**LINEAR).set_params(prior="flat", num_steps=5)
     with pytest.raises(ValueError, match="rule='fdr' needs inclusion probabilities"):
         bp.BayesianFeatureSelector(flat, rule="fdr", random_state=0).fit(x, y)

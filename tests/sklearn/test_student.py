@@ -1,13 +1,16 @@
 """A student says what its teacher says, is as unsure, and its made rows lie where rows lie."""
 
+import types
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import r2_score
 
 import bayesprune as bp
-from bayesprune.sklearn.student import _drawn_labels, between
+from bayesprune.sklearn.student import _drawn_labels, _of_numbers, between
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 3))
@@ -71,3 +74,13 @@ def test_what_is_no_teacher_or_student_is_refused() -> None:
         bp.distil(forest, X, student=bp.BayesianSparseRegressor())
     with pytest.raises(ValueError, match="minimum of 20"):
         bp.distil(forest, X[:10])
+
+
+def test_agreement_is_each_outputs_own() -> None:
+    """As scikit-learn's R2 of several outputs: levels that are far apart are no variance."""
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    taught = np.column_stack([x[:, 0], 1000.0 + x[:, 1]])
+    teacher, student = (types.SimpleNamespace(predict=lambda _, y=y: y) for y in (taught, taught + np.array([0.3, -0.9])))
+    agreement, away = _of_numbers(teacher, student, x)
+    assert agreement == pytest.approx(r2_score(taught, student.predict(x)))
+    assert away == pytest.approx(np.sqrt(np.mean([0.09, 0.81] / taught.var(axis=0))))

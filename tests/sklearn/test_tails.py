@@ -1,6 +1,7 @@
 """Whether residuals are taken for Gaussian or for Student's t: of 20 samples each, none wrong where the truth is plain."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from bayesprune.sklearn.tails import is_heavy, scale
@@ -19,3 +20,9 @@ def test_the_scale_is_that_of_scipys_fit() -> None:
     residuals = 3.0 * np.random.default_rng(1).standard_t(3, 500)
     wanted = stats.t.fit(residuals, fdf=3, floc=0)[2]
     np.testing.assert_allclose(scale(residuals, 3.0), wanted, rtol=1e-3)
+
+
+def test_nearly_all_zeros_have_the_least_scale() -> None:
+    """The likelihood grows without end as the scale falls: it ends where the square of a ratio is a number still."""
+    with np.errstate(all="raise"):
+        assert scale(np.r_[np.zeros(59), 1.0], 2.0) == pytest.approx(1e-12)

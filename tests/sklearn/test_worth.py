@@ -92,3 +92,17 @@ def test_several_sets_of_copies_and_the_short_form() -> None:
         bp.BayesianFeatureSelector(rule="cv", fdr=0.2).fit(x, y)
     with pytest.raises(ValueError, match="copies"):
         bp.BayesianFeatureSelector(fdr=0.2, copies=0).fit(x, y)
+
+
+@pytest.mark.parametrize("branch", ["lasso", "network"])
+def test_units_of_several_targets_make_no_difference(branch: str, monkeypatch) -> None:
+    x, y = linear_rows()
+    targets = np.column_stack([y, x[:, -1] + 0.1 * y])
+    if branch == "network":
+        monkeypatch.setattr(worth, "thirds", lambda *args: iter(()))
+    monkeypatch.setattr(worth, "_of_data", lambda key, *rest: key)  # else the seed is of the data, whose rounding differs
+    net = bp.BayesianSparseRegressor(**LINEAR)
+    one, other = (
+        worth.of_columns(jax.random.key(0), [net, net], x, targets * scale).importances for scale in (1.0, [1000.0, 1.0])
+    )
+    np.testing.assert_allclose(one, other, rtol=0.02, atol=0.01 * one.max())

@@ -40,10 +40,10 @@ def in_memory(y: object) -> TypeGuard[np.ndarray | jax.Array]:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[list[str]]:
-    """Within it no fit of this thread warns at its end; the list has what they would have said.
+    """Within it no fit of this thread warns at its end, or of the scale of its data; the list has what ends would have said.
 
-    For who judges fits by what they foresee: of a few hundred rows the bound of a network that foresees others well is often
-    worse than the best constants'.
+    For who scales data and judges fits by what they foresee: of a few hundred rows the bound of a network that foresees others
+    well is often worse than the best constants', and outliers are far from unit scale however it is done.
     """
     said: list[str] = []
     before = _HELD_BACK.set(said)
@@ -51,6 +51,11 @@ def held_back() -> Iterator[list[str]]:
         yield said
     finally:
         _HELD_BACK.reset(before)
+
+
+def is_held_back() -> bool:
+    """Whether fits of this thread are within `held_back`."""
+    return _HELD_BACK.get() is not None
 
 
 def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import PyTree
+from bayesprune.infer.end_of_fit import is_held_back
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Custom, Masked, NegativeBinomial, Poisson
 from bayesprune.model.program import Trainable
@@ -66,7 +67,7 @@ def warn_of_scale(program: Trainable, data: object) -> None:
     >>> print(*(one.message for one in caught))
     data.x has root mean square 1e+04: ... bp.data.fit_scaling(data.x).apply(data.x).
     """
-    if said := far_from_unit_scale(program, data):
+    if not is_held_back() and (said := far_from_unit_scale(program, data)):
         warnings.warn(said, UserWarning, stacklevel=3)
 
 

@@ -158,8 +158,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
         With ``interval``, a level such as 0.9, also an interval that holds a new y with that probability, (rows, 2) or
         (rows, outputs, 2): mean - q std to mean + q std, with q of (21.30) by the rows that the fit held out (split conformal),
-        whatever the posterior gets wrong. `ValueError` where none were held out, see ``held_out``. `predict_interval` is the
-        posterior's own.
+        whatever the posterior gets wrong; where std is infinite, as wide for every row. `ValueError` where no rows were held
+        out, see ``held_out``. `predict_interval` is the posterior's own.
         """
         x = self._rows(X)
         if interval is not None:
@@ -172,7 +172,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         std = np.sqrt(variance)
         found = [self._in_units(mean, self._target_scaling.loc)] + [self._in_units(std, 0.0)] * bool(return_std)
         if interval is not None:
-            reach = std.reshape((len(x), -1)) * limit
+            reach = _widths(variance).reshape((len(x), -1)) * limit
             ends = [mean.reshape(reach.shape) + sign * reach for sign in (-1.0, 1.0)]
             found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
         return tuple(found)
@@ -192,7 +192,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         mean, square = np.moveaxis(foreseen, -1, 0)
-        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, np.sqrt(square - np.square(mean)))
+        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
@@ -220,7 +220,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             loc, scale = (np.asarray(self.params_[name], np.float64) for name in (LOC, SCALE))
             return np.exp(-loc + 0.5 * scale**2)  # E[scale²], the precision being log-normal
         means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
-        return np.concatenate(means).reshape((len(x), -1))
+        found = np.concatenate(means).reshape((len(x), -1))
+        return np.where(np.isnan(found), np.inf, found)  # what NumPyro says of one that does not exist
 
     def _of_draws(self, draws: np.ndarray) -> np.ndarray:
         return np.stack([self._in_units(one, self._target_scaling.loc) for one in draws])
@@ -260,6 +261,11 @@ def _variances(
 ) -> Any:
     """Var[y | x, w] of each network, (num_samples, rows, ...)."""
     return draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("variance",))["variance"]
+
+
+def _widths(variance: np.ndarray) -> np.ndarray:
+    """What an interval is in units of: the standard deviation, or 1 where there is none."""
+    return np.sqrt(np.where(np.isfinite(variance), variance, 1.0))
 
 
 def _second_moments(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

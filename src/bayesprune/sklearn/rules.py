@@ -87,6 +87,8 @@ def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.nd
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
     varying = ~is_constant(x)
     # Copied in standard units: whether the correlations are singular must not depend on the columns' units.
+    if not varying.any():
+        raise ValueError("every column of X is constant: there is nothing to select among.")
     rows = np.asarray(x[:, varying], np.float64)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     worths, differences = [], []

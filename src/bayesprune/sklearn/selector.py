@@ -19,6 +19,7 @@ from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.conformal import check_level
 from bayesprune.sklearn.frames import check_frame
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
@@ -117,6 +118,9 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         x, y = validate_data(
             self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2
         )
+        if y.dtype == object:  # numbers among a mixed frame's values
+            plain = np.array(y.tolist())
+            y = plain if plain.dtype.kind in "biuf" else y
         candidates = self._candidates(y)
         if is_classifier(candidates[0]):
             y = column_or_1d(y, warn=True)
@@ -136,6 +140,9 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
 
     def _rule(self) -> tuple[str, float]:
         """The rule and its level, of which ``fdr`` may speak for both."""
+        if self.rule in ("fdr", "knockoff") or self.fdr is not None:
+            name = "level" if self.fdr is None else "fdr"
+            check_level(getattr(self, name), name)
         if self.fdr is None:
             return self.rule, self.level
         if self.rule not in ("median", "knockoff"):

@@ -165,6 +165,7 @@ def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
 
 
 def _of_numbers(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
-    taught, said = np.asarray(teacher.predict(x), np.float64), np.asarray(student.predict(x))
-    error, spread = float(np.mean((taught - said.reshape(taught.shape)) ** 2)), float(np.var(taught))
-    return 1.0 - error / max(spread, 1e-300), float(np.sqrt(error / max(spread, 1e-300)))
+    taught, said = (np.asarray(one.predict(x), np.float64).reshape(len(x), -1) for one in (teacher, student))
+    # Output by output: what lies between their levels is no variance that a student explains.
+    missed = np.mean(np.square(taught - said), axis=0) / np.maximum(taught.var(axis=0), 1e-300)
+    return float(np.mean(1.0 - missed)), float(np.sqrt(np.mean(missed)))

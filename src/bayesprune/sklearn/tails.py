@@ -40,8 +40,9 @@ def scale(residuals: np.ndarray, df: float) -> float:
     """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size; 0 of zeros."""
     if not np.any(residuals):
         return 0.0
-    found = max(float(np.median(np.abs(residuals))), 1e-12 * float(np.abs(residuals).max()))
+    least = 1e-12 * float(np.abs(residuals).max())
+    found = max(float(np.median(np.abs(residuals))), least)
     for _ in range(100):
         weights = (df + 1) / (df + np.square(residuals / found))
-        found = math.sqrt(np.mean(weights * np.square(residuals)))
+        found = max(math.sqrt(np.mean(weights * np.square(residuals))), least)  # of nearly all zeros it falls for ever
     return found

@@ -74,13 +74,20 @@ def by_permutation(predict: Callable[[np.ndarray], np.ndarray], x: np.ndarray, o
 
 
 class _Numbers:
-    """What is to be foreseen as numbers, ``targets`` (rows, outputs): of labels, 1 for the class and 0 for the others."""
+    """What is to be foreseen as numbers, ``targets`` (rows, outputs): of labels, 1 for the class and 0 for the others.
+
+    Several outputs are in units of their deviations, ``unit``.
+    """
 
     def __init__(self, y: np.ndarray, labels: bool) -> None:
         self.classes = np.unique(y) if labels else None
         self.targets = np.asarray(y).reshape(len(y), -1) if self.classes is None else y[:, None] == self.classes
         self.targets = self.targets.astype(np.float64)
         self.spread = fit_scaling(self.targets).scale
+        self.unit = np.ones(1)
+        if not labels and self.targets.shape[1] > 1:  # the largest numbers among the outputs must not be all that counts
+            self.unit, self.targets = self.spread, self.targets / self.spread
+            self.spread = np.ones_like(self.spread)
 
     def error(self, predicted: np.ndarray, rows: np.ndarray) -> float:
         """Mean square of the error on these rows, each output in units of its deviation."""
@@ -88,9 +95,9 @@ class _Numbers:
         return float(np.mean(np.square(apart / self.spread)))
 
     def predicted(self, fitted: SparseNetwork, x: np.ndarray) -> np.ndarray:
-        """Predictions, (rows, outputs); of labels the probabilities of all classes, also of those it has not seen."""
+        """Predictions, (rows, outputs), as the targets; of labels the probabilities of all classes, unseen ones too."""
         if self.classes is None:
-            return np.asarray(fitted.predict(x), np.float64).reshape(len(x), -1)
+            return np.asarray(fitted.predict(x), np.float64).reshape(len(x), -1) / self.unit
         found = np.zeros((len(x), len(self.classes)))
         found[:, np.searchsorted(self.classes, fitted.classes_)] = fitted.predict_proba(x)
         return found
