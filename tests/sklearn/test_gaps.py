@@ -54,3 +54,10 @@ def test_what_cannot_be_left_out_is_refused():
 def test_whole_targets_have_no_mask():
     assert gaps.gaps_in(Y) is None and gaps.gaps_in(WITH[:, 0]) is None and gaps.gaps_in(["a", "b"]) is None
     assert gaps.masked(bp.likelihoods.Masked(bp.likelihoods.Poisson()), None) == bp.likelihoods.Poisson()
+
+
+@pytest.mark.slow
+def test_outputs_that_share_no_rows_are_fitted_without_a_forest() -> None:
+    apart = np.where(np.column_stack([np.arange(200) % 2 == 0, np.arange(200) % 2 == 1]), np.nan, Y)
+    model = bp.BayesianSparseRegressor(hidden=(4,), num_samples=10, random_state=0).fit(X, apart)
+    assert model.score(X, Y) > 0.9 and "steps" not in model.weights_

@@ -209,3 +209,19 @@ def test_a_mixture_of_two_targets_with_gaps(short) -> None:
     mean, ends = model.predict(x, interval=0.9)
     assert len(model._law.members) > 1 and mean.shape == (200, 2) and ends.shape == (200, 2, 2)
     assert model.score(x, both) > 0.5 and np.isfinite(model.log_density(x, both)).all()
+
+
+@pytest.mark.parametrize("counts", [(50, 50), (50, 25, 25), (90, 10)])
+def test_evenly_spaced_networks_are_of_all_members(counts, rng_key) -> None:
+    """Every fourth of a hundred, over twenty orders: as many of each member as its share, and nearly so in each order."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    taken = []
+    for key in jax.random.split(rng_key, 20):
+        order = mixture._mixed(key, np.array(counts))
+        assert sorted(order) == list(range(100))
+        taken.append(np.bincount(owner[order][2::4], minlength=len(counts)))
+    wanted = np.array(counts) / 4
+    # A plain draw of 25 without putting back has this variance; twenty orders' mean has a twentieth of it at most.
+    spread = np.sqrt(wanted * (1 - np.array(counts) / 100) * 75 / 99)
+    assert (np.abs(np.mean(taken, axis=0) - wanted) < 4 * spread / np.sqrt(20)).all()
+    assert (np.abs(taken - wanted) < 4 * spread).all()

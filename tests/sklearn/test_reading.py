@@ -1,5 +1,6 @@
 """Frames with texts and gaps: what is read of them, what is said of their columns, and that nothing changes without them."""
 
+import datetime
 import pickle
 
 import numpy as np
@@ -153,3 +154,40 @@ def test_numbers_in_columns_of_objects_are_numbers() -> None:
     written = pd.DataFrame({"area": [f"{value:.1f}" for value in frame.area]})
     with pytest.warns(UserWarning, match=r"column 'area' of X is read as texts, and 60 of its 60 are written numbers"):
         fit_reading(written, y, labels=False, seed=0)
+
+
+def test_of_two_categories_what_comes_later_is_neither() -> None:
+    frame = pd.DataFrame({"lift": ["no"] * 10 + ["yes"] * 30, "rare": ["seldom"] * 3 + ["often"] * 37})
+    reading, found = fit_reading(frame, np.arange(40.0), labels=False, seed=0)
+    np.testing.assert_array_equal(reading.apply(frame), found)
+    later = pd.DataFrame({"lift": ["no", "yes", "both", None], "rare": ["often", "seldom", "never", "often"]})
+    # The rare one of two is what stands for rare ones, and for those that come later.
+    assert reading.apply(later).tolist() == [[0, 0], [1, 1], [0.75, 1], [0.75, 0]]
+
+
+def test_dates_of_numpy_are_refused_too() -> None:
+    dates = np.arange("2020-01-01", "2020-03-01", dtype="datetime64[D]")[:, None]
+    for values in (dates, dates - dates[0]):
+        with pytest.raises(ValueError, match=r"X holds dates \((datetime|timedelta)64.*days since the first"):
+            bp.BayesianSparseRegressor(**SHORT).fit(values, np.arange(60.0))
+
+
+@pytest.mark.slow
+def test_frames_of_polars_are_read_by_kinds() -> None:
+    polars = pytest.importorskip("polars")
+    frame, y = table()
+    theirs = polars.DataFrame(
+        {
+            "area": frame.area.to_list(),
+            "town": frame.town.where(frame.town.notna(), None).tolist(),
+            "noise": frame.noise.to_list(),
+        }
+    )
+    theirs = theirs.with_columns(noise=polars.col("noise").fill_nan(None))
+    one, other = (
+        bp.BayesianSparseRegressor(**SHORT).fit(part, y).predict(part) for part in (theirs, frame[["area", "town", "noise"]])
+    )
+    np.testing.assert_array_equal(one, other)
+    day = polars.Series([datetime.date(2020, 1, 1)] * 240)
+    with pytest.raises(ValueError, match="column 'day' of X holds dates"):
+        bp.BayesianSparseRegressor(**SHORT).fit(theirs.with_columns(day=day), y)

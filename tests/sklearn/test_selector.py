@@ -1,4 +1,3 @@
-import jax
 import numpy as np
 import pytest
 import sklearn.datasets
@@ -6,7 +5,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import bayesprune as bp
-from bayesprune.sklearn import rules
 from tests.sklearn.problems import LINEAR, linear_rows
 
 RELEVANT = [True] * 3 + [False] * 3
@@ -45,17 +43,6 @@ def test_a_constant_column_is_never_selected_by_knockoffs():
     fitted = selector(rule="knockoff", level=0.4).fit(np.insert(x, 2, rounded, axis=1), y)
     assert fitted.get_support().tolist() == [True, True, False, True, False, False, False]
     assert fitted.statistics_[2] == 0 and fitted.statistics_.shape == (7,)
-
-
-def test_shrinkage_comes_by_itself_where_columns_outnumber_rows_or_repeat():
-    x, _ = linear_rows(rows=20, features=30)
-    for rows in (x, np.repeat(x[:, :4], 2, axis=1)):
-        z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-        share = rules.shrinkage_of("auto", z)
-        assert 1e-3 <= share < 1
-        assert np.isfinite(bp.features.knockoffs(jax.random.key(0), z, share)).all()
-        with pytest.raises(ValueError, match="singular"):
-            bp.features.knockoffs(jax.random.key(0), z, 0.0)
 
 
 @pytest.mark.slow
@@ -194,3 +181,16 @@ def test_polars_goes_in_and_comes_out():
     selected = fitted.transform(frame)
     assert isinstance(selected, polars.DataFrame) and selected.columns == ["a", "b", "c"]
     np.testing.assert_array_equal(selected.to_numpy(), x[:, :3])
+
+
+@pytest.mark.slow
+def test_folds_of_labels_have_their_share_of_each_class():
+    x, _ = linear_rows()
+    kind = bp.BayesianSparseClassifier(hidden=(), num_steps=50, num_samples=5)
+    rare, alone = (np.where(np.arange(120) < number, "rare", "common") for number in (3, 1))
+    for seed in range(3):  # by plain folds, one of the three had them all held out
+        bp.BayesianFeatureSelector(kind, rule="cv", cv=3, fractions=(0.5, 1.0), random_state=seed).fit(x, rare)
+    with pytest.raises(ValueError, match="needs two rows of each of two classes, and 'rare' has one"):
+        bp.BayesianFeatureSelector(kind, rule="cv", random_state=0).fit(x, alone)
+    with pytest.raises(ValueError, match="cv must be an integer of at least 2, got 1"):
+        bp.BayesianFeatureSelector(kind, rule="cv", cv=1).fit(x, rare)

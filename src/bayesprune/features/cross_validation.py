@@ -31,6 +31,7 @@ def choose_fraction(
     fractions: Sequence[float],
     num_folds: int = 10,
     rule: str = "min",
+    stratified: bool = False,
 ) -> FractionChoice:
     """The share of inputs to keep, by cross-validation: rank within each fold, refit on the best, judge on the fold's rows.
 
@@ -48,6 +49,7 @@ def choose_fraction(
         num_folds: from 2 to the number of rows; 10 in the paper.
         rule: "min", the share with the lowest mean loss; "one_standard_error", the smallest share whose mean loss is within
             one standard error (of the lowest, over folds) of the lowest. Ties go to the smaller share.
+        stratified: of labels y, every fold has its share of each class.
 
     Returns:
         `FractionChoice`. Then rank once more with all rows: ``top_fraction(importance, choice.fraction)``.
@@ -84,10 +86,14 @@ def choose_fraction(
     key, shuffle = jax.random.split(key)
     order = np.asarray(jax.random.permutation(shuffle, rows))
     held = rows // num_folds
+    folds = order[: held * num_folds].reshape(num_folds, held)
+    if stratified:
+        order = order[np.argsort(np.asarray(y)[order], kind="stable")]
+        folds = order[: held * num_folds].reshape(held, num_folds).T
     losses = np.empty((num_folds, shares.size))
     for fold in range(num_folds):
         rank_key, fit_key = jax.random.split(jax.random.fold_in(key, fold))
-        val, train = order[fold * held : (fold + 1) * held], np.delete(order, np.s_[fold * held : (fold + 1) * held])
+        val, train = folds[fold], order[~np.isin(order, folds[fold])]
         ranks = importance_of(rank_key, x[train], y[train])
         if np.shape(ranks) != x.shape[1:]:
             raise ValueError(f"importance_of must give one number per feature, {x.shape[1:]}, got shape {np.shape(ranks)}.")

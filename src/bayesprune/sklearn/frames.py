@@ -1,5 +1,6 @@
 """What the columns of a pandas frame hold: numbers, texts, gaps; dates are refused."""
 
+import importlib.util
 import warnings
 from typing import Any
 
@@ -9,17 +10,30 @@ from jaxtyping import Float64, Shaped
 from bayesprune.data.tables.texts import a_date
 
 MOST = 20  # categories of a column that are told apart one by one
+_OF_DATES = "give what of them matters as numbers or texts, such as the year, the month's name, or days since the first."
 DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")  # as pandas infers objects
 
 
 def is_frame(X: Any) -> bool:
-    """Of pandas; other libraries' frames are read as arrays."""
+    """Of pandas, as those of polars become by `of_polars`; other libraries' frames are read as arrays."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
+def of_polars(X: Any) -> Any:
+    """A frame of polars as one of pandas, numbers as they are with NaN for nulls; all else as it is."""
+    if not hasattr(X, "get_column") or importlib.util.find_spec("pandas") is None:
+        return X
+    import pandas as pd
+
+    columns = {name: X.get_column(name) for name in X.columns}
+    return pd.DataFrame({n: c.to_numpy() if c.dtype.is_numeric() else c.to_list() for n, c in columns.items()})
+
+
 def check_frame(X: Any) -> None:
-    """Refuse, of a frame, dates and names that are not each column's own."""
+    """Refuse dates, and of a frame names that are not each column's own."""
     if not is_frame(X):
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+            raise ValueError(f"X holds dates ({X.dtype}): {_OF_DATES}")
         return
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
@@ -40,10 +54,7 @@ def _refuse_dates(frame: Any) -> None:
 
 
 def _of_dates(name: object, what: str) -> None:
-    raise ValueError(
-        f"column {name!r} of X holds dates ({what}): give what of them matters as numbers or texts, such as the year, the "
-        "month's name, or days since the first."
-    )
+    raise ValueError(f"column {name!r} of X holds dates ({what}): {_OF_DATES}")
 
 
 def texts_of(frame: Any) -> tuple[int, ...]:

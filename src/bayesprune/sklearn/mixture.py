@@ -88,8 +88,8 @@ class Mixture:
     def held(self, rng_key: jax.Array, number: int) -> tuple[dict[str, Any], Values]:
         """Parameters of ``network`` and a mask: a single member's own, or ``number`` networks drawn, as stored samples.
 
-        Of each member its share, rounded so that the sum is kept; in such an order that evenly spaced ones are shared out
-        alike. The mask says which weights any of them has.
+        Of each member its share, rounded so that the sum is kept, in such an order that evenly spaced ones are nearly shared
+        out alike. The mask says which weights any of them has.
         """
         if len(self.members) == 1:
             return self.members[0].params, self.members[0].mask
@@ -102,7 +102,7 @@ class Mixture:
             for key, member, count, places in zip(keys, self.members, counts, columns.places, strict=True)
             if count
         ]
-        order = np.argsort(np.concatenate([(np.arange(count) + 0.5) / count for count in counts if count]), kind="stable")
+        order = _mixed(jax.random.fold_in(rng_key, len(counts)), counts)
         values = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
         mask = {str(spec.path): (values[str(spec.path)] != 0).any(axis=0) for spec in bnn.layout if spec.prunable}
         return jax.tree.map(np.asarray, stored_samples(bnn, values)), mask
@@ -139,6 +139,16 @@ def _shared_out(shares: Float64[np.ndarray, " members"], number: int) -> Int64[n
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: number - counts.sum()]] += 1
     return counts
+
+
+def _mixed(rng_key: jax.Array, counts: Int64[np.ndarray, " members"]) -> Int64[np.ndarray, " networks"]:
+    """An order of the members' networks, theirs one after the other before: each of n lies somewhere in its own n-th part.
+
+    In the middle of it, two members would come by turns, and every fourth network would be of the same one.
+    """
+    place = np.concatenate([np.arange(count) for count in counts])
+    somewhere = np.asarray(jax.random.uniform(rng_key, place.shape))
+    return np.argsort((place + somewhere) / np.repeat(counts, counts), kind="stable")
 
 
 def _networks(rng_key: jax.Array, member: Member, number: int, count: int, union: BNN) -> Values:

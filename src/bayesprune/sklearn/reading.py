@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 import sklearn
 from bayesprune.core.numbers import without_mask
-from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, texts_of
+from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, of_polars, texts_of
 
 LEAST_ROWS = 5  # of a category that is told apart
 NUMBERS = "numbers"
@@ -24,12 +24,22 @@ FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column
 VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
 
 
+class TwoCategories(NamedTuple):
+    """A column of texts at ``place`` that is 1 for the second of the ``known`` two, and ``share``, the mean, for others."""
+
+    place: int
+    number: int
+    known: tuple[Any, ...]
+    share: float
+
+
 class Reading(NamedTuple):
     """How rows of X become numbers; where they are numbers without gaps they stay as they are.
 
     ``encoder``: None there. ``columns``: of a frame, else None; ``texts``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
-    which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later.
+    which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later. ``twofold``: of
+    each column of two categories, which is one number.
     """
 
     encoder: ColumnTransformer | None
@@ -39,6 +49,7 @@ class Reading(NamedTuple):
     free: Bool[np.ndarray, " numbers"]
     names: tuple[str, ...]
     medians: Float64[np.ndarray, " numbers"] | None = None
+    twofold: tuple[TwoCategories, ...] = ()
 
     def apply(self, X: Any) -> Any:
         """The numbers, (rows, numbers); where nothing is encoded X itself, floats, its gaps filled."""
@@ -46,7 +57,11 @@ class Reading(NamedTuple):
             return X if self.medians is None or not np.isnan(X).any() else np.where(np.isnan(X), self.medians, X)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
-            return self.encoder.transform(of_kinds(self._framed(X), self.texts))
+            frame = of_kinds(self._framed(X), self.texts)
+            found = self.encoder.transform(frame)
+        for column in self.twofold:
+            found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
+        return found
 
     def of_table(self, values: Shaped[np.ndarray, " numbers"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each column of X, joined from those of its numbers: all have some."""
@@ -89,7 +104,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     """How such rows are read, and the numbers of these.
 
     Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as are
-    those that come later; a gap is a category. Of more than twenty categories the mean target of each is read in their place,
+    those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is the
+    mean. Of more than twenty categories the mean target of each is read in their place,
     shrunk towards that of all, of rows that are fitted by the others (cross-fitting). Gaps among numbers are filled by the
     median, and a column of zeros and ones says where.
 
@@ -119,7 +135,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
         found = np.asarray(encoder.fit_transform(frame, y), np.float64)
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
-    names = np.empty(found.shape[1], object)
+    names, twofold = np.empty(found.shape[1], object), []
     called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in numbers]
     for name, fitted, places in encoder.transformers_:
         of = encoder.output_indices_[name]
@@ -127,7 +143,10 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         owner[of] = [*places, *np.take(places, fitted.indicator_.features_)] if name == NUMBERS else places[0]
         if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
             free[of.start] = False
-    return Reading(encoder, tuple(X.columns) if is_frame(X) else None, texts, owner, free, tuple(names)), found
+        elif isinstance(fitted, OneHotEncoder) and fitted.drop_idx_[0] is not None and fitted.infrequent_categories_[0] is None:
+            twofold.append(TwoCategories(places[0], of.start, tuple(fitted.categories_[0]), float(found[:, of.start].mean())))
+    columns = tuple(X.columns) if is_frame(X) else None
+    return Reading(encoder, columns, texts, owner, free, tuple(names), twofold=tuple(twofold)), found
 
 
 def _zeros_and_ones() -> OneHotEncoder:
@@ -158,7 +177,7 @@ class WithRows:
     def _read(self: Any, X: Any, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        check_frame(X := _with_gaps(X))
+        check_frame(X := _with_gaps(of_polars(X)))
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
@@ -176,7 +195,7 @@ class WithRows:
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
-        check_frame(X := _with_gaps(without_mask(X, "X")))
+        check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
         if self._reading.encoder is None:
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]

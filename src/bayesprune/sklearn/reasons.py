@@ -17,8 +17,9 @@ NETWORKS = 25  # drawn for the spread
 class Reasons(NamedTuple):
     """What each input adds to a prediction, (rows, features) or (rows, features, outputs); zero of inputs that are not read.
 
-    ``values`` of a row add up to its prediction less ``base``, the mean prediction of the background. ``error``: the standard
-    error of values from orders that were drawn; zero where they are exact. ``spread``: their standard deviation over networks.
+    ``values`` of a row add up to its prediction less ``base``, the mean prediction of the background. ``error``: their standard
+    error, of the orders that were drawn and of the networks that did not play; zero where all orders and networks did.
+    ``spread``: their standard deviation over networks.
     """
 
     values: Float64[np.ndarray, "rows features *outputs"]
@@ -69,8 +70,11 @@ class WithReasons:
         shape = (len(x), self.n_features_in_, *base.shape)
         values, error, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for place, row in enumerate(x):
-            shares, error[place, players] = self._shares(rng, row, players, num_orders)
-            values[place, players], spread[place, players] = _of_all(shares, np.asarray(total[place])), shares.std(axis=1)
+            shares, of_orders = self._shares(rng, row, players, num_orders)
+            values[place, players], apart = _of_all(shares, np.asarray(total[place]))
+            missing = max(0.0, 1.0 - shares.shape[1] / self.num_samples)  # of a part of the networks that there are
+            error[place, players] = np.sqrt(np.square(of_orders) + missing * np.square(apart))
+            spread[place, players] = shares.std(axis=1)
         return Reasons(values, base, error, spread)
 
     def _shares(
@@ -104,17 +108,21 @@ class WithReasons:
 
 def _of_all(
     shares: Float64[np.ndarray, "players networks *outputs"], total: Float64[np.ndarray, "*outputs"]
-) -> Float64[np.ndarray, "players *outputs"]:
-    """The mean shares of all networks, whose total is known, by those of some, see `WithReasons.explain`.
+) -> tuple[Float64[np.ndarray, "players *outputs"], Float64[np.ndarray, "players *outputs"]]:
+    """The mean shares of all networks, whose total is known, by those of some, see `WithReasons.explain`; their errors.
 
-    >>> _of_all(np.array([[1.0, 3.0], [5.0, 5.0]]), np.array(8.0)).tolist()
-    [3.0, 5.0]
+    The errors are those of independent draws: what of a share does not follow the sum, over the root of the number of networks.
+
+    >>> means, errors = _of_all(np.array([[1.0, 3.0], [5.0, 5.0]]), np.array(8.0))
+    >>> means.tolist(), errors.tolist()
+    ([3.0, 5.0], [0.0, 0.0])
     """
-    if not len(shares):
-        return shares.mean(axis=1)
     found, moves = shares.mean(axis=1), shares - shares.mean(axis=1, keepdims=True)
+    if not len(shares):
+        return found, found
     follow = (moves * moves.sum(axis=0)).mean(axis=1)
     whole = follow.sum(axis=0)
     alike = np.full_like(follow, 1.0 / len(follow))  # of networks whose totals are all the same
     weights = np.divide(follow, whole, out=alike, where=whole > 1e-12 * np.square(shares).sum(axis=(0, 1)))
-    return found + weights * (total - found.sum(axis=0))  # type: ignore[no-any-return]
+    rest = moves - weights[:, None] * moves.sum(axis=0)
+    return found + weights * (total - found.sum(axis=0)), rest.std(axis=1) / np.sqrt(max(1, shares.shape[1] - 1))

@@ -240,12 +240,17 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         return tags
 
 
+LEAST_WHOLE = 20  # rows in which every target is there, for a forest of them
+
+
 def _found(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundByRows:
     """Thresholds by the rows of which every target is there."""
     whole = np.asarray(~np.isnan(columns.astype(np.float64)).any(axis=1))
 
     def find(rows: np.ndarray) -> Thresholds:
         seen = rows[whole[rows]]
+        if len(seen) < LEAST_WHOLE:  # no forest says where to cut, or what tails the noise has
+            return Thresholds(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, columns.shape[1])))
         y = columns[seen]
         return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
 

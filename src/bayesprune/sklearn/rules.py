@@ -6,16 +6,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Bool
-from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.base import is_classifier
 
 from bayesprune import features
 from bayesprune.core.spread import is_constant
 from bayesprune.sklearn import worth
 from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.covariance import covariance
 from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
-
-LEAST_SHRINKAGE, MOST_SHRINKAGE = 1e-3, 0.999
-
 
 Candidates = Sequence[SparseNetwork]  # of which each rule takes the `best_of`
 
@@ -68,6 +66,10 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray,
     fit_key, cv_key = jax.random.split(rng_key)
     estimator = best_of(cv_key, candidates, x, y)
     targets, loss = judge_of(estimator, y)
+    labels = is_classifier(estimator)
+    if labels and len(counts := np.bincount(targets)) == 2 and counts.min() < 2:
+        rare = str(np.unique(y)[np.argmin(counts)])
+        raise ValueError(f"rule='cv' needs two rows of each of two classes, and {rare!r} has one: take rule='median'.")
     choice = features.choose_fraction(
         cv_key,
         lambda key, x, y, x_held, y_held: loss(fit_seeded(estimator, key, x, y), x_held, y_held),
@@ -78,6 +80,7 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray,
         settings.fractions,
         settings.cv,
         settings.cv_rule,
+        stratified=labels,
     )
     chosen = fraction(fit_key, (estimator,), x, y, settings._replace(fraction=choice.fraction))
     return chosen._replace(details={"fraction_choice_": choice})
@@ -111,20 +114,11 @@ def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.nd
 
 def _copies(rng_key: jax.Array, rows: np.ndarray, shrinkage: float | str) -> np.ndarray:
     try:
-        return features.knockoffs(rng_key, rows, shrinkage_of(shrinkage, rows))
+        return features.gaussian_knockoffs(rng_key, rows, rows.mean(axis=0), covariance(rows, shrinkage))
     except ValueError as error:
         raise ValueError(
             f"rule='knockoff' cannot copy X; the selector's shrinkage= is the remedy for few rows: {error}"
         ) from error
-
-
-def shrinkage_of(shrinkage: float | str, rows: np.ndarray) -> float:
-    """The share itself; or that of Ledoit & Wolf, and no less than leaves copies of dependent columns room to differ."""
-    if not isinstance(shrinkage, str):
-        return shrinkage
-    if shrinkage != "auto":
-        raise ValueError(f"shrinkage must be a number in [0, 1) or 'auto', got {shrinkage!r}.")
-    return float(np.clip(ledoit_wolf_shrinkage(rows), LEAST_SHRINKAGE, MOST_SHRINKAGE))
 
 
 RULES: dict[str, Callable[..., Selection]] = {

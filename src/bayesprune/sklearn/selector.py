@@ -20,7 +20,7 @@ from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.conformal import check_level
-from bayesprune.sklearn.frames import check_frame
+from bayesprune.sklearn.frames import check_frame, of_polars
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
@@ -38,7 +38,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         rule: "median": inputs that the cut network still reads (the median probability model). "fdr": the largest selection
             with an expected share of false ones of at most ``level``, given the inclusion probabilities. "fraction": the share
             ``fraction``, the most important ones. "cv": the same with the share chosen by cross-validation. "knockoff": inputs
-            that beat their knockoff copies; holds the false discovery rate at ``level`` if the inputs are Gaussian.
+            that beat their knockoff copies; holds the false discovery rate at ``level`` if the inputs are Gaussian, as far as
+            their correlations can be estimated from X.
         fdr: the false discovery rate to hold: short for rule="knockoff" at that level.
         level: for "fdr" and "knockoff", in (0, 1). Knockoffs can select nothing unless they select 1/level inputs.
         fraction: for "fraction", in (0, 1].
@@ -46,7 +47,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         cv: folds for "cv"; it fits cv * (1 + len(fractions)) + 1 times.
         cv_rule: for "cv": "min", or "one_standard_error" for the smallest share within one standard error of the best.
         shrinkage: for "knockoff", the share in [0, 1) by which the inputs' estimated correlations are drawn towards 0; "auto"
-            estimates it from X (Ledoit & Wolf 2004), which columns that outnumber the rows need.
+            estimates it from X (Ledoit & Wolf 2004), and of columns as many as the rows sparse partial correlations, by the
+            graphical lasso.
         copies: for "knockoff", sets of copies, each with its fits. Several, such as ten, leave less to the draw: their e-values
             are averaged (`features.knockoff_e_values`). Where few inputs matter they find fewer than one set does.
         random_state: a whole number makes the selection repeatable; None leaves it to the estimator's.
@@ -108,7 +110,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             raise unknown_name("rule", str(self.rule), RULES)
         rule, level = self._rule()
         check_integer(self.copies, "copies")
-        check_frame(X)
+        check_frame(X := of_polars(X))
         if is_encoded(X):
             raise ValueError(
                 "X holds texts or gaps (NaN), and columns are compared as numbers here: encode and fill them first, as by "
@@ -140,6 +142,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
 
     def _rule(self) -> tuple[str, float]:
         """The rule and its level, of which ``fdr`` may speak for both."""
+        if self.rule == "cv":
+            check_integer(self.cv, "cv", minimum=2)
         if self.rule in ("fdr", "knockoff") or self.fdr is not None:
             name = "level" if self.fdr is None else "fdr"
             check_level(getattr(self, name), name)

@@ -12,7 +12,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
-from bayesprune.sklearn.frames import is_frame
+from bayesprune.sklearn.frames import is_frame, of_polars
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 
 SWAPPED = 0.5  # probability that a column of a made row comes from its neighbour
@@ -86,6 +86,7 @@ def distil(
     check_integer(random_state, "random_state", minimum=0)
     labels = _is_classifier(teacher)
     network = _student(student, labels, random_state)
+    X = of_polars(X)
     x = check_array(X, dtype=np.float64, ensure_min_samples=20)
     rng = np.random.default_rng(random_state)
     held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])

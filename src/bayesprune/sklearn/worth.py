@@ -84,7 +84,7 @@ class _Numbers:
         self.targets = np.asarray(y).reshape(len(y), -1) if self.classes is None else y[:, None] == self.classes
         self.targets = self.targets.astype(np.float64)
         self.spread = fit_scaling(self.targets).scale
-        self.unit = np.ones(1)
+        self.unit: Any = 1.0
         if not labels and self.targets.shape[1] > 1:  # the largest numbers among the outputs must not be all that counts
             self.unit, self.targets = self.spread, self.targets / self.spread
             self.spread = np.ones_like(self.spread)
