@@ -126,3 +126,12 @@ def test_a_convolution_is_refused_with_a_layout_too():
     bnn = bp.BNN(conv, input_shape=(3, 3, 1), **settings)
     with pytest.raises(ValueError, match="with positions: only dense layers"):
         selected({"layers_0.kernel": np.ones((2, 2, 1, 2))}, layout=bnn.layout)
+
+
+def test_weights_that_a_cut_has_left_have_no_gate() -> None:
+    """A cut leaves the logit: dead weights, at loc = scale = 0, are none of an input's without a mask too."""
+    node = SpikeSlab(jnp.ones((3, 2)), jnp.ones((3, 2)), jnp.full((3, 2), 2.0))
+    mask = jnp.array([[True, False], [False, False], [True, True]])
+    one, other = ({"first.kernel": node.cut(mask)}, {"first.kernel": node})
+    np.testing.assert_array_equal(inclusion_probabilities(one), inclusion_probabilities(other, mask={"first.kernel": mask}))
+    assert inclusion_probabilities(one)[1] == 0

@@ -10,6 +10,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.infer.end_of_fit import advise, baseline, held_back, warn_at_end
+from tests.infer import programs
 
 FALLS = "The loss still falls"
 WORSE = "above the"
@@ -143,3 +144,14 @@ def test_who_judges_fits_otherwise_is_told_and_nobody_is_warned() -> None:
             assert warned() == 0 and len(inner) == len(said) == 1
         raise KeyError
     assert warned() == 1
+
+
+def test_a_schedule_that_is_cut_off_is_said_before_the_fit() -> None:
+    """Schedules count acts: one of a hundred of them, in a fit of three, prunes next to nothing."""
+    bnn, data = programs.small_bnn(), programs.classes(rows=30)
+    options = {"num_steps": 40, "every": 10, "progress": False}
+    with pytest.warns(UserWarning, match=r"at 0\.9\d* after the last of 3 acts, and its schedule ends at 0\.05: .* not steps"):
+        bp.fit_svi(jax.random.key(0), bnn, data, sparsifier=bp.methods.Magnitude(bp.schedules.Cubic(0.05, 0, 100)), **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the density is at")
+        bp.fit_svi(jax.random.key(0), bnn, data, sparsifier=bp.methods.Magnitude(bp.schedules.Cubic(0.05, 0, 3)), **options)

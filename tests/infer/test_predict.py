@@ -179,3 +179,23 @@ def test_a_whole_fit_or_a_mask_without_sites_is_refused(rng_key) -> None:
         bp.predict(rng_key, bnn, fit, data.x)
     with pytest.raises(TypeError, match=r"mask must map sites to booleans.*Dense_0\.kernel"):
         bp.predict(rng_key, bnn, fit.params, data.x, mask=np.ones((4, 8), bool))
+
+
+@pytest.mark.slow
+def test_params_of_another_prior_are_refused_by_their_units() -> None:
+    """The same numbers would be another network, without a word."""
+    one, other = (programs.small_bnn(prior=bp.priors.Gaussian(scale)) for scale in (0.8, 0.2))
+    data = programs.classes(rows=30)
+    fit = bp.fit_svi(jax.random.key(0), one, data, num_steps=3, progress=False)
+    told = r"in units of 0\.8, and this network in units of 0\.2.*bp\.from_trained"
+    for what in (
+        lambda: bp.predict(jax.random.key(0), other, fit.params, data.x),
+        lambda: bp.evaluate(jax.random.key(0), other, fit.params, data),
+        lambda: other.net_params(fit.params),
+        lambda: bp.compact(other, fit.params),
+        lambda: bp.fit_svi(jax.random.key(0), other, data, num_steps=1, init_params=fit.params, progress=False),
+    ):
+        with pytest.raises(ValueError, match=told):
+            what()
+    plain = {name: value for name, value in fit.params.items() if "$" not in name}
+    bp.fit_svi(jax.random.key(0), other, data, num_steps=1, init_params=plain, progress=False)  # who insists says no units

@@ -1,5 +1,6 @@
 """Lottery tickets: rounds against plain fits under their masks, to the bit."""
 
+import jax
 import numpy as np
 import optax
 import pytest
@@ -53,3 +54,10 @@ def test_what_makes_no_rounds_is_refused(rng_key) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             bp.fit_rewound(rng_key, bnn, data, **given | bad)
+
+
+def test_a_method_that_finds_its_own_density_is_refused() -> None:
+    """Its first knob is something else: `keep` would be a probability, or a prior's parameter."""
+    bnn, data = programs.small_bnn(), programs.classes(rows=30)
+    with pytest.raises(ValueError, match="BMR has no density to set"):
+        bp.fit_rewound(jax.random.key(0), bnn, data, method=bp.methods.BMR, num_steps=2)

@@ -213,3 +213,22 @@ def test_convolutions_have_gates_too(prior, estimator: str, rng_key) -> None:
     pruned = bp.prune_once(fit.params, bp.methods.SBNN(density=0.5), read=bnn.read)
     probs = bp.predict(rng_key, bnn, pruned.params, images, mask=pruned.mask, num_samples=3)
     np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_gaussian_slabs_node_is_the_gaussian_that_predicts(rng_key, tmp_path) -> None:
+    """Its spike is a narrow Gaussian and no point at zero: mean, spread and draws are the weights' own, after a file too."""
+    bnn = network(bp.priors.GaussianSlab(0.2, 1.5))
+    fit = bp.fit_svi(rng_key, bnn, DATA, num_steps=20, optimizer=OPTIMIZER, progress=False)
+    bp.report.save_fit(tmp_path / "fit.safetensors", bnn, fit)
+    for nodes in (bnn.read(fit.params), bp.report.load_posterior(tmp_path / "fit.safetensors").posterior):
+        node = nodes["Dense_0.kernel"]
+        mean, variance = node.moments()
+        weights = bnn.net_params(fit.params)["params"]["Dense_0"]["kernel"]
+        np.testing.assert_allclose(mean, weights, rtol=1e-5)
+        np.testing.assert_allclose(np.sqrt(variance), 1.5 * np.asarray(node.scale), rtol=1e-5)
+        draws = jax.vmap(node.draw)(jax.random.split(rng_key, 20_000))
+        apart = (draws.mean(0) - mean) / np.sqrt(variance / 20_000)
+        assert np.abs(apart).max() < 5.5  # of a few dozen weights by chance once in 10^6
+        np.testing.assert_allclose(draws.std(0), np.sqrt(variance), rtol=0.05)
+        assert not node.at_zero

@@ -1,5 +1,7 @@
 """Scores as trees: each against its own oracle, MAP weights included."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +46,7 @@ ORACLES = {
 @pytest.mark.parametrize("score", ALL)
 def test_score_against_quantiles_of_the_posterior(score: object) -> None:
     # The evidence is that of a Gaussian prior, which a spike and slab is not.
-    other = MeanField(LOC, SCALE) if score is scores.evidence else SpikeSlab(LOC, SCALE, LOC)
+    other = MeanField(LOC, SCALE) if score is scores.evidence else SpikeSlab(LOC, SCALE, LOC, at_zero=False)
     got = score({"a": MeanField(LOC, SCALE), "b": other})
     expected = ORACLES[score](draws_of_abs())
     for leaf in (got["a"], got["b"]):
@@ -88,7 +90,7 @@ def test_scores_trace() -> None:
 
 
 def test_second_moment_and_inclusion_read_what_they_say() -> None:
-    node = SpikeSlab(LOC, SCALE, LOC)
+    node = SpikeSlab(LOC, SCALE, LOC, at_zero=False)
     np.testing.assert_allclose(scores.second_moment({"a": node})["a"], np.log(LOC**2 + SCALE**2), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(scores.inclusion({"a": node})["a"], np.asarray(LOC, np.float32))
     assert np.isfinite(scores.second_moment(MeanField(jnp.asarray([1e-30]), jnp.asarray([1e-30])))).all()
@@ -110,3 +112,29 @@ def test_opd_and_obd_are_the_posteriors_precision_and_what_the_data_add_to_it() 
     np.testing.assert_allclose(scores.obd({"a": node})["a"], expected, rtol=1e-5)
     with pytest.raises(ValueError, match="no fixed Gaussian prior"):
         scores.obd({"a": node.under(None)})
+
+
+def test_a_spike_at_zero_is_part_of_what_is_scored() -> None:
+    """Against the mean, the spread and the moments of a million draws of the mixture, each to five standard errors or so."""
+    node = SpikeSlab(jnp.array([1.0, -0.3, 2.0]), jnp.array([0.5, 0.4, 0.1]), jnp.array([-2.0, 0.5, 6.0]), unit=2.0)
+    rng = np.random.default_rng(0)
+    there = rng.random((1_000_000, 3)) < 1 / (1 + np.exp(-np.asarray(node.logit)))
+    w = there * (np.asarray(node.loc) + np.asarray(node.scale) * rng.standard_normal(there.shape))
+    size = np.abs(w)
+    expected = {
+        scores.magnitude: np.abs(2.0 * w.mean(0)),
+        scores.snr: np.abs(w.mean(0)) / w.std(0),
+        scores.expected_abs: 2.0 * size.mean(0),
+        scores.expected_abs_over_std: size.mean(0) / size.std(0),
+        scores.log_expected_exp: np.log(np.exp(size).mean(0)),
+        scores.second_moment: np.log(np.square(2.0 * w).mean(0)),
+        scores.opd: np.square(w.mean(0) / w.std(0)),
+    }
+    for score, wanted in expected.items():
+        np.testing.assert_allclose(score(node), wanted, rtol=0.02, atol=0.005, err_msg=score.__name__)
+    with pytest.raises(TypeError, match="zero with a probability"):
+        scores.log_expected_exp_over_std(node)
+    # A narrow Gaussian for a spike leaves the posterior a Gaussian, which the inclusion says nothing of.
+    narrow, plain = replace(node, at_zero=False), MeanField(node.loc, node.scale, unit=node.unit)
+    for score in (*expected, scores.log_expected_exp_over_std):
+        np.testing.assert_array_equal(score(narrow), score(plain), err_msg=score.__name__)

@@ -14,6 +14,7 @@ from bayesprune.cli import build, results, rows, settings
 from bayesprune.cli.export import network
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
+from bayesprune.data.tables.reading import PARQUET, TEXTS
 from bayesprune.data.tables.schema import Schema
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.infer.observed import sample_targets
@@ -156,6 +157,11 @@ def _rows(path: Path, schema: Schema | None, inputs: Packing = ONE) -> Any:
     names = [leaf.name for leaf in inputs.leaves]
     wanted = "an array x" if inputs.is_one else f"arrays {', '.join(names)}"
     file, function = ("a .npy file, or ", "numpy.save, or ") if inputs.is_one else ("", "")
+    if path.suffix.lower() in TEXTS + PARQUET:
+        raise ValueError(
+            f"{path} is a table, and this network was not trained on one, so that nothing says what its columns are: give "
+            f"{file}a .npz file with {wanted}, as the network takes its rows."
+        )
     if not path.is_file():
         raise FileNotFoundError(2, f"no rows at {path}: give {file}a .npz file with {wanted}.")
     with reading(path, "file of rows", f"Write it with {function}numpy.savez with {wanted}."):

@@ -272,9 +272,9 @@ class Compact(HandedOn):
     def __repr__(self) -> str:
         c = self.cost
         return (
-            f"Compact({self.law.kind}: {c.numbers:,} numbers ({c.dense_numbers:,} before), {c.alive:,} other than zero, in "
-            f"{len(self.program.ops)} operations; {c.executed:,} FLOPs a row ({c.dense:,} before), {c.theoretical:,} if zeros "
-            "were free)"
+            f"Compact({self.law.kind}: {c.numbers:,} numbers ({c.dense_numbers:,} weights before), {c.alive:,} other than "
+            f"zero, in {len(self.program.ops)} operations; {c.executed:,} FLOPs a row ({c.dense:,} before), {c.theoretical:,} "
+            "if zeros were free)"
         )
 
     @functools.cached_property

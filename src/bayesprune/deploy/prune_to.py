@@ -148,14 +148,14 @@ def prune_to(
     check_integer(rows, "rows")
     with jax.transfer_guard_host_to_device("allow"):  # ranks and searches are the host's work
         ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
-        taken = _search(ladder, budget, float(most))
-        mask, rungs = ladder.mask(taken), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
+        rung = _search(ladder, budget, float(most))
+        mask, rungs = ladder.mask(rung.kept), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
         pruned = prune_once(dict(fit.params), KeepAll(), program=program, mask=mask)
-        return ToBudget(pruned, ladder.small(taken), ladder.timed(taken), budget, float(most), rungs)
+        return ToBudget(pruned, ladder.small(rung.kept), rung, budget, float(most), rungs)
 
 
-def _search(ladder: Ladder, budget: str, most: float) -> int:
-    """How many weights stay: of a cost the most that keep to it, of a loss the fewest.
+def _search(ladder: Ladder, budget: str, most: float) -> Rung:
+    """The network that is taken: of a cost that with the most weights that keep to it, of a loss that with the fewest.
 
     Down a ladder of even ratios to the rung where it changes, then by bisection. What was timed is timed anew before it is
     taken.
@@ -181,10 +181,10 @@ def _search(ladder: Ladder, budget: str, most: float) -> int:
             break
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     if budget != "latency_ms":
-        return good
+        return ladder.timed(good)
     for kept in sorted((kept for kept in ladder.rungs if kept <= good), reverse=True):
-        if ladder.timed(kept).latency_ms <= most:
-            return kept
+        if (again := ladder.timed(kept)).latency_ms <= most:
+            return again
     raise _none(ladder, budget, most)
 
 

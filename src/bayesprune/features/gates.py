@@ -31,11 +31,12 @@ class Gates(NamedTuple):
 def read(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> list[Gates]:
     """The kernels of a posterior, input side first; one-dimensional sites (biases) are passed over.
 
-    ``posterior``: a flat dict site -> node in the order of the network, or a sequence of nodes. A node is a `SpikeSlab`,
-    p = sigmoid(logit); a `MeanField`, p = 1 where the mask is True, else 0; or an array of probabilities (or booleans). Kernels
-    have the shape (inputs, outputs). ``mask``: True, or site -> booleans for every kernel (a sequence for a sequence); what is
-    dead there has p = 0. Further sites of a mask are passed over. ``layout``: of the `BNN` whose posterior it is, a dict then:
-    it says which sites are kernels, their order, and which of their axes are inputs.
+    ``posterior``: a flat dict site -> node in the order of the network, or a sequence of nodes. A node is a `SpikeSlab`, p =
+    sigmoid(logit), or 0 where a cut has left loc = scale = 0; a `MeanField`, p = 1 where the mask is True, else 0; or an array
+    of probabilities (or booleans). Kernels have the shape (inputs, outputs). ``mask``: True, or site -> booleans for every
+    kernel (a sequence for a sequence); what is dead there has p = 0. Further sites of a mask are passed over. ``layout``: of
+    the `BNN` whose posterior it is, a dict then: it says which sites are kernels, their order, and which of their axes are
+    inputs.
 
     Raises `TypeError` for a `MeanField` without a mask or another kind of posterior; `ValueError` for kernels of more than two
     dimensions (with a layout: for convolutions), probabilities outside [0, 1], masks that do not fit, no kernel, sites that the
@@ -107,6 +108,7 @@ def _is_kernel(site: str, node: PyTree) -> bool:
 def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: Turn) -> Gates:
     if trees.is_node(node) and node.gated:
         alive, dead = jax.nn.log_sigmoid(node.log_odds()), jax.nn.log_sigmoid(-node.log_odds())
+        alive, dead = _masked(jnp.hypot(node.loc, node.scale) > 0, alive, dead)  # a cut leaves the logit
     elif trees.is_node(node):
         if mask is True:
             raise TypeError(

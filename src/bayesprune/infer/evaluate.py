@@ -44,11 +44,11 @@ def evaluate(
     """Figures of ``num_samples`` posterior draws on a data set, by name; see `bayesprune.metrics` for the definitions.
 
     Classification: accuracy, nll, ece, brier, ece_quantile, calibration_marginal; of ordered classes (`likelihoods.Ordinal`)
-    rps besides. Binary targets: accuracy and brier of each label, nll of a row's labels together. All others: rmse in the units
-    of y, nll, and of the predictive distribution, noise included, crps, coverage and width of 95 % intervals: exact for
-    Gaussian noise, also of scales that are known, else from a thousand targets drawn for each row. Of outputs for every token,
-    (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token. Of counts with known exposures: rmse
-    and nll. Of `likelihoods.Masked` ones: of what is observed.
+    rps besides. Binary targets: accuracy and brier (p - y)² of each label, half of that of two classes, nll of a row's labels
+    together. All others: rmse in the units of y, nll, and of the predictive distribution, noise included, crps, coverage and
+    width of 95 % intervals: exact for Gaussian noise, also of scales that are known, else from a thousand targets drawn for
+    each row. Of outputs for every token, (rows, tokens, outputs), each token counts as a row: accuracy and nll are per token.
+    Of counts with known exposures: rmse and nll. Of `likelihoods.Masked` ones: of what is observed.
 
     ``bnn`` may be a `Compact`, which holds its own weights: ``params`` is None then. It holds no distribution of y: it has
     figures of classes, of binary targets, and of Gaussian noise that is the same for all rows.

@@ -1,12 +1,15 @@
 """The arguments of `fit_svi`, checked and laid out as the parts of a run: what trains them, or says what they cost."""
 
+import warnings
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object
+from bayesprune.core.types import Sparsifier
 from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.origins import as_origin
 from bayesprune.infer.settings import (
@@ -34,6 +37,8 @@ from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watchers
+
+AFTER_ALL = 1_000_000  # acts, at which every schedule is at its end
 
 
 class Laid(NamedTuple):
@@ -92,6 +97,7 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     )
     if a.every is None and periods.every:
         periods = periods._replace(every=plan.every or periods.every, acts=(plan.first, plan.last))
+    _warn_of_schedule(a.sparsifier, periods.num_acts)
     if isinstance(program, Program):
         check_minibatches(program.model, feed.shown, batch, feed.example.num_rows)
     set_up_guide(rng_key, program, feed.shown)
@@ -106,3 +112,21 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     check_quasi_newton(recipe, feed.example)
     watch = Watchers(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
     return Laid(recipe, rng_key, feed, given, periods, watch, program, start, returns)
+
+
+def _warn_of_schedule(sparsifier: Sparsifier, acts: int) -> None:
+    """Warn where a schedule of the density is not at its end after so many acts: it counts them, and not steps."""
+    density = getattr(sparsifier, "density", None)
+    if not callable(density) or not acts:
+        return
+    try:
+        reached, end = (float(density(jnp.asarray(number))) for number in (acts, AFTER_ALL))
+    except Exception:  # of the user's own, which need not know so many
+        return
+    if reached > 1.02 * end:
+        warnings.warn(
+            f"the density is at {reached:.3g} after the last of {acts} acts, and its schedule ends at {end:.3g}: schedules "
+            f"count acts, not steps. Let it end within {acts} acts, or have more of them by every=.",
+            UserWarning,
+            stacklevel=4,
+        )

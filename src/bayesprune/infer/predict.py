@@ -24,6 +24,7 @@ from bayesprune.model.prior import rows_of as rows_of_prior
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.joint import check_conditioned
+from bayesprune.posteriors.params import check_units
 from bayesprune.train.sources.in_order import InOrder
 
 # A chunk of rows goes through the network at once; a block of chunks, so many or so many bytes, is on the device.
@@ -158,6 +159,7 @@ def check_sites(bnn: BNN, params: PyTree, mask: GivenMask) -> dict[str, Any]:
                 f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}: give the BNN that "
                 "they were fitted with."
             )
+    check_units(nodes, params)
     mask = check_mask(mask, shapes)
     check_conditioned(nodes, mask)
     return mask

@@ -180,9 +180,7 @@ def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> 
 
 def _acts(laid: Laid, few: int, warm: float) -> tuple[float, float, int]:
     """Seconds of an act, of the compilation of the first, and how many there will be."""
-    periods = laid.periods
-    last = periods.num_steps
-    acts = sum(periods.acts_at(step) for step in range(periods.every, last, periods.every)) if periods.every else 0
+    acts = laid.periods.num_acts
     if not acts or few < FEW:
         return 0.0, 0.0, acts
     cold, _ = _timed(lambda: _fit(laid, few, EVERY))

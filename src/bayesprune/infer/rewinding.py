@@ -1,5 +1,6 @@
 """Lottery tickets: train, cut, go back to where the weights once were, and train what is left."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,14 +85,27 @@ def fit_rewound(
         )
     if own := sorted({"sparsifier", "mask", "init", "init_params"} & settings.keys()):
         raise ValueError(f"{', '.join(own)} is what fit_rewound gives each round: leave it out, method= says how to cut.")
+    _at(method, keep)
     begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **settings) if rewind_to else None
     fits, mask = list[FitResult](), None
     for number in range(rounds + 1):
         if number:
             last = fits[-1]
-            mask = prune_once(last.params, method(keep**number), program=bnn, mask=last.mask or None, rng_key=rng_key).mask
+            mask = prune_once(last.params, _at(method, keep**number), program=bnn, mask=last.mask or None, rng_key=rng_key).mask
         fits.append(fit_svi(rng_key, bnn, data, num_steps=num_steps - rewind_to, init=begun, mask=mask, **settings))
     return Rewound(tuple(fits), tuple(_density(fit.mask) for fit in fits))
+
+
+def _at(method: Callable[[float], Sparsifier], density: float) -> Sparsifier:
+    """The method for a density. Of a method without one the first knob is something else."""
+    if dataclasses.is_dataclass(method) and isinstance(method, type):
+        names = [field.name for field in dataclasses.fields(method)]
+        if "density" not in names:
+            raise ValueError(
+                f"{method.__name__} has no density to set, it finds its own: give a method that cuts to a density."
+            )
+        return method(density=density)
+    return method(density)
 
 
 def _density(mask: dict[str, Any]) -> float:

@@ -139,8 +139,9 @@ class MeanFieldELBO(ELBO):
         log_joint, closed, mutable = self.run(model_terms, values, *args, **kwargs)
         loss = -log_joint
         for name, site in guide_trace.items():
-            if site["type"] != "sample" or site["is_observed"]:
+            if site["type"] != "sample":
                 continue
+            # An observed site of a guide is a `numpyro.factor`: of its own density, as of a guide with auxiliary variables.
             loss += _divergence(site, closed[name]) if name in closed else _log_density(site)
         return loss, mutable
 

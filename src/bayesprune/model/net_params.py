@@ -12,6 +12,7 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
 from bayesprune.model.layout import LaidOut
 from bayesprune.posteriors.joint import check_conditioned
+from bayesprune.posteriors.params import check_units
 from bayesprune.posteriors.samples import draws_of
 
 
@@ -29,6 +30,7 @@ def mean_weights(bnn: LaidOut, params: GivenParams, mask: Mapping[str, Any] | No
         fixed = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None
+    check_units(nodes, params)
     check_conditioned(raw, given)
     means = {}
     for site, node in raw.items():

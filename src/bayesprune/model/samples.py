@@ -98,6 +98,7 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
         chains: how many there are, where draws lie one after another; None: the draws are one chain, or grouped already.
 
     Raises:
+        TypeError: samples that are no mapping.
         ValueError: a site is missing, unknown or of another shape, has other numbers of draws than the rest, or one that is not
             finite; parameters or running statistics of the network that no prior covers are not among the samples.
 
@@ -109,6 +110,8 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
         >>> stored_samples(bnn, draws)["Dense_0.kernel$draws"].shape
         (1, 50, 2, 1)
     """
+    if not isinstance(samples, Mapping):
+        raise TypeError(f"samples must be a mapping of sites to draws, got {type(samples).__name__}: give mcmc.get_samples().")
     found = sites_of(bnn)
     unknown = samples.keys() - found.keys()
     missing = found.keys() - samples.keys()

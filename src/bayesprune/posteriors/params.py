@@ -50,7 +50,7 @@ def kinds() -> dict[Any, tuple[str, ...]]:
     >>> [kind.__name__ for kind in kinds()]
     ['Correlated', 'SpikeSlab', 'MeanField']
     """
-    meaning = ("unit", "prior_scale")
+    meaning = ("unit", "prior_scale", "at_zero")
     found = {
         kind: tuple(field.name for field in fields(kind) if field.name not in meaning) for kind in {f.node for f in families()}
     }
@@ -91,6 +91,29 @@ def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
     """The node with the unit and the prior that the entries of its site say."""
     prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
     return replace(node, unit=params[site + UNIT], **prior)  # type: ignore[type-var]
+
+
+def check_units(nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:
+    """Refuse parameters that say other units than a network's ``nodes`` have: they were fitted under another prior.
+
+    >>> from bayesprune.posteriors.mean_field import MeanField
+    >>> check_units({"w": MeanField(jnp.ones(2), jnp.ones(2), unit=0.2)}, {"w$unit": jnp.array(0.8)})
+    Traceback (most recent call last):
+    ...
+    ValueError: params have the weights of 'w' in units of 0.8, and this network in units of 0.2: ... bp.from_trained ...
+    """
+    for site, node in nodes.items():
+        said = params.get(f"{site}{UNIT}")
+        if said is None or any(isinstance(one, jax.core.Tracer) for one in (said, node.unit)):
+            continue
+        with jax.transfer_guard("allow"):  # a few numbers
+            theirs, ours = np.asarray(said), np.asarray(node.unit)
+        if not np.allclose(theirs, ours, rtol=1e-4):
+            raise ValueError(
+                f"params have the weights of {site!r} in units of {np.mean(theirs):.4g}, and this network in units of "
+                f"{np.mean(ours):.4g}: they are of another prior, and the same numbers would be another network. Give "
+                "the BNN of that fit, or carry its weights over by bp.from_trained(bnn, fit.net_params(the_other_bnn))."
+            )
 
 
 def moments(params: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:

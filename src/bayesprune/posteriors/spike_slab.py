@@ -6,7 +6,7 @@ samplers take them; `MeanFieldELBO` and NumPyro's `TraceMeanField_ELBO` use thei
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -31,7 +31,9 @@ GATES = ("hard", "inverse_cdf", "relaxed")
 class SpikeSlab(Node):
     """Spike and slab, q(w_hat) = p N(loc, scale²) + (1 - p) spike, with inclusion probability p = sigmoid(logit).
 
-    ``unit``: the network's weight is w = unit w_hat, as of `MeanField`. A cut leaves the logit: 0 means even odds.
+    ``unit``: the network's weight is w = unit w_hat, as of `MeanField`. A cut leaves the logit: 0 means even odds. ``at_zero``:
+    the spike is a point at zero; else it is a narrow Gaussian, the posterior is N(loc, scale²), and p says which of the prior's
+    two components it comes from, as under `priors.GaussianSlab`.
 
     >>> mean, variance = SpikeSlab(jnp.array([2.0]), jnp.array([1.0]), jnp.array([0.0])).moments()
     >>> print(mean, variance)  # one half of the time N(2, 1), else zero
@@ -42,6 +44,7 @@ class SpikeSlab(Node):
     scale: Any
     logit: Any
     unit: Any = 1.0
+    at_zero: bool = field(default=True, metadata={"static": True})
 
     gated: ClassVar[bool] = True
     no_gain: ClassVar[str] = (
@@ -50,24 +53,30 @@ class SpikeSlab(Node):
     )
 
     def draw(self, rng_key: jax.Array) -> jax.Array:
-        """One draw of the network's weights, the spike at zero."""
+        """One draw of the network's weights."""
         gate_key, slab_key = jax.random.split(rng_key)
-        gate = jax.random.bernoulli(gate_key, jax.nn.sigmoid(self.logit), jnp.shape(self.loc))
+        gate = jax.random.bernoulli(gate_key, self.present(), jnp.shape(self.loc))
         slab = self.loc + self.scale * jax.random.normal(slab_key, jnp.shape(self.loc), jnp.result_type(self.loc))
         return jnp.where(gate, slab * self.unit, 0)
 
     def moments(self) -> tuple[Any, Any]:
-        """Mean p loc and variance p (scale² + (1 - p) loc²) of the network's weights, the spike at zero."""
-        p = jax.nn.sigmoid(self.logit)
-        variance = p * (jnp.square(self.scale) + jax.nn.sigmoid(-self.logit) * jnp.square(self.loc))
+        """Mean p loc and variance p (scale² + (1 - p) loc²) of the network's weights; p is 1 where no spike is at zero."""
+        p = self.present()
+        variance = p * (jnp.square(self.scale) + self.present(-1.0) * jnp.square(self.loc))
         return p * self.loc * self.unit, variance * jnp.square(self.unit)
+
+    def present(self, sign: float = 1.0) -> Any:
+        """The probability that a weight is no point at zero, or with ``sign`` = -1 that it is one."""
+        return jax.nn.sigmoid(sign * self.logit) if self.at_zero else jnp.full(jnp.shape(self.loc), sign > 0, float)
 
     def gain(self) -> Any:
         """There is none: `TypeError`."""
         raise TypeError(self.no_gain)
 
     def divergence(self, prior: Distribution) -> jax.Array:
-        """The divergence (5.1) from a `GatedNormal`, weight by weight, nats."""
+        """The divergence (5.1) from a `GatedNormal`, or (6.2) from `TwoNormals`, weight by weight, nats."""
+        if not self.at_zero:
+            return divergence(dist.Normal(self.loc, self.scale, validate_args=False), prior)
         return divergence(GatedNormal(self.loc, self.scale, self.logit, validate_args=False), prior)
 
     def log_odds(self) -> jax.Array:

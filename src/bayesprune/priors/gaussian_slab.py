@@ -90,4 +90,4 @@ class GaussianSlab:
     def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> SpikeSlab:
         """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
         odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
-        return SpikeSlab(node.loc, node.scale, odds, self.slab_scale)
+        return SpikeSlab(node.loc, node.scale, odds, self.slab_scale, at_zero=False)

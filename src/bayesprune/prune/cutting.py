@@ -32,6 +32,8 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
         raise unknown_name("scope", scope, ALL_SCOPES)
     if density is not None and least is not None:
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
+    if least is not None and math.isnan(least):
+        raise ValueError("threshold is NaN: give the lowest score that stays.")
     if density is not None and not callable(density):
         check_density(density)
     if price is not None:

@@ -1,7 +1,8 @@
 """Scores: posterior -> tree of arrays, one number per weight, higher stays.
 
 Each takes a node or a tree of nodes with ``loc`` and ``scale`` (`MeanField`, `SpikeSlab`; a scale of 0 is a MAP weight) and
-never makes NaN of finite input. Scores that have a unit are of the network's own weights, w = unit w_hat, so that layers of
+never makes NaN of finite input. A spike and slab whose spike is at zero is scored as the mixture that it is, not by its slab
+alone. Scores that have a unit are of the network's own weights, w = unit w_hat, so that layers of
 different scales compare. `snr` (score 2) and `expected_abs_over_std` (score 4) give one and the same ranking, because
 the latter is an increasing function of the former; below a ratio of 0.02 float32 tells only snr apart.
 `log_expected_exp_over_std` (score 6) with small scales drops the surest weights first.
@@ -10,6 +11,7 @@ the latter is an increasing function of the former; below a ratio of 0.02 float3
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
@@ -19,7 +21,7 @@ from bayesprune.model.program import Trainable
 
 
 def magnitude(posterior: PyTree) -> PyTree:
-    """|loc| unit, score 1, in units of the network's weights.
+    """|E w| = |loc| unit, score 1, in units of the network's weights; times the probability that a weight is there.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(magnitude(MeanField(jnp.array([-2.0]), jnp.array([1.0]))))
@@ -27,11 +29,11 @@ def magnitude(posterior: PyTree) -> PyTree:
 
     Source: Han et al. 2015.
     """
-    return trees.map_nodes(lambda q: jnp.abs(q.loc * q.unit), posterior)
+    return trees.map_nodes(lambda q: _times_present(q, jnp.abs(q.loc * q.unit)), posterior)
 
 
 def snr(posterior: PyTree) -> PyTree:
-    """|loc|/scale, score 2; weights of scale 0 rank by |loc|, above all others.
+    """|E w|/sd w = |loc|/scale, score 2; weights of scale 0 rank by |loc|, above all others.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(snr(MeanField(jnp.array([-2.0]), jnp.array([0.5]))))
@@ -39,7 +41,7 @@ def snr(posterior: PyTree) -> PyTree:
 
     Source: Graves 2011; Blundell et al. 2015, section 5.1.
     """
-    return trees.map_nodes(lambda q: folded.signal_to_noise(q.loc, q.scale), posterior)
+    return trees.map_nodes(lambda q: _of_mixture(q, folded.signal_to_noise(q.loc, q.scale)), posterior)
 
 
 def expected_abs(posterior: PyTree) -> PyTree:
@@ -51,7 +53,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (6).
     """
-    return trees.map_nodes(lambda q: folded.expected_abs(q.loc, q.scale) * jnp.abs(q.unit), posterior)
+    return trees.map_nodes(lambda q: _times_present(q, folded.expected_abs(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
 
 
 def expected_abs_over_std(posterior: PyTree) -> PyTree:
@@ -63,7 +65,7 @@ def expected_abs_over_std(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (7).
     """
-    return trees.map_nodes(lambda q: folded.expected_abs_over_std(q.loc, q.scale), posterior)
+    return trees.map_nodes(lambda q: _of_mixture(q, folded.expected_abs_over_std(q.loc, q.scale)), posterior)
 
 
 def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
@@ -75,11 +77,18 @@ def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
 
     Source: Li et al. 2024, section 3.3.1.
     """
-    return trees.map_nodes(lambda q: folded_exponential.log_expected_exp(q.loc, q.scale, lam), posterior)
+
+    def of(q: Node) -> Any:
+        there = folded_exponential.log_expected_exp(q.loc, q.scale, lam)
+        if not _may_be_zero(q):
+            return there
+        return jnp.logaddexp(jax.nn.log_sigmoid(-q.log_odds()), jax.nn.log_sigmoid(q.log_odds()) + there)
+
+    return trees.map_nodes(of, posterior)
 
 
 def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
-    """log of E exp(lam |w|) / sd exp(lam |w|), score 6, the logarithm of (4.6), in nats.
+    """log of E exp(lam |w|) / sd exp(lam |w|), score 6, the logarithm of (4.6), in nats. `TypeError` of a spike at zero.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> unsure, sure = log_expected_exp_over_std(MeanField(jnp.array([0.0, 9e-4]), jnp.array([1e-4, 1e-4])))
@@ -88,7 +97,16 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
 
     Source: Li et al. 2024, eq. (8), whose Phi is misprinted.
     """
-    return trees.map_nodes(lambda q: folded_exponential.log_expected_exp_over_std(q.loc, q.scale, lam), posterior)
+
+    def of(q: Node) -> Any:
+        if _may_be_zero(q):
+            raise TypeError(
+                "log_expected_exp_over_std is of Gaussian weights, and these are zero with a probability: rank them by "
+                "'inclusion', 'expected_abs' or 'snr'."
+            )
+        return folded_exponential.log_expected_exp_over_std(q.loc, q.scale, lam)
+
+    return trees.map_nodes(of, posterior)
 
 
 def second_moment(posterior: PyTree) -> PyTree:
@@ -100,7 +118,12 @@ def second_moment(posterior: PyTree) -> PyTree:
 
     Source: Saha et al. 2024, remark 1.
     """
-    return trees.map_nodes(lambda q: 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
+
+    def of(q: Node) -> Any:
+        there = 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * jnp.abs(q.unit))
+        return there + jax.nn.log_sigmoid(q.log_odds()) if _may_be_zero(q) else there
+
+    return trees.map_nodes(of, posterior)
 
 
 def opd(posterior: PyTree) -> PyTree:
@@ -114,7 +137,7 @@ def opd(posterior: PyTree) -> PyTree:
 
     Source: Dhahri et al. 2024, equation 8, without its factor of a half.
     """
-    return trees.map_nodes(lambda q: jnp.square(folded.signal_to_noise(q.loc, q.scale)), posterior)
+    return trees.map_nodes(lambda q: jnp.square(_of_mixture(q, folded.signal_to_noise(q.loc, q.scale))), posterior)
 
 
 def obd(posterior: PyTree) -> PyTree:
@@ -131,6 +154,27 @@ def obd(posterior: PyTree) -> PyTree:
     """
     check_evidence(posterior)
     return trees.map_nodes(_brain_damage, posterior)
+
+
+def _may_be_zero(node: Node) -> bool:
+    """Whether a weight is zero with a probability of its own, 1 - p: a spike and slab with the spike at zero."""
+    return bool(node.gated and getattr(node, "at_zero", True))
+
+
+def _times_present(node: Node, score: jnp.ndarray) -> Any:
+    """A mean over the slab as one over the weight: it is zero outside."""
+    return jax.nn.sigmoid(node.log_odds()) * score if _may_be_zero(node) else score
+
+
+def _of_mixture(node: Node, ratio: jnp.ndarray) -> Any:
+    """A ratio r of mean and standard deviation of the slab as that of the weight: p m / sqrt(p (s² + (1 - p) m²)), r = m/s.
+
+    That is sqrt(p) r / sqrt(1 + (1 - p) r²).
+    """
+    if not _may_be_zero(node):
+        return ratio
+    present, absent = jax.nn.sigmoid(node.log_odds()), jax.nn.sigmoid(-node.log_odds())
+    return jnp.sqrt(present) * ratio / jnp.hypot(1.0, jnp.sqrt(absent) * ratio)
 
 
 def _brain_damage(node: Node) -> Any:

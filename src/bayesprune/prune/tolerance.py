@@ -57,7 +57,7 @@ def prune_to_tolerance(
 
     Source: Saha, Liu & Liang (2024), experiment 4.
     """
-    if not densities:
+    if not len(densities):
         raise ValueError("densities is empty: give at least one, such as (1.0, 0.5, 0.1).")
     for density in densities:
         check_density(density, "densities")

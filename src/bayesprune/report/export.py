@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -128,7 +128,7 @@ def _tensors(site: str, node: Node | Array) -> dict[str, np.ndarray]:
     check_finite({f"{site}_{name}": getattr(node, name) for name in _arrays(node)}, "posterior's numbers")
     loc, values = plain(node.loc), {name: plain(getattr(node, name)) for name in _arrays(node)}
     fields = {name: values.pop(name) for name in ("loc", "scale", "logit") if name in values}
-    meaning = {"unit": node.unit, "prior_scale": node.prior_scale}
+    meaning = {"unit": node.unit, "prior_scale": node.prior_scale, "at_zero": None if getattr(node, "at_zero", True) else False}
     kept = {f"{name}/{site}": plain(value) for name, value in meaning.items() if value is not None}
     kept |= {f"{name}/{site}": array for name, array in values.items()}
     try:
@@ -173,4 +173,6 @@ def _node(tensors: Mapping[str, np.ndarray], site: str) -> Node:
     """The node of the kind whose arrays there are, the most of them."""
     kind, names = next(item for item in kinds().items() if all(f"{name}/{site}" in tensors for name in item[1]))
     node: Node = kind(**{name: tensors[f"{name}/{site}"] for name in names}, unit=tensors[f"unit/{site}"])
+    if f"at_zero/{site}" in tensors:
+        node = replace(node, at_zero=False)  # type: ignore[type-var]
     return node.under(tensors.get(f"prior_scale/{site}"))

@@ -60,6 +60,7 @@ def class_labels(y: ArrayLike, rows: int, classes: int, name: str = "y") -> Int6
     array = finite(y, name)
     if array.shape != (rows,):
         remedy = "take argmax(axis=1) of one-hot labels" if array.ndim == 2 else "give one label for each row of probs"
+        remedy = f"give {name}[:, 0]" if array.shape == (rows, 1) else remedy
         raise ValueError(f"{name} must have shape ({rows},), got {array.shape}: {remedy}.")
     labels = array.astype(np.int64)
     if (labels != array).any():

@@ -73,7 +73,7 @@ class Objective:
         model = scaled(
             masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight
         )
-        guide = scaled(masked(self.recipe.program.guide, mask), latent=weight)
+        guide = scaled(masked(self.recipe.program.guide, mask), observed=weight, latent=weight)
         keywords = dict(self.recipe.keywords)
         if "num_rows" in keywords and not isinstance(self.num_rows, int):
             keywords["num_rows"] = self.num_rows

@@ -20,7 +20,7 @@ from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, Renewing, SparseState, Sparsifier, Weighing
 from bayesprune.model.program import Trainable
-from bayesprune.posteriors.params import is_meaning
+from bayesprune.posteriors.params import UNIT, check_units, is_meaning
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
 from bayesprune.train.alike import state_law
@@ -81,6 +81,8 @@ def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: G
         mask = origin.narrowed(mask)
     else:
         carry = start_params(first, init_params, loop)
+        if init_params is not None and any(name.endswith(UNIT) for name in init_params):
+            check_units(program.read(loop.constrain(carry.params) | known), init_params)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     if mask is None and plain:

@@ -73,6 +73,11 @@ class Periods(NamedTuple):
         periods = [p for p in (self.every, self.eval_every, self.checkpoint_every, self.callback_every) if p]
         return min([self.num_steps, *((step // p + 1) * p for p in periods), *(s for s in self.stops if s > step)])
 
+    @property
+    def num_acts(self) -> int:
+        """How often the sparsifier acts."""
+        return sum(self.acts_at(step) for step in range(self.every, self.num_steps, self.every)) if self.every else 0
+
     def acts_at(self, step: int) -> bool:
         """Whether the sparsifier acts before the step that follows ``step`` steps."""
         first, last = self.acts or (0, self.num_steps)

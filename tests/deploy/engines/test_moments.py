@@ -141,3 +141,16 @@ def test_what_moments_do_not_go_through_is_refused() -> None:
         engine_of(lambda w, x: x + x @ w["a"], {"a": (5, 5)}, (5,))
     with pytest.raises(ValueError, match="independent Gaussian weights, got a law of 'mean'"):
         MomentEngine(compact_of(program_of(*LINEAR), Points()))
+
+
+def test_inputs_that_are_repeated_before_a_layer_keep_every_weights_variance() -> None:
+    engine = engine_of(lambda w, x: jnp.repeat(x[:, None], 8, 1).reshape(len(x), 16) @ w["a"], {"a": (16, 3)}, (2,))
+    x = np.random.default_rng(1).standard_normal((5, 2)).astype(np.float32)
+    made, many = engine.outputs(x), np.tile(x, (1, 8))
+    np.testing.assert_allclose(made.mean, many @ engine.law.loc["a"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.variance, np.square(many) @ np.square(engine.law.scale["a"]), rtol=1e-4)
+
+
+def test_weights_that_two_layers_share_are_refused() -> None:
+    with pytest.raises(ValueError, match="two layers have the same weights"):
+        engine_of(lambda w, x: x @ w["a"] @ w["a"], {"a": (3, 3)}, (3,))

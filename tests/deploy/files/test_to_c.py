@@ -219,3 +219,17 @@ def test_eight_bits_lose_little_of_what_the_posterior_knows() -> None:
     for number, one in network.coded.items():
         assert one.numbers.dtype == np.int8
         assert 0 < one.lost <= np.count_nonzero(network.known[number]) / 32 + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_matrix_of_more_than_65535_living_weights_compiles_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    """Its places need 32 bits, whose signs C compares with care."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((420, 400)).astype(np.float32) * (rng.random((420, 400)) < 0.42)
+    assert np.count_nonzero(a) > 65_535
+    program = program_of(lambda w, x: x @ w["a"], {"a": a.shape}, (420,)).single()
+    network = network_of(program, GaussianLaw({"a": a}, {"a": np.zeros_like(a)}, {}, {}))
+    export_c(network, tmp_path / "net.h")
+    x = rng.standard_normal((3, 420)).astype(np.float32)
+    np.testing.assert_allclose(compiled(tmp_path, ["net"], compiler)("net", (400,))(x), x @ a, rtol=1e-4, atol=1e-4)

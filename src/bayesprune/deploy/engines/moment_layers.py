@@ -44,7 +44,8 @@ class MomentLayer:
         def matrix(values: np.ndarray, power: int) -> csr_matrix:
             scale = None if segment.scale is None else segment.scale**power
             entries = replace(segment, scale=scale).values(values).astype(float)
-            return csr_matrix((entries, pattern.columns, pattern.ptr), (pattern.height, pattern.width))
+            # Of its own: SciPy sums the entries of one place, as of an input that is repeated, in the arrays that it is given.
+            return csr_matrix((entries, pattern.columns.copy(), pattern.ptr.copy()), (pattern.height, pattern.width))
 
         if isinstance(segment.weights, StoredPlace):
             site = sites[segment.weights.number]

@@ -1,5 +1,6 @@
 """Means and variances of a network's outputs without drawing networks: moments, layer after layer."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
+from bayesprune.deploy.sparse.fusing import StoredPlace
 from bayesprune.deploy.sparse.segments import check_data
 
 ROWS = 1024
@@ -30,15 +32,16 @@ class MomentEngine:
       mean = E[s] A,   variance = E[s²] B + Var(s) A².
 
     An activation maps the moments of a Gaussian of that mean and variance to its own: in closed form for a rectifier, by
-    quadrature with 32 nodes for tanh, logistic and silu. Exact for networks without a hidden layer. With one, sums are taken
-    as Gaussian, and those of a layer as independent of one another, which they are not: `error` measures what that costs.
+    quadrature with 32 nodes for tanh, logistic and silu. Exact for dense layers without a hidden one. With one, sums are taken
+    as Gaussian, and those of a layer as independent of one another, which they are not, nor are a convolution's at several
+    places, which share its weights: `error` measures what that costs.
 
     Args:
         compact: a `Compact` of ``keep="posterior"`` with Gaussian weights: dense layers, convolutions, sums over windows,
             activations among `fusing.ACTIVATIONS`, and moves.
 
     Raises:
-        ValueError: other weights; operations that moments do not go through, named.
+        ValueError: other weights; weights that several layers share; operations that moments do not go through, named.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -114,6 +117,14 @@ class MomentEngine:
             raise ValueError(
                 f"moments do not go through {', '.join(dict.fromkeys(bad))}, only through dense layers, convolutions, sums "
                 "over windows and activations: draw networks."
+            )
+
+        places = [(layer.segment.weights, layer.segment.bias) for layer in self.steps if isinstance(layer, MomentLayer)]
+        used = Counter(place.number for both in places for place in both if isinstance(place, StoredPlace))
+        if any(count > 1 for count in used.values()):
+            raise ValueError(
+                "moments take the sums of one layer as independent of the weights of another, and here two layers have the "
+                "same weights: draw networks."
             )
 
     def _moves(self, op: Op) -> bool:

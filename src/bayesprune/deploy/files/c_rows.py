@@ -32,7 +32,7 @@ def write_rows(
     if is_sparse:
         ends = source.indices(np.concatenate([[0], np.cumsum(alive.sum(1))]))
         where = source.indices(np.broadcast_to(taps, matrix.shape)[alive])
-        head, term = f"for (int j = {ends}[o]; j < {ends}[o + 1]; j++)", f"{values}[j] * from[{where}[j]]"
+        head, term = f"for (int j = (int){ends}[o]; j < (int){ends}[o + 1]; j++)", f"{values}[j] * from[{where}[j]]"
     else:
         tap = ("j" if by == 1 else f"j * {by}") if even else f"{source.indices(taps)}[j]"
         head, term = f"for (int j = 0; j < {count}; j++)", f"{values}[o * {count} + j] * from[{tap}]"

@@ -30,9 +30,10 @@ class HandedOn:
         """``(apply, params)``: a JAX function of (params, rows) that gives the network's outputs, and its smaller parameters.
 
         Of ``keep="posterior"`` they are the means of the weights that are left, by site; of ``keep="mean"`` the arrays of the
-        program, by number. Train them on as those of any other function; a weight that is dead within an array is zero,
-        and `keep_zeros` around your optimiser keeps it so. Of several inputs, and outputs, it takes, and gives, the tree.
-        Raises `ValueError` for several stored networks, as do the modules.
+        program, by number, all of them: a frozen base too, and numbers that never were parameters. Train them on as those of
+        any other function; a weight that is dead within an array is zero, and `keep_zeros` around your optimiser keeps it so.
+        Of several inputs, and outputs, it takes, and gives, the tree. Raises `ValueError` for several stored networks, as do
+        the modules.
         """
         of_sites = bool(self.program.weights)
 
