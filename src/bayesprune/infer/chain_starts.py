@@ -52,8 +52,8 @@ def chain_starts(
     owner = moving if points else bnn
     if not drawn:
         origin.check_names(_names(sites_of(owner, example)))
+        origin.check_units(owner.describe(init.params))
     alive = check_sites(owner, init.params, dict(init.mask))
-    origin.check_units(owner.describe(init.params))
     if drawn:
         origins = _after_chains(moving, sites, init, num_chains)
     elif points:

@@ -11,6 +11,7 @@ from typing import Any
 from bayesprune import cells
 from bayesprune.cells.study import finish
 from bayesprune.core.checks import check_density, check_integer, check_not_negative, unknown_name
+from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import rivals, tries
@@ -122,6 +123,8 @@ def compare(
         [('magnitude', 0.5)]
     """
     names = _checked_names(methods)
+    if not len(densities):
+        raise ValueError("densities is empty: give at least one, such as (0.1, 0.05).")
     for value in densities:
         check_density(value)
     for name, number in (("seeds", seeds), ("steps", steps), ("batch_size", batch_size)):
@@ -135,6 +138,8 @@ def compare(
     net_of(net)
     sizes = ",".join(f"{float(size)}" for size in noise)
     ood = ood if ood == "permuted" else check_data(ood)
+    if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
+        load_test(ood, data_dir, like=check_data(dataset), pad=net_of(net).pad(check_data(dataset)))
     base = Cell(check_data(dataset), net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)

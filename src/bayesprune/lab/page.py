@@ -1,6 +1,7 @@
 """The report of a comparison: its figures, and one file of HTML with everything in it."""
 
 import base64
+import math
 from collections.abc import Sequence
 from html import escape
 from io import BytesIO
@@ -10,7 +11,7 @@ import numpy as np
 
 from bayesprune.cells import Record
 from bayesprune.lab import tables
-from bayesprune.lab.ranks import Ranks, ranks, table_of
+from bayesprune.lab.ranks import LEVEL, Ranks, ranks, table_of
 
 PANELS = {"accuracy": "accuracy", "NLL": "nll"}
 STYLE = """body {font: 15px sans-serif; margin: 2em; color: #222} table {border-collapse: collapse; font-size: 13px}
@@ -41,6 +42,11 @@ def ranks_of(records: Sequence[Record]) -> Ranks:
 
 def diagram_of(found: Ranks) -> Any:
     """The critical-difference diagram. Needs the extra "plots"."""
+    if not found.mean:
+        raise ValueError(
+            "no method has a figure in every block of density and seed, so that none is ranked: those that find a density of "
+            "their own are not, nor those of which a training failed."
+        )
     from bayesprune.report.plots_compared import rank_lines
 
     return rank_lines(found.mean, found.alike, f"NLL, {found.blocks} blocks of density and seed")
@@ -70,8 +76,25 @@ def in_words(found: Ranks) -> str:
     p = "not asked, of so few" if np.isnan(found.p) else f"p = {found.p:.2g}"
     return (
         f"Mean ranks by NLL over {found.blocks} blocks of density and seed; Friedman's test that all methods are alike: {p}. "
-        f"Not told apart at .05 (Wilcoxon, Holm): {groups}. Blocks share their data, so that p-values are an order of size. "
+        f"Not told apart at .05 (Wilcoxon, Holm): {groups}. {_too_few(found)}"
+        "Blocks share their data, so that p-values are an order of size. "
         "Methods that lack a block, or find a density of their own, are not ranked."
+    )
+
+
+def _too_few(found: Ranks) -> str:
+    """What so few blocks cannot show: the least p of Wilcoxon's test is 2 / 2^blocks, and Holm multiplies it by the pairs.
+
+    >>> _too_few(Ranks({"a": 1.0, "b": 2.0}, 0.1, [], 9)), _too_few(Ranks({"a": 1.0, "b": 2.0}, 0.1, [], 4))[:27]
+    ('', 'Of 4 blocks no pair of 2 me')
+    """
+    pairs = len(found.mean) * (len(found.mean) - 1) // 2
+    if not pairs or 2.0 ** (1 - found.blocks) * pairs <= LEVEL:
+        return ""
+    needed = math.ceil(1 + math.log2(pairs / LEVEL))
+    return (
+        f"Of {found.blocks} blocks no pair of {len(found.mean)} methods can be told apart, however clear: it takes {needed}, "
+        "more densities or seeds, or fewer methods. "
     )
 
 
