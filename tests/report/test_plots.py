@@ -201,3 +201,14 @@ def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
 def test_the_door(draw, message):
     with pytest.raises(ValueError, match=message):
         draw()
+
+
+def test_what_a_cut_leaves_has_most_of_the_height_and_ticks_of_plain_numbers() -> None:
+    loc = np.r_[np.zeros(90), np.linspace(0.5, 2.0, 10)]
+    fig = plots.loc_cdf({"w": MeanField(loc, np.ones(100))})
+    low, high = fig.axes[0].get_ylim()
+    assert 0.8 < low < 0.9 and 1.0 < high < 1.01
+    fig.canvas.draw()
+    left, right = fig.axes[0].get_xlim()
+    shown = [float(one.get_text()) for one in fig.axes[0].get_xticklabels() if left <= one.get_position()[0] <= right]
+    assert shown == [0.5, 1.0, 2.0] or shown == [1.0, 2.0]

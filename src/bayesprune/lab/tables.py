@@ -46,10 +46,11 @@ def about(records: Sequence[Record], budget: int) -> str:
     """What was compared, and how."""
     first = records[0]
     task = ", ".join([first["data"], first["net"], *([f"{first['rows']:,} training rows"] if first["rows"] else [])])
+    tuned = f"tried with {budget} settings on held-out rows" if budget > 1 else "with its first setting"
     return (
-        f"{task}, {first['steps']:,} steps of {first['batch_size']} rows; each method tried "
-        f"with {budget} setting{'s' * (budget > 1)} on held-out rows. Mean ± standard deviation over seeds; density {OWN!r}: "
-        f"what the method finds or leaves. OOD: {first['ood']}; noise in standard deviations of the inputs."
+        f"{task}, {first['steps']:,} steps of {first['batch_size']} rows; each method {tuned}. "
+        f"Mean ± standard deviation over seeds; density {OWN!r}: what the method finds or leaves. OOD: {first['ood']}; noise "
+        "in standard deviations of the inputs."
     )
 
 

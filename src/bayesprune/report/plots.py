@@ -26,6 +26,7 @@ from bayesprune.report.plots_style import (
     Axes,
     Figure,
     FigureBase,
+    few_decades,
     figure,
     in_order,
     in_percent,
@@ -38,6 +39,8 @@ from bayesprune.report.plots_style import (
 from bayesprune.report.plots_uncertainty import uncertainty_parts
 
 MAX_CURVE_POINTS = 1000
+FEW_DECADES = 100.0  # times the left end: fewer decades have few ticks at powers of ten
+MOST_AT_ZERO = 0.5  # share of the weights, up to which the scale of `loc_cdf` begins at 0
 SMALLEST_SHOWN = 1e-6
 NARROW = 5.5  # inches
 
@@ -185,8 +188,13 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     legend_of_sites(ax, curves, drawstyle="steps-post")
     ax.set_xscale("log")
     ax.set_xlim(left, right)
+    if right < FEW_DECADES * left:
+        few_decades(ax.xaxis)
     style(ax, _loc_label(posterior), "share of weights at or below")
-    ax.set_ylim(0, 1.02)
+    # Of a pruned network nearly all is at zero: what is left has most of the height then.
+    lowest = min(float(y[0]) for _, y in curves.values())
+    room = 1.0 if lowest < MOST_AT_ZERO else 1.5 * max(1.0 - lowest, 0.01)
+    ax.set_ylim(1.0 - room, 1.0 + 0.02 * room)
     in_percent(ax.yaxis)
     legend_beside(ax, len(curves))
     return fig

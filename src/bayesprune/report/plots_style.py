@@ -8,7 +8,7 @@ try:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure, FigureBase
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter, StrMethodFormatter
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "bayesprune[plots]"') from error
 
@@ -47,6 +47,13 @@ def style(ax: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
 def in_percent(axis: Any, decimals: int | None = None) -> None:
     """Shares as percentages."""
     axis.set_major_formatter(PercentFormatter(1.0, decimals))
+
+
+def few_decades(axis: Any) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, as plain numbers, for a logarithmic scale of a decade or two."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def over_steps(ax: Axes, num_steps: int) -> None:

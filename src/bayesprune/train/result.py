@@ -43,7 +43,7 @@ class FitResult(NamedTuple):
         *chains, steps = np.shape(self.losses)
         length = f"{steps:,} steps" if not chains else f"{chains[0]} chains of {steps:,} steps"
         length = "around a trained net" if "laplace/prior_precision" in self.history else length
-        # Of several chains the mask is what any has alive, and the history counts each by itself.
+        # The mask of samples is what any of them has alive, and the history counts each by itself.
         counted = self.history.get("prune/num_connected", ())
         returned = int(self.history.get("returned/step", (steps,))[0])
         return shown.line(
@@ -51,7 +51,7 @@ class FitResult(NamedTuple):
             length if returned == steps else f"{length}, returned as of step {returned:,}",
             *(shown.number("loss", loss) for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
             shown.share_pruned(self.mask),
-            shown.share_connected(self.mask, None if chains else next(iter(counted[-1:]), None)),
+            shown.share_connected(self.mask, None if draws_of(self.params) else next(iter(counted[-1:]), None)),
             shown.last(self.history, "eval"),
             "interrupted" if self.interrupted else "",
         )
