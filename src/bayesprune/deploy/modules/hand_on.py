@@ -73,7 +73,7 @@ class HandedOn:
             from bayesprune.deploy.modules.to_equinox import EquinoxModule
         except ImportError as error:
             raise ImportError("Equinox is not installed: pip install 'bayesprune[equinox]'.") from error
-        return EquinoxModule(self)
+        return EquinoxModule(self.net()[0], self.trainable())
 
     def to_torch(self) -> "torch.nn.Module":
         """A PyTorch module of rows, (rows, ...) -> (rows, outputs), whose parameters are the weights that are not zero.
@@ -91,4 +91,4 @@ class HandedOn:
             from bayesprune.deploy.modules.to_torch import module
         except ImportError as error:
             raise ImportError("PyTorch is not installed: pip install torch.") from error
-        return module(self)
+        return module(self.program, self.inputs.is_one and self.outputs.is_one, self.trainable())

@@ -1,17 +1,15 @@
 """A compact network as an Equinox module without a parameter for any zero."""
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.model.transforms.entries import Entries
-
-if TYPE_CHECKING:
-    from bayesprune.deploy.modules.hand_on import HandedOn
 
 
 class EquinoxModule(eqx.Module):
@@ -22,9 +20,8 @@ class EquinoxModule(eqx.Module):
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     apply: Callable[..., Any] = eqx.field(static=True)
 
-    def __init__(self, network: "HandedOn") -> None:
-        self.apply, _ = network.net()
-        trainable = network.trainable()
+    def __init__(self, apply: Callable[..., Any], trainable: Mapping[str, np.ndarray]) -> None:
+        self.apply = apply
         found = {name: Entries.living(array) for name, array in trainable.items()}
         self.values = {name: one.taken(jnp.asarray(trainable[name])) for name, one in found.items()}
         self.places = {name: jnp.asarray(one.places) for name, one in found.items()}

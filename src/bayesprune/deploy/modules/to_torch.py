@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,9 +12,6 @@ from torch.nn import functional
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.model.transforms.entries import Entries
-
-if TYPE_CHECKING:
-    from bayesprune.deploy.modules.hand_on import HandedOn
 
 # Where PyTorch has another name than JAX's primitive.
 OTHER: dict[str, Callable[..., Tensor]] = {
@@ -31,14 +27,13 @@ FOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def module(network: "HandedOn") -> "TorchModule":
-    """The module, or the reason why there is none."""
-    program = network.program
-    if not (network.inputs.is_one and network.outputs.is_one):
+def module(program: Program, is_one: bool, trainable: Mapping[str, np.ndarray]) -> "TorchModule":
+    """The module, or the reason why there is none. ``is_one``: the network takes one array and gives one."""
+    if not is_one:
         raise ValueError("a PyTorch module takes one array and gives one, and this network has several: train net() by JAX.")
     if unknown := sorted({op.name for op in program.ops} - {*ENTRYWISE, *REST}):
         raise ValueError(f"operations that only JAX knows ({', '.join(unknown)}): train net() or to_equinox() by JAX.")
-    return TorchModule(program, network.trainable())
+    return TorchModule(program, trainable)
 
 
 class TorchModule(torch.nn.Module):
