@@ -9,7 +9,8 @@ TRACING = {
     "bayesprune.core.keys",
     "bayesprune.infer.curvature.directions",
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.infer.sgmcmc", "bayesprune.model.adapters.net",
-    "bayesprune.model.likelihoods.alone", "bayesprune.model.network", "bayesprune.model.samples",
+    "bayesprune.model.likelihoods.alone", "bayesprune.model.minibatches", "bayesprune.model.network",
+    "bayesprune.model.samples",
     "bayesprune.posteriors.structured", "bayesprune.posteriors.correlated",
     "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
 }  # fmt: skip

@@ -137,11 +137,14 @@ def test_counts_are_judged_by_the_masked_network() -> None:
     data = bp.Dataset(DATA.x, np.repeat(np.asarray(DATA.y, np.float32)[:, None], 3, axis=1))
     bnn = small_bnn(likelihood=bp.likelihoods.Poisson())
     fit = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=30, progress=False)
-    found = bp.prune_to(fit, bnn, data, nll_increase=0.3, num_samples=20)
-    expected = bp.evaluate(jax.random.key(0), bnn, fit.params, data, mask=found.mask, num_samples=20)
+    key = jax.random.key(3)
+    found = bp.prune_to(fit, bnn, data, nll_increase=0.3, rng_key=key, num_samples=20)
+    expected = bp.evaluate(key, bnn, fit.params, data, mask=found.mask, num_samples=20)
     assert found.rung.figures == pytest.approx(expected) and found.rung.nll_increase <= 0.3
     with pytest.raises(ValueError, match=r"ece is a figure of classes, and those of Poisson are rmse, nll, "):
-        bp.prune_to(fit, bnn, data, ece=0.1)
+        bp.prune_to(fit, bnn, data, ece=0.1, rng_key=key, num_samples=20)
+    with pytest.raises(ValueError, match=r"law of Poisson's targets, so that rows are judged by drawn networks: give rng_key="):
+        bp.prune_to(fit, bnn, data, flops=10)
 
 
 def test_posteriors_that_it_cannot_order_or_ship_are_refused() -> None:

@@ -112,7 +112,7 @@ def prune_to(
         rows: how many rows a call has that is timed.
         rng_key: a JAX random key: figures on ``data`` are then averaged over ``num_samples`` networks, else they are of the
             network at the posterior mean. Of a likelihood whose law a compact network does not hold, all but classes, bits and
-            Gaussian noise of one size, they are of ``num_samples`` networks in any case.
+            Gaussian noise of one size, they are of drawn networks alone, and it is needed.
         num_samples, values: see above.
 
     Returns:

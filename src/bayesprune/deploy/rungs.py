@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.deploy.compact import Compact, compact
+from bayesprune.deploy.judged import task_of
 from bayesprune.deploy.program.laws import factorised
 from bayesprune.deploy.timed import milliseconds
 from bayesprune.infer.evaluate import evaluate
@@ -57,6 +58,11 @@ class Ladder:
         self.params = dict(self.fit.params)
         given = {site: np.asarray(alive) for site, alive in (getattr(self.fit, "mask", None) or {}).items()}
         check_sites(self.bnn, self.params, given)
+        if self.rng_key is None and task_of(self.bnn) == "other":
+            raise ValueError(
+                f"a compact network does not hold the law of {type(self.bnn.likelihood).__name__}'s targets, so that rows are "
+                "judged by drawn networks: give rng_key=."
+            )
         self.order = _order(self.bnn, self.params, given, self.budget, self.engine)
         self.total = sum(math.prod(alive.shape) for alive in self.order.values())
         ranks = np.concatenate([rank.ravel() for rank in self.order.values()])
@@ -94,15 +100,16 @@ class Ladder:
     def _figures(self, kept: int) -> dict[str, float]:
         """On the held-out rows, of networks drawn with ``rng_key`` or of that at the mean.
 
-        By the masked network where a compact one does not know the law of its targets, which is drawn then in any case.
+        By the masked network where a compact one does not know the law of its targets.
         """
-        small, key = self.small(kept), jax.random.key(0) if self.rng_key is None else self.rng_key
-        if small.task == "other":
+        small, many = self.small(kept), self.num_samples
+        if self.rng_key is None:  # of the mean nothing is drawn
+            found = evaluate(jax.random.key(0), self._at_mean(kept), None, self.data, num_samples=many)
+        elif small.task == "other":
             mask: dict[str, Any] = {**self.mask(kept)}
-            found = evaluate(key, self.bnn, self.params, self.data, mask=mask, num_samples=self.num_samples)
+            found = evaluate(self.rng_key, self.bnn, self.params, self.data, mask=mask, num_samples=many)
         else:
-            judged = small if self.rng_key is not None else self._at_mean(kept)
-            found = evaluate(key, judged, None, self.data, num_samples=self.num_samples)
+            found = evaluate(self.rng_key, small, None, self.data, num_samples=many)
         if self.budget == "ece" and "ece" not in found:
             raise ValueError(
                 f"ece is a figure of classes, and those of {type(self.bnn.likelihood).__name__} are {', '.join(found)}: give "
