@@ -12,11 +12,9 @@ products of two, nothing of a single one. Power: the share of the ten that is fo
 those selected.
 
 Models: "ours"; "lasso_copies", the same copies told from inputs by |slope| of `LassoCV`, as is the custom; "lasso_shrunk", that
-with correlations drawn towards 0 whatever the numbers; "lasso", what `LassoCV` leaves at more than a tenth of its
-largest slope.
-A record holds twenty draws. The rule was mended on draws 0 to 29 of simulations like these (its statistic, the seed that
-depends
-on the data; of columns that outnumber rows the covariance, on draws 0 to 39); the draws 1000 to 1199 are reported.
+with correlations drawn towards 0 whatever the numbers; "lasso", what `LassoCV` leaves at more than a tenth of its largest
+slope. A record holds twenty draws. The rule was mended on draws 0 to 29 of simulations like these (its statistic, the seed that
+depends on the data; of columns that outnumber rows the covariance, on draws 0 to 39); the draws 1000 to 1199 are reported.
 """
 
 import warnings

@@ -43,7 +43,7 @@ def test_a_run_s_own_net_is_imported_only_by_whom_names_it(
 ) -> None:
     np.save("rows.npy", np.zeros((2, 64), np.float32))
     write_record(folder / "metrics.json", {n: {} for n in ("metrics", "settings", "evaluated_on", "sparsity")}
-                 | {"num_steps": 1, "train_seconds": 1.0, "resumed_at_step": 0})  # fmt: skip
+                 | {"num_steps": 1, "train_seconds": 1.0})  # fmt: skip
     told = refused(capsys, command[0], "shared", *command[1:])
     assert "shared.evil:make" in told and "--net shared.evil:make" in told and "runs its code" in told
     other = refused(capsys, command[0], "shared", *command[1:], "--net", "shared.evil:other")

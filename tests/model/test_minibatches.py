@@ -51,6 +51,18 @@ def subsampled(x: Any, y: Any = None) -> None:
         seen(x, y, w)
 
 
+def half_seen(x: Any, y: Any = None) -> None:
+    numpyro.sample("y", dist.Normal(x @ weights(), NOISE), obs=y, obs_mask=x[:, 0] > 0)
+
+
+def some_weights(x: Any, y: Any = None) -> None:
+    """A plate that takes a part of what it has, and no observed site."""
+    w = weights()
+    with numpyro.plate("others", 10, subsample_size=2):
+        numpyro.sample("v", dist.Normal(0.0, 1.0))
+    seen(x, y, w)
+
+
 def plated(x: Any, y: Any = None) -> None:
     w = weights()
     with numpyro.plate("rows", len(x)):
@@ -78,8 +90,9 @@ def exact(prior_precision: Any, said: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (pseudo, r"observed site 'said' does not depend on the rows.*scale\(scale=len\(y\) / n\).*batch_size=None: 120 rows"),
-        (local, r"latent site 'u' has a value for each row.*scale\(scale=n / len\(y\)\), in model and guide"),
+        (pseudo, r"observed site 'said' does not depend on the rows.*scale\(scale=len\(y\) / 120\).*batch_size=None: 120 rows"),
+        (local, r"latent site 'u' has a value for each row.*scale\(scale=120 / len\(y\)\), in model and guide"),
+        (half_seen, r"obs_mask= makes 'y_unobserved' a latent site of single rows: put the site under numpyro\.handlers\.mask"),
         (subsampled, r"plate 'rows' scales what it holds by 120 / 30.*write plate\('rows', len\(y\)\)"),
     ],
 )
@@ -89,7 +102,7 @@ def test_what_a_minibatch_would_count_wrongly_is_refused(model: Any, told: str) 
     fit(model, None, steps=1)
 
 
-@pytest.mark.parametrize("model", [plated, factored])
+@pytest.mark.parametrize("model", [plated, factored, some_weights])
 def test_rows_in_a_plate_or_in_one_number_are_taken(model: Any) -> None:
     _, found = fit(model, BATCH, steps=1)
     assert np.isfinite(found.losses).all()

@@ -132,6 +132,9 @@ def test_a_spike_at_zero_is_part_of_what_is_scored() -> None:
     }
     for score, wanted in expected.items():
         np.testing.assert_allclose(score(node), wanted, rtol=0.02, atol=0.005, err_msg=score.__name__)
+    extreme = SpikeSlab(jnp.array([1e30, 1e30, 0.0]), jnp.zeros(3), jnp.array([200.0, -200.0, 0.0]))
+    for score in (scores.snr, scores.expected_abs_over_std, scores.opd, scores.expected_abs):
+        assert not np.isnan(score(extreme)).any(), score.__name__
     with pytest.raises(TypeError, match="zero with a probability"):
         scores.log_expected_exp_over_std(node)
     # A narrow Gaussian for a spike leaves the posterior a Gaussian, which the inclusion says nothing of.

@@ -41,6 +41,16 @@ def test_where_columns_outnumber_rows_neighbours_are_as_alike_as_they_are(kind: 
     assert (ledoit_wolf(z)[0] - true)[near].mean() < -0.2
 
 
+@pytest.mark.parametrize(("rows", "columns", "shared"), [(100, 120, 2.0), (60, 150, 1.0)])
+def test_columns_that_share_a_factor_keep_their_correlation(rows: int, columns: int, shared: float) -> None:
+    """Their partial correlations are not sparse, and the graphical lasso finds nothing: 0 in their place was an error once."""
+    rng = np.random.default_rng(0)
+    x = shared * rng.standard_normal((rows, 1)) + rng.standard_normal((rows, columns))
+    found = covariance(standardised(x), "auto")[np.triu_indices(columns, 1)]
+    true = shared**2 / (1 + shared**2)
+    assert 0.75 * true < np.median(found) < 1.2 * true
+
+
 def test_many_rows_have_the_share_of_ledoit_and_wolf() -> None:
     """By scikit-learn's own: of standardised columns its target is the identity."""
     z = standardised(np.random.default_rng(0).standard_normal((80, 6)) @ np.triu(np.ones((6, 6))))

@@ -60,12 +60,12 @@ def _unboxed(text: str) -> str:
     >>> _unboxed("\\n".join([*box, "│ --steps INT │", "│ Optimiser steps. │", "╰──╯"]))
     'Unrecognized options: --stepss. Perhaps you meant: --steps'
     """
-    _, *rows = [row.strip("│ ") for row in _COLOURS.sub("", text).splitlines()]
+    rows = [row.strip("│ ") for row in _COLOURS.sub("", text).splitlines()][1:]
     said = []
     for rule, section in itertools.groupby(rows, key=lambda row: set(row) <= _RULES):
         title, *more = section
         if title.startswith("Perhaps"):
             more = [" or ".join(row.split()[0] for row in more if row.startswith("--"))]
         if not rule and not title.startswith(("For full", "Argument help")):
-            said.append(" ".join([title, *more]).rstrip("."))
+            said.append(" ".join([title, *more]).removesuffix("(required)").rstrip(" ."))
     return ". ".join(said)

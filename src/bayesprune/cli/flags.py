@@ -68,10 +68,13 @@ def _over(under: presets.Values, values: presets.Values) -> presets.Values:
 
 def given(words: Sequence[str], *names: str) -> dict[str, Any]:
     """Those of the flags that are among the words, by name; either spelling, with hyphens or underscores."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in names:
         finder.add_argument(*dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")), dest=name)
-    found, _ = finder.parse_known_args(list(words))
+    try:
+        found, _ = finder.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        raise ValueError(f"{error}. bayesprune run --help shows all flags.") from None
     return {name: value for name, value in vars(found).items() if value is not None}
 
 

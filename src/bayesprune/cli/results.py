@@ -24,7 +24,7 @@ from bayesprune.train.result import FitResult
 
 METRICS, POSTERIOR, HISTORY, PREDICTIONS = "metrics.json", "posterior.safetensors", "history.npz", "predictions.npz"
 NEEDED = {
-    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds", "resumed_at_step"),
+    METRICS: ("metrics", "settings", "evaluated_on", "sparsity", "num_steps", "train_seconds"),
     HISTORY: ("losses",),
     PREDICTIONS: ("probs", "y"),
 }

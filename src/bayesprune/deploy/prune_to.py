@@ -119,7 +119,7 @@ def prune_to(
         A `ToBudget`: ``pruned``, its ``params`` and ``mask``, ``compact``, and the ``frontier``, with `table` and `figure`.
 
     Raises:
-        TypeError: ``program`` is no `BNN`; a spike and slab.
+        TypeError: ``program`` is no `BNN`.
         ValueError: no budget, or more than one; one that no network keeps to, with the best that was found; an unknown engine;
             a prior without evidence in closed form, or weights that are no independent Gaussians; ``ece`` of no classes.
         ImportError: "onnx", and onnxruntime is not installed.

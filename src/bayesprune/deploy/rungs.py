@@ -18,7 +18,7 @@ from bayesprune.deploy.timed import milliseconds
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_sites
 from bayesprune.model.bnn import BNN
-from bayesprune.prune.scores import check_evidence, evidence
+from bayesprune.prune.scores import evidence
 from bayesprune.report.connected import connected
 from bayesprune.structure import flops_of_entries, flops_of_units
 
@@ -138,12 +138,16 @@ def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: st
     """By site, what each weight is worth for what it costs; minus infinity where it is dead."""
     prunable = {str(spec.path): spec.shape for spec in bnn.layout if spec.prunable}
     nodes = {site: node for site, node in bnn.posterior(params).items() if site in prunable}
-    check_evidence(nodes, bnn)
+    named = f"{type(bnn.prior).__name__} with {type(bnn.family).__name__}"
     if not factorised(bnn, params):
         raise ValueError(
-            f"prune_to makes networks of independent Gaussian weights, and those of {type(bnn.prior).__name__} with "
-            f"{type(bnn.family).__name__} are none: prune by bp.bmr_prune or bp.prune_once, and keep drawn networks, "
-            "bp.compact(..., rng_key=, num_draws=)."
+            f"prune_to makes networks of independent Gaussian weights, and those of {named} are none: prune by bp.bmr_prune or "
+            "bp.prune_once, and keep drawn networks, bp.compact(..., rng_key=, num_draws=)."
+        )
+    if any(node.prior_scale is None for node in nodes.values()):
+        raise ValueError(
+            f"prune_to takes weights in the order of their evidence, which those of {named} do not have: fit with "
+            "priors.Gaussian or priors.Flat, or cut by another score, bp.prune_once(fit.params, bp.methods.SNR(density))."
         )
     worth = {site: np.asarray(score, np.float64) for site, score in evidence(nodes).items()}
     alive = {site: np.broadcast_to(np.asarray(mask.get(site, True)), shape) for site, shape in prunable.items()}

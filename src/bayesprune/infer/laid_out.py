@@ -123,7 +123,7 @@ def _warn_of_schedule(sparsifier: Sparsifier, acts: int) -> None:
         reached, end = (float(density(jnp.asarray(number))) for number in (acts, AFTER_ALL))
     except Exception:  # of the user's own, which need not know so many
         return
-    if reached > 1.02 * end:
+    if end > 0 and reached > 1.02 * end:  # one without a floor has no end
         warnings.warn(
             f"the density is at {reached:.3g} after the last of {acts} acts, and its schedule ends at {end:.3g}: schedules "
             f"count acts, not steps. Let it end within {acts} acts, or have more of them by every=.",

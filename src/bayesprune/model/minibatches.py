@@ -31,35 +31,44 @@ def check_minibatches(model: Callable[..., Any], data: GivenRows, batch: int, nu
     except Exception:  # a model of one number of rows does not say what goes with them
         other = local
     by_rows = [name for name, shape in local.items() if shape != other[name]]
-    for says in _wrong(model, data, batch, sites, by_rows):
+    for says in _wrong(model, data, batch, num_rows, sites, by_rows):
         raise ValueError(
             f"{says}. Or fit with all rows at once, batch_size=None: {num_rows:,} rows come in batches of {batch:,}."
         )
 
 
-def _wrong(model: Callable[..., Any], data: GivenRows, batch: int, sites: dict[str, Any], by_rows: list[str]) -> Iterator[str]:
+def _wrong(
+    model: Callable[..., Any], data: GivenRows, batch: int, num_rows: int, sites: dict[str, Any], by_rows: list[str]
+) -> Iterator[str]:
     """What would count too little or too much, each with its remedy in the model."""
     for name, site in sites.items():
         size, taken = site["args"] if site["type"] == "plate" else (0, None)
-        if taken is not None and taken < size:
+        if taken is not None and taken < size and any(_holds(name, other) for other in sites.values()):
             yield (
                 f"plate {name!r} scales what it holds by {size:,} / {taken:,}, and fit_svi scales observed sites by n / "
                 f"batch by itself: write plate({name!r}, len(y))"
             )
     for name in by_rows:
-        if sites[name]["scale"] is None:
+        if name.endswith("_unobserved"):  # NumPyro's own name
+            yield f"obs_mask= makes {name!r} a latent site of single rows: put the site under numpyro.handlers.mask instead"
+        elif sites[name]["scale"] is None:
             yield (
                 f"latent site {name!r} has a value for each row, and would count once where fit_svi scales observed sites by "
-                "n / batch: put it under numpyro.handlers.scale(scale=n / len(y)), in model and guide, whose parameters must "
-                "not be of single rows"
+                f"n / batch: put it under numpyro.handlers.scale(scale={num_rows} / len(y)), in model and guide, whose "
+                "parameters must not be of single rows"
             )
     observed = [name for name, site in sites.items() if _observed(site)]
     for name, used in zip(observed, _of_the_rows(model, data, batch, observed), strict=True):
         if not used and sites[name]["scale"] is None:
             yield (
                 f"observed site {name!r} does not depend on the rows, and fit_svi would scale it by n / batch like those that "
-                "do: put it under numpyro.handlers.scale(scale=len(y) / n)"
+                f"do: put it under numpyro.handlers.scale(scale=len(y) / {num_rows})"
             )
+
+
+def _holds(plate: str, site: dict[str, Any]) -> bool:
+    """Whether an observed site lies in a plate."""
+    return _observed(site) and any(frame.name == plate for frame in site["cond_indep_stack"])
 
 
 def _observed(site: dict[str, Any]) -> bool:

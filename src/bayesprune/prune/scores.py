@@ -19,6 +19,8 @@ from bayesprune.core.types import Node, PyTree
 from bayesprune.formulas import folded, folded_exponential
 from bayesprune.model.program import Trainable
 
+SURE = 1e18  # a ratio beyond which nothing is told apart behind a gate
+
 
 def magnitude(posterior: PyTree) -> PyTree:
     """|E w| = |loc| unit, score 1, in units of the network's weights; times the probability that a weight is there.
@@ -34,6 +36,8 @@ def magnitude(posterior: PyTree) -> PyTree:
 
 def snr(posterior: PyTree) -> PyTree:
     """|E w|/sd w = |loc|/scale, score 2; weights of scale 0 rank by |loc|, above all others.
+
+    Behind a gate of probability p < 1 no weight is surer than sqrt(p / (1 - p)), and scale 0 ranks by p.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(snr(MeanField(jnp.array([-2.0]), jnp.array([0.5]))))
@@ -174,6 +178,7 @@ def _of_mixture(node: Node, ratio: jnp.ndarray) -> Any:
     if not _may_be_zero(node):
         return ratio
     present, absent = jax.nn.sigmoid(node.log_odds()), jax.nn.sigmoid(-node.log_odds())
+    ratio = jnp.minimum(ratio, SURE)  # infinity times an absence of 0 is no number
     return jnp.sqrt(present) * ratio / jnp.hypot(1.0, jnp.sqrt(absent) * ratio)
 
 

@@ -83,7 +83,7 @@ def runs(done: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _timed(done: Mapping[str, Any]) -> str:
     """Seconds of training; of a run that went on, those since then, and from which step."""
-    since = done["resumed_at_step"]
+    since = done.get("resumed_at_step", 0)
     return f"{done['train_seconds']:.1f} s" + f" from step {since:,} on" * bool(since)
 
 

@@ -19,7 +19,7 @@ def covariance(rows: Float64[np.ndarray, "rows columns"], shrinkage: float | str
     Where columns are as many as rows, "auto" estimates sparse partial correlations instead, by the graphical lasso. To draw all
     correlations towards 0 makes copies of correlated columns that are too unlike their neighbours: at a level of .2 the false
     discovery rate was then .29 to .35 (`benchmarks/selection.md`). Of more than `LARGEST` columns that is all there is, with
-    a warning.
+    a warning; and of columns that share a factor, whose partial correlations are not sparse and which the lasso cannot fit.
 
     Raises `ValueError` for another ``shrinkage``.
 
@@ -31,37 +31,31 @@ def covariance(rows: Float64[np.ndarray, "rows columns"], shrinkage: float | str
     """
     number, columns = rows.shape
     seen = np.atleast_2d(np.cov(rows, rowvar=False))
-    if shrinkage == AUTO and number <= columns <= LARGEST:
-        return _sparse(seen, PENALTY * np.sqrt(np.log(columns) / number))
-    if shrinkage == AUTO:
-        if number <= columns:
-            warnings.warn(
-                f"copies of {columns:,} columns by {number:,} rows are rough: the false discovery rate may be above its level "
-                f"where columns are correlated. Give more rows, or at most {LARGEST} columns.",
-                UserWarning,
-                stacklevel=6,
-            )
-        share = float(np.clip(ledoit_wolf_shrinkage(rows), LEAST, MOST))
-    elif isinstance(shrinkage, str) or not 0.0 <= shrinkage < 1.0:
+    if shrinkage != AUTO and (isinstance(shrinkage, str) or not 0.0 <= shrinkage < 1.0):
         raise ValueError(f"shrinkage must be a number in [0, 1) or 'auto', got {shrinkage!r}.")
-    else:
-        share = float(shrinkage)
+    if shrinkage == AUTO and number <= columns <= LARGEST:
+        sparse = _sparse(seen, PENALTY * np.sqrt(np.log(columns) / number))
+        if sparse is not None:
+            return sparse
+    if shrinkage == AUTO and columns > max(LARGEST, number - 1):
+        warnings.warn(
+            f"copies of {columns:,} columns by {number:,} rows are rough: the false discovery rate may be above its level "
+            f"where columns are correlated. Give more rows, or at most {LARGEST} columns.",
+            UserWarning,
+            stacklevel=6,
+        )
+    share = float(np.clip(ledoit_wolf_shrinkage(rows), LEAST, MOST)) if isinstance(shrinkage, str) else float(shrinkage)
     return (1.0 - share) * seen + share * np.diag(np.diag(seen))
 
 
-def _sparse(covariance: np.ndarray, penalty: float) -> np.ndarray:
-    """Of the graphical lasso, whose penalty grows where columns are nearly dependent; variances stay."""
+def _sparse(covariance: np.ndarray, penalty: float) -> np.ndarray | None:
+    """Of the graphical lasso, variances as they are; None where it finds none that is positive definite."""
     spread = np.sqrt(np.diag(covariance))
-    seen = covariance / np.outer(spread, spread)
-    for _ in range(5):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # as near as it is, it is positive definite
-                found, _ = graphical_lasso(seen, min(penalty, 0.99), tol=1e-3)
-            break
-        except FloatingPointError:
-            penalty *= 2.0
-    else:
-        found = 0.5 * seen + 0.5 * np.eye(len(seen))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as near as it is, it is positive definite
+            found, _ = graphical_lasso(covariance / np.outer(spread, spread), min(penalty, 0.99), tol=1e-3)
+    except FloatingPointError:
+        return None
     scale = spread / np.sqrt(np.diag(found))
     return found * np.outer(scale, scale)  # type: ignore[no-any-return]

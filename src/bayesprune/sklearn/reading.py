@@ -105,9 +105,9 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as are
     those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is the
-    mean. Of more than twenty categories the mean target of each is read in their place,
-    shrunk towards that of all, of rows that are fitted by the others (cross-fitting). Gaps among numbers are filled by the
-    median, and a column of zeros and ones says where.
+    mean. Of more than twenty categories the mean target of each is read in their place, shrunk towards that of all, of rows
+    that are fitted by the others (cross-fitting). Gaps among numbers are filled by the median, and a column of zeros and ones
+    says where.
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
