@@ -1,4 +1,4 @@
-"""False discoveries at a stated rate: `BayesianFeatureSelector(fdr=0.2)` on six simulations, 200 draws of each.
+"""False discoveries at a stated rate: `BayesianFeatureSelector(fdr=0.2)` on seven simulations, 200 draws of each.
 
     python benchmarks/false_discoveries.py run                     # what is not in runs/false_discoveries.jsonl yet: hours
     python benchmarks/false_discoveries.py run --only data=n_less  # one simulation

@@ -130,3 +130,9 @@ def guide_each(layout: Layout, family: Family) -> None:
     for spec in layout:
         if spec.bayesian:
             family.weight(spec)
+
+
+def of_fixed_units(prior: Any, layout: Layout) -> set[str]:
+    """The sites whose unit no parameter moves: a learned one is what the parameters at hand make of it."""
+    factor = getattr(prior, "factor", None)
+    return set() if factor is None else {str(spec.path) for spec in layout if spec.bayesian and not factor(spec)[1]}

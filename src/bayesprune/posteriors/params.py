@@ -96,6 +96,8 @@ def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
 def check_units(nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:
     """Refuse parameters that say other units than a network's ``nodes`` have: they were fitted under another prior.
 
+    ``nodes``: of sites whose unit no parameter moves.
+
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> check_units({"w": MeanField(jnp.ones(2), jnp.ones(2), unit=0.2)}, {"w$unit": jnp.array(0.8)})
     Traceback (most recent call last):

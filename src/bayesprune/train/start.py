@@ -5,7 +5,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, Renewing, SparseState, Sparsifier, Weighing
+from bayesprune.model.prior import of_fixed_units
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors.params import UNIT, check_units, is_meaning
 from bayesprune.prune.keep_all import KeepAll
@@ -82,7 +83,10 @@ def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: G
     else:
         carry = start_params(first, init_params, loop)
         if init_params is not None and any(name.endswith(UNIT) for name in init_params):
-            check_units(program.read(loop.constrain(carry.params) | known), init_params)
+            nodes = program.read(loop.constrain(carry.params) | known)
+            prior = getattr(program, "prior", None)  # a hand-written program's units are all 1
+            fixed = nodes.keys() if prior is None else of_fixed_units(prior, cast(Any, program).layout)
+            check_units({site: node for site, node in nodes.items() if site in fixed}, init_params)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     if mask is None and plain:
