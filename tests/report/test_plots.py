@@ -205,7 +205,8 @@ def test_the_door(draw, message):
 
 def test_what_a_cut_leaves_has_most_of_the_height_and_ticks_of_plain_numbers() -> None:
     loc = np.r_[np.zeros(90), np.linspace(0.5, 2.0, 10)]
-    fig = plots.loc_cdf({"w": MeanField(loc, np.ones(100))})
+    bias = MeanField(np.array([0.7]), np.ones(1))  # one weight, which nothing was cut of
+    fig = plots.loc_cdf({"w": MeanField(loc, np.ones(100)), "b": bias})
     low, high = fig.axes[0].get_ylim()
     assert 0.8 < low < 0.9 and 1.0 < high < 1.01
     fig.canvas.draw()
