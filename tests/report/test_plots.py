@@ -213,3 +213,10 @@ def test_what_a_cut_leaves_has_most_of_the_height_and_ticks_of_plain_numbers() -
     left, right = fig.axes[0].get_xlim()
     shown = [float(one.get_text()) for one in fig.axes[0].get_xticklabels() if left <= one.get_position()[0] <= right]
     assert shown == [0.5, 1.0, 2.0] or shown == [1.0, 2.0]
+
+
+def test_a_network_of_many_arrays_has_its_figure_of_means() -> None:
+    """No array need be a large share of all weights: sixty are of one size."""
+    node = MeanField(np.r_[np.zeros(9), 1.0], np.ones(10))
+    low, _ = plots.loc_cdf({f"w{number}": node for number in range(60)}).axes[0].get_ylim()
+    assert 0.8 < low < 0.9

@@ -104,7 +104,8 @@ class Ladder:
         """
         small, many = self.small(kept), self.num_samples
         if self.rng_key is None:  # of the mean nothing is drawn
-            found = evaluate(jax.random.key(0), self._at_mean(kept), None, self.data, num_samples=many)
+            at_mean = compact(self.bnn, self.params, self.mask(kept), keep="mean")
+            found = evaluate(jax.random.key(0), at_mean, None, self.data, num_samples=many)
         elif small.task == "other":
             mask: dict[str, Any] = {**self.mask(kept)}
             found = evaluate(self.rng_key, self.bnn, self.params, self.data, mask=mask, num_samples=many)
@@ -116,9 +117,6 @@ class Ladder:
                 "nll_increase, or a budget of cost."
             )
         return found
-
-    def _at_mean(self, kept: int) -> Compact:
-        return compact(self.bnn, self.params, self.mask(kept), keep="mean")
 
     def timed(self, kept: int) -> Rung:
         """The same, timed once more."""

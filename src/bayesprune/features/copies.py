@@ -49,9 +49,17 @@ def knockoffs(
         raise ValueError(
             f"columns {constant[:5].tolist()} of x are constant but for rounding ({constant.size} in all): leave them out."
         )
+    return gaussian_knockoffs(rng_key, x, rows.mean(axis=0), shrunk_covariance(rows, shrinkage))
+
+
+def shrunk_covariance(rows: Float[np.ndarray, "rows features"], shrinkage: float) -> Float[np.ndarray, "features features"]:
+    """The sample's covariance, its correlations drawn towards 0 by a share.
+
+    >>> shrunk_covariance(np.array([[0.0, 0.0], [2.0, 2.0]]), 0.5).tolist()
+    [[2.0, 1.0], [1.0, 2.0]]
+    """
     covariance = np.atleast_2d(np.cov(rows, rowvar=False))
-    shrunk = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
-    return gaussian_knockoffs(rng_key, x, rows.mean(axis=0), shrunk)
+    return (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
 
 
 def gaussian_knockoffs(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float64, Shaped
+from jaxtyping import Array, Float64, Int, Shaped
 
 from bayesprune.core import checks
 from bayesprune.features.top import top_fraction
@@ -85,11 +85,7 @@ def choose_fraction(
         raise ValueError("fractions must name at least one share to try, got none.")
     key, shuffle = jax.random.split(key)
     order = np.asarray(jax.random.permutation(shuffle, rows))
-    held = rows // num_folds
-    folds = order[: held * num_folds].reshape(num_folds, held)
-    if stratified:
-        order = order[np.argsort(np.asarray(y)[order], kind="stable")]
-        folds = order[: held * num_folds].reshape(held, num_folds).T
+    folds = _folds(order, y if stratified else None, num_folds)
     losses = np.empty((num_folds, shares.size))
     for fold in range(num_folds):
         rank_key, fit_key = jax.random.split(jax.random.fold_in(key, fold))
@@ -104,6 +100,15 @@ def choose_fraction(
                 raise FloatingPointError(f"fit_and_score gave {loss} in fold {fold} with the share {fraction}: did it diverge?")
             losses[fold, column] = loss
     return FractionChoice(float(shares[_chosen(losses, rule)]), shares, losses)
+
+
+def _folds(order: Int[np.ndarray, " rows"], labels: Rows | None, num_folds: int) -> Int[np.ndarray, "folds held"]:
+    """The rows of each fold, in turn or, of labels, every so many-th within its class; the few left over are in none."""
+    held = len(order) // num_folds
+    if labels is None:
+        return order[: held * num_folds].reshape(num_folds, held)
+    by_class = order[np.argsort(np.asarray(labels)[order], kind="stable")]
+    return by_class[: held * num_folds].reshape(held, num_folds).T
 
 
 def _check_rows(x: Rows, y: Rows, num_folds: int) -> int:

@@ -20,12 +20,11 @@ from bayesprune.core.types import PyTree, Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked
 from bayesprune.model.linearised import check_linearised, tangent
-from bayesprune.model.prior import of_fixed_units
+from bayesprune.model.prior import check_fixed_units
 from bayesprune.model.prior import rows_of as rows_of_prior
 from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.joint import check_conditioned
-from bayesprune.posteriors.params import check_units
 from bayesprune.train.sources.in_order import InOrder
 
 # A chunk of rows goes through the network at once; a block of chunks, so many or so many bytes, is on the device.
@@ -160,7 +159,7 @@ def check_sites(bnn: BNN, params: PyTree, mask: GivenMask) -> dict[str, Any]:
                 f"params have shape {jnp.shape(node.loc)} at site {path!r}, the network has {shapes[path]}: give the BNN that "
                 "they were fitted with."
             )
-    check_units({site: nodes[site] for site in of_fixed_units(bnn.prior, bnn.layout)}, params)
+    check_fixed_units(bnn.prior, bnn.layout, nodes, params)
     mask = check_mask(mask, shapes)
     check_conditioned(nodes, mask)
     return mask

@@ -135,12 +135,12 @@ def compare(
     known = rivals()
     for name in names:
         _tries(known[name], tries)
-    net_of(net)
+    dataset, architecture = check_data(dataset), net_of(net)
     sizes = ",".join(f"{float(size)}" for size in noise)
     ood = ood if ood == "permuted" else check_data(ood)
     if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
-        load_test(ood, data_dir, like=check_data(dataset), pad=net_of(net).pad(check_data(dataset)))
-    base = Cell(check_data(dataset), net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
+        load_test(ood, data_dir, like=dataset, pad=architecture.pad(dataset))
+    base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)
     trials = plan.tried(base, names, densities, tries) if tries > 1 else []

@@ -11,9 +11,8 @@ from bayesprune.core.given import GivenParams
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
 from bayesprune.model.layout import LaidOut
-from bayesprune.model.prior import of_fixed_units
+from bayesprune.model.prior import check_fixed_units
 from bayesprune.posteriors.joint import check_conditioned
-from bayesprune.posteriors.params import check_units
 from bayesprune.posteriors.samples import draws_of
 
 
@@ -31,7 +30,7 @@ def mean_weights(bnn: LaidOut, params: GivenParams, mask: Mapping[str, Any] | No
         fixed = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None
-    check_units({site: nodes[site] for site in of_fixed_units(bnn.prior, bnn.layout)}, params)
+    check_fixed_units(bnn.prior, bnn.layout, nodes, params)
     check_conditioned(raw, given)
     means = {}
     for site, node in raw.items():

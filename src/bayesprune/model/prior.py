@@ -14,6 +14,7 @@ from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.posteriors.params import check_units
 
 
 @runtime_checkable
@@ -132,7 +133,12 @@ def guide_each(layout: Layout, family: Family) -> None:
             family.weight(spec)
 
 
-def of_fixed_units(prior: Any, layout: Layout) -> set[str]:
-    """The sites whose unit no parameter moves: a learned one is what the parameters at hand make of it."""
+def check_fixed_units(prior: Any, layout: Layout, nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:
+    """Refuse parameters of another prior by the units that they say, of sites whose unit no parameter moves.
+
+    A learned unit is what the parameters at hand make of it.
+    """
     factor = getattr(prior, "factor", None)
-    return set() if factor is None else {str(spec.path) for spec in layout if spec.bayesian and not factor(spec)[1]}
+    if factor is not None:
+        fixed = [str(spec.path) for spec in layout if spec.bayesian and not factor(spec)[1]]
+        check_units({site: nodes[site] for site in fixed if site in nodes}, params)

@@ -40,7 +40,7 @@ from bayesprune.report.plots_uncertainty import uncertainty_parts
 
 MAX_CURVE_POINTS = 1000
 FEW_DECADES = 100.0  # times the left end: fewer decades have few ticks at powers of ten
-FEW_WEIGHTS = 0.02  # share of all weights, of arrays that do not decide what the scale of `loc_cdf` is
+FEW_WEIGHTS = 0.03  # of the largest array's: those of fewer do not decide what the scale of `loc_cdf` is
 MOST_AT_ZERO = 0.5  # share of the weights, up to which the scale of `loc_cdf` begins at 0
 SMALLEST_SHOWN = 1e-6
 NARROW = 5.5  # inches
@@ -193,8 +193,8 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
         few_decades(ax.xaxis)
     style(ax, _loc_label(posterior), "share of weights at or below")
     # Of a pruned network nearly all is at zero: what is left of the arrays that have most weights has most of the height then.
-    total = sum(len(v) for v in size.values())
-    lowest = min(float(curves[site][1][0]) for site, v in size.items() if len(v) > FEW_WEIGHTS * total)
+    largest = max(map(len, size.values()))
+    lowest = min(float(curves[site][1][0]) for site, v in size.items() if len(v) > FEW_WEIGHTS * largest)
     room = 1.0 if lowest < MOST_AT_ZERO else 1.5 * max(1.0 - lowest, 0.01)
     ax.set_ylim(1.0 - room, 1.0 + 0.02 * room)
     in_percent(ax.yaxis)

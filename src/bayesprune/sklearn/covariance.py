@@ -7,6 +7,8 @@ from jaxtyping import Float64
 from sklearn.covariance import graphical_lasso, ledoit_wolf_shrinkage
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesprune.features.copies import shrunk_covariance
+
 AUTO = "auto"
 LEAST, MOST = 1e-3, 0.999  # share by which correlations are drawn towards 0, so that dependent columns have room to differ
 PENALTY = 0.5  # of the graphical lasso, in units of sqrt(log columns / rows)
@@ -30,11 +32,10 @@ def covariance(rows: Float64[np.ndarray, "rows columns"], shrinkage: float | str
     Source: Friedman, Hastie & Tibshirani (2008); Ravikumar et al. (2011) for the order of the penalty.
     """
     number, columns = rows.shape
-    seen = np.atleast_2d(np.cov(rows, rowvar=False))
     if shrinkage != AUTO and (isinstance(shrinkage, str) or not 0.0 <= shrinkage < 1.0):
         raise ValueError(f"shrinkage must be a number in [0, 1) or 'auto', got {shrinkage!r}.")
     if shrinkage == AUTO and number <= columns <= LARGEST:
-        sparse = _sparse(seen, PENALTY * np.sqrt(np.log(columns) / number))
+        sparse = _sparse(shrunk_covariance(rows, 0.0), PENALTY * np.sqrt(np.log(columns) / number))
         if sparse is not None:
             return sparse
     if shrinkage == AUTO and columns > max(LARGEST, number - 1):
@@ -45,7 +46,7 @@ def covariance(rows: Float64[np.ndarray, "rows columns"], shrinkage: float | str
             stacklevel=6,
         )
     share = float(np.clip(ledoit_wolf_shrinkage(rows), LEAST, MOST)) if isinstance(shrinkage, str) else float(shrinkage)
-    return (1.0 - share) * seen + share * np.diag(np.diag(seen))
+    return shrunk_covariance(rows, share)
 
 
 def _sparse(covariance: np.ndarray, penalty: float) -> np.ndarray | None:

@@ -19,8 +19,8 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, Renewing, SparseState, Sparsifier, Weighing
-from bayesprune.model.prior import of_fixed_units
-from bayesprune.model.program import Trainable
+from bayesprune.model.prior import check_fixed_units
+from bayesprune.model.program import Program, Trainable
 from bayesprune.posteriors.params import UNIT, check_units, is_meaning
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, nothing_to_prune
@@ -84,9 +84,10 @@ def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: G
         carry = start_params(first, init_params, loop)
         if init_params is not None and any(name.endswith(UNIT) for name in init_params):
             nodes = program.read(loop.constrain(carry.params) | known)
-            prior = getattr(program, "prior", None)  # a hand-written program's units are all 1
-            fixed = nodes.keys() if prior is None else of_fixed_units(prior, cast(Any, program).layout)
-            check_units({site: node for site, node in nodes.items() if site in fixed}, init_params)
+            if isinstance(program, Program):  # its units are all 1
+                check_units(nodes, init_params)
+            else:
+                check_fixed_units(cast(Any, program).prior, cast(Any, program).layout, nodes, init_params)
     if init_params is not None and mask is None:
         mask = dead_so_far(program.read(loop.constrain(first.params) | init_params | known))
     if mask is None and plain:
