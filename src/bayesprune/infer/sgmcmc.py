@@ -1,6 +1,5 @@
 """`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, pruning on the way if asked to."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -8,47 +7,26 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from numpyro.handlers import seed
 
-from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
-from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, sequential
-from bayesprune.infer.chains_at_once import PARALLEL, at_once, check_plain, devices_of_chains
-from bayesprune.infer.data import feed_of, held_out
+from bayesprune.infer.chains_at_once import at_once
+from bayesprune.infer.chains_laid_out import SEQUENTIAL, LaidChains, lay_out_chains
 from bayesprune.infer.end_of_chains import warn_of_no_learning
-from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.sampling_plan import check_begun, plan
-from bayesprune.infer.settings import (
-    as_callbacks,
-    as_schedule,
-    automatic,
-    check_acts,
-    check_parts,
-    check_sampler,
-    check_surroundings,
-    returns_when_interrupted,
-    standing_mask,
-    warn_of_frozen,
-)
+from bayesprune.infer.sampling_plan import check_begun
+from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
-from bayesprune.model.samples import current_sample, values_of
+from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
-from bayesprune.train.recipe import make_recipe
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.snapshots import stacked
 from bayesprune.train.state import as_it_is
-from bayesprune.train.stopping import NeverStop
-from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watchers
-
-METHODS = ("sequential", "vectorized", PARALLEL)
 
 
 def fit_sgmcmc(
@@ -148,91 +126,34 @@ def fit_sgmcmc(
 
     Source: Welling & Teh (2011); Chen, Fox & Guestrin (2014); Zhang et al. (2020) for the cycles.
     """
-    rng_key = check_key(rng_key)
-    for name, value in (("num_steps", num_steps), ("num_samples", num_samples), ("num_chains", num_chains)):
-        check_integer(value, name)
-    _check_bnn(bnn)
-    check_sampler(kernel)
-    check_surroundings(augment, checkpoint, mesh, progress=progress, remat=remat)
-    callbacks, returns = as_callbacks(callbacks), returns_when_interrupted(on_interrupt)
-    if chain_method not in METHODS:
-        raise unknown_name("chain_method", chain_method, METHODS)
-    mask = standing_mask(bnn, mask) if init is None else mask
+    laid = lay_out_chains(dict(locals()))
     warn_of_frozen(bnn, init if init is not None else init_params)
-    if chain_method != "sequential":
-        check_plain(chain_method, sparsifier, callbacks, mask, init, init_params, eval_data, checkpoint)
-    check_parts(bnn, sparsifier, NeverStop())
-    devices, mesh = None, automatic(mesh)
-    if chain_method == PARALLEL:
-        devices, mesh = devices_of_chains(mesh, num_chains), None
-    feed, batch = feed_of(bnn, data, num_rows, batch_size, mesh)
-    kernel = _completed(kernel, "the kernel", feed.example.num_rows, num_steps)
-    sparsifier = _completed(sparsifier, "the sparsifier", feed.example.num_rows, num_steps)
-    moving, acts = _moving(bnn), not isinstance(sparsifier, KeepAll)
-    epoch = -(-feed.example.num_rows // batch)
-    stops = plan(kernel, num_steps, burn_in, num_samples, sample_every, epoch)
-    periods = Periods.of(
-        num_steps,
-        epoch=epoch,
-        every=(acts, every),
-        eval_every=(eval_data is not None, eval_every),
-        checkpoint_every=(checkpoint is not None, checkpoint_every),
-        callback_every=callback_every,
-    )._replace(stops=stops)
-    check_acts(sparsifier, periods.every, num_steps)
-    eval_data = held_out(bnn, eval_data, NeverStop())
-    recipe = make_recipe(
-        moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, num_steps),
-        estimator="weight", num_particles=1, mesh=mesh, augment=augment, remat=remat,
-    )  # fmt: skip
-    if chain_method != "sequential":
-        fit = _result(bnn, moving, *at_once(recipe, rng_key, feed, num_chains, periods, progress, devices))
-        warn_of_no_learning(rng_key, fit, bnn, data, acts)
-        return fit
-    with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
-        starts = chain_starts(rng_key, bnn, moving, feed.example, init, init_params, mask, num_chains)
-    check_begun(kernel, num_steps, begun(starts))
-    watch = Watchers(evaluate, eval_data, 1, NeverStop(), callbacks)
-    last, chains = sequential(recipe, rng_key, feed, starts, periods, watch, checkpoint, num_chains, progress, returns)
-    fit = _result(bnn, moving, last, chains)
-    warn_of_no_learning(rng_key, fit, bnn, data, acts)
+    check_acts(laid.recipe.sparsifier, laid.periods.every, num_steps)
+    if chain_method == SEQUENTIAL:
+        found = _one_after_another(laid, bnn, init, init_params, num_chains, checkpoint, progress)
+    else:
+        found = at_once(laid.recipe, laid.rng_key, laid.feed, num_chains, laid.periods, progress, laid.devices)
+    fit = _result(bnn, laid.moving, *found)
+    warn_of_no_learning(laid.rng_key, fit, bnn, data, not isinstance(sparsifier, KeepAll))
     return fit
 
 
-def _check_bnn(bnn: object) -> None:
-    if not isinstance(bnn, BNN):
-        raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
-
-
-def _completed(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
-    """The kernel or sparsifier with what it does not know yet: the rows of the data, and the steps of the run.
-
-    `ValueError` where it knows another number of rows: a kernel's temperature and decays are parts of that.
-    """
-    known = getattr(part, "num_rows", 0)
-    if known not in (0, num_rows):
-        raise ValueError(
-            f"{name}'s num_rows must be the data's {num_rows}, got {known}: leave it out of {name}, fit_sgmcmc says it."
-        )
-    facts = {"num_rows": num_rows, "num_steps": num_steps}
-    if not dataclasses.is_dataclass(part) or isinstance(part, type):
-        return part
-    unknown = {name: value for name, value in facts.items() if getattr(part, name, None) == 0}
-    return dataclasses.replace(part, **unknown) if unknown else part
-
-
-@by_one_thread
-def _moving(bnn: BNN) -> BNN:
-    """The network with a guide of points that a sampler can move. `ValueError` for a prior without a density at points."""
-    moving = bnn.under(current_sample(bnn.family))
-    try:
-        jax.eval_shape(lambda: seed(moving.guide, jax.random.key(0))())
-    except ValueError as error:
-        raise ValueError(
-            f"priors.{type(bnn.prior).__name__} cannot be sampled, for a sampler needs a density at every point: take "
-            "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
-        ) from error
-    return moving
+def _one_after_another(
+    laid: LaidChains,
+    bnn: BNN,
+    init: Any,
+    init_params: Any,
+    num_chains: int,
+    checkpoint: str | PathLike[str] | None,
+    progress: Any,
+) -> tuple[FitResult, list[Kept]]:
+    """Chains through one compiled program, each from its own start."""
+    with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
+        starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)
+    check_begun(laid.kernel, laid.periods.num_steps, begun(starts))
+    return sequential(
+        laid.recipe, laid.rng_key, laid.feed, starts, laid.periods, laid.watch, checkpoint, num_chains, progress, laid.returns
+    )
 
 
 @functools.partial(jax.jit, static_argnums=0)
