@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MOST = 2000  # rows
+FATALITIES = ("nfatal", "sfatal", "afatal", "fatal1517", "fatal1820", "fatal2124", "nfatal1517", "nfatal1820", "nfatal2124")
 
 
 class Source(NamedTuple):
@@ -59,7 +60,37 @@ JUDGED = {
     "smoking": Source("openintro", "smoking", "smoke", True, ("amt_weekends", "amt_weekdays", "type")),
     "juice": Source("ISLR", "OJ", "Purchase", True),
 }
-SOURCES = LOOKED_AT | JUDGED
+LATER = {  # named before any score of them was seen, after the default had been judged by those above
+    "schools": Source("AER", "CASchools", "math", without=("read", "district")),
+    "fatalities": Source("AER", "Fatalities", "fatal", without=FATALITIES),
+    "visits": Source("AER", "NMES1988", "visits"),
+    "weights_1982": Source("causaldata", "nhefs_complete", "wt82", without=("wt82_71", "seqn")),
+    "lives": Source("causaldata", "gapminder", "lifeExp"),
+    "penguins": Source("palmerpenguins", "penguins", "body_mass_g"),
+    "rice": Source("plm", "RiceFarms", "goutput"),
+    "doctor_visits": Source("AER", "DoctorVisits", "visits"),
+    "wages": Source("plm", "Wages", "lwage"),
+    "titanic": Source("Stat2Data", "Titanic", "Survived", True),
+    "hawks": Source("Stat2Data", "Hawks", "Species", True),
+    "resumes": Source("AER", "ResumeNames", "call", True),
+    "swiss_women": Source("AER", "SwissLabor", "participation", True),
+    "personality": Source("psych", "bfi", "gender", True),
+    "arrests": Source("carData", "Rossi", "arrest", True, ("week",)),
+    "poverty": Source("carData", "WVS", "poverty", True),
+    "pitches": Source("Stat2Data", "Kershaw", "PitchType", True),
+    "stops": Source("carData", "MplsStops", "problem", True, ("idNum",)),
+}
+COUNTS = {  # with those of LATER: the default knew no counts before these were looked at
+    "articles": Source("pscl", "bioChemists", "art"),
+    "visits_1998": Source("COUNT", "mdvis", "numvisit"),
+    "affairs": Source("AER", "Affairs", "affairs"),
+    "trips": Source("AER", "RecreationDemand", "trips"),
+    "bad_health": Source("COUNT", "badhealth", "numvisit"),
+    "days_in_hospital": Source("COUNT", "azpro", "los"),
+    "days_of_medicare": Source("COUNT", "medpar", "los"),
+    "german_visits": Source("COUNT", "rwm5yr", "docvis", without=("id", "hospvis")),
+}
+SOURCES = LOOKED_AT | JUDGED | LATER | COUNTS
 
 
 def load(name: str) -> tuple[Any, np.ndarray]:

@@ -119,6 +119,11 @@ def alone(labels: bool) -> Any:
     return _default(labels).set_params(stacking=False)
 
 
+def of_heavy_tails(labels: bool) -> Any:
+    """The default for numbers whose errors have heavy tails, whether they are counts or not."""
+    return _default(labels).set_params(likelihood="student_t")
+
+
 MODELS: dict[str, Callable[[bool], Any]] = {
     "default": _default,
     "catboost": _catboost,

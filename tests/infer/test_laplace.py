@@ -68,6 +68,21 @@ def test_of_a_regression_it_is_the_exact_posterior_evidence_and_removal(curvatur
     np.testing.assert_allclose(np.ravel(node.gain()), gains, rtol=1e-3, atol=2e-3)
 
 
+def test_of_a_bias_a_kronecker_product_is_exact_too(rng_key) -> None:
+    """An array of one weight: of its two factors one holds nothing but the number 1."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 3)).astype(np.float32)
+    y = (x @ np.array([1.0, -0.5, 0.2]) + 0.3 + rng.normal(size=200)).astype(np.float32)[:, None]
+    bnn = bp.BNN(nn.Dense(1), prior=bp.priors.Gaussian(1.0), likelihood=bp.likelihoods.Normal(1.0), input_shape=(3,))
+    design = np.column_stack([x, np.ones(200)]).astype(float)
+    mean = np.linalg.solve(design.T @ design + np.eye(4), design.T @ y)
+    trained = {"params": {"kernel": mean[:3].astype(np.float32), "bias": mean[3].astype(np.float32)}}
+    fit = bp.laplace(rng_key, bnn, trained, bp.Dataset(x, y), curvature="kron", prior_precision=1.0)
+    drawn = bp.predict_draws(jax.random.key(1), bnn, fit.params, np.zeros((1, 3), np.float32), num_samples=20_000)
+    # The conditional variance; 2 % are four standard errors.
+    assert np.std(np.ravel(drawn)) == pytest.approx(1.0 / np.sqrt(201.0), rel=0.02)
+
+
 def test_conditional_variances_overstate_what_correlated_inputs_lose(rng_key) -> None:
     """The second trap: 1/P_ii against [P^-1]_ii. The diagonal's evidence is wrong by a multiple; the marginal one is exact."""
     mean, p = exact(correlated_rows(), 0.7)

@@ -40,6 +40,20 @@ def test_survivors_go_back_to_where_they_were_at_step_k(rng_key) -> None:
     assert found.densities[2] < 0.26
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rewind_to", [0, 2])
+def test_rounds_are_resumed_from_folders_of_their_own(rewind_to, rng_key, tmp_path) -> None:
+    bnn, data = programs.small_bnn(prior=bp.priors.Gaussian()), programs.classes()
+    given = {"method": bp.methods.SNR, "num_steps": 6, "rewind_to": rewind_to, "checkpoint_every": 2} | SETTINGS
+    plain = bp.fit_rewound(rng_key, bnn, data, **{n: v for n, v in given.items() if n != "checkpoint_every"}, rounds=2)
+    first = bp.fit_rewound(rng_key, bnn, data, **given, rounds=1, checkpoint=tmp_path)
+    again = bp.fit_rewound(rng_key, bnn, data, **given, rounds=2, checkpoint=tmp_path)
+    wanted = {"round_0", "round_1", "round_2"} | ({"begun"} if rewind_to else set())
+    assert {path.name for path in tmp_path.iterdir()} == wanted
+    assert all(programs.same_bits(one.params, other.params) for one, other in zip(first.fits, again.fits[:2], strict=True))
+    assert all(programs.same_bits(one.params, other.params) for one, other in zip(plain.fits, again.fits, strict=True))
+
+
 def test_what_makes_no_rounds_is_refused(rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()
     given = {"method": bp.methods.SNR, "num_steps": 5}

@@ -164,3 +164,23 @@ def test_evidence_is_under_the_fitted_scale_of_a_prior() -> None:
     loc, scale = (found.params[f"w_auto_{name}"] for name in ("loc", "scale"))
     at_zero = dist.Normal(loc, scale).log_prob(0.0) - dist.Normal(0.0, found.params["tau"]).log_prob(0.0)
     np.testing.assert_allclose(node.gain(), at_zero, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_an_improper_prior_is_fitted_as_by_numpyro(batch_size: int | None) -> None:
+    """It has no draws to look at a model by; the posterior's mean is the least squares solution."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 3)).astype(np.float32)
+    y = (x @ np.array([1.0, -0.7, 0.2]) + 0.5 * rng.normal(size=64)).astype(np.float32)
+
+    def model(x: Any, y: Any = None) -> None:
+        w = numpyro.sample("w", dist.ImproperUniform(dist.constraints.real, (), (3,)))
+        with numpyro.plate("rows", len(x)):
+            numpyro.sample("obs", dist.Normal(x @ w, 0.5), obs=y)
+
+    program = bp.Program(model, AutoNormal(model))
+    fit = bp.fit_svi(jax.random.key(0), program, bp.Dataset(x, y), num_steps=2000, batch_size=batch_size, progress=False)
+    np.testing.assert_allclose(fit.params["w_auto_loc"], np.linalg.lstsq(x, y, rcond=None)[0], atol=0.02)
+    with pytest.raises(ValueError, match="no fixed Gaussian prior"):
+        bp.bmr_prune(fit.params)

@@ -140,3 +140,15 @@ def test_a_one_shot_pruning_is_verified_where_there_are_data(rng_key) -> None:
         assert (
             not (np.asarray(alive) & ~proposed[site] & used[site]).any() or float(checked.info.num_pruned) < proposed[site].size
         )
+
+
+@pytest.mark.slow
+def test_a_sparsifier_that_starts_without_a_path_warns_and_the_diagnosis_says_it(rng_key) -> None:
+    """Of points, whose losses show nothing: all rows would be predicted alike without a word."""
+    bnn, data = programs.small_bnn(prior=bp.priors.Gaussian(), posterior="map"), programs.classes()
+    with pytest.warns(UserWarning, match="the first mask of SSVI leaves no path"):
+        fit = bp.fit_svi(rng_key, bnn, data, num_steps=2, sparsifier=bp.methods.SSVI(density=0.02), progress=False)
+    (found,) = (one for one in bp.diagnose(rng_key, bnn, fit, data).findings if one.name == "no path")
+    assert "all rows are predicted alike" in found.says
+    whole = bp.fit_svi(rng_key, bnn, data, num_steps=2, progress=False)
+    assert "no path" not in {one.name for one in bp.diagnose(rng_key, bnn, whole, data).findings}

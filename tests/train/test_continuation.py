@@ -212,3 +212,9 @@ def test_edited_parameters_and_a_new_rate_are_what_is_taken(rng_key) -> None:
     edited = first._replace(params=first.params | {loc: first.params[loc].at[0].add(5.0)})
     still = bp.fit_svi(rng_key, BNN, DATA, num_steps=1, init=edited, **SETTINGS | {"optimizer": rated(0.0)})
     np.testing.assert_allclose(still.params[loc], edited.params[loc], rtol=1e-6)
+    small = first._replace(params=first.params | {loc: first.params[loc] * 1e-5})
+    from_small = bp.fit_svi(rng_key, BNN, DATA, num_steps=1, init=small, **SETTINGS | {"optimizer": rated(0.0)})
+    less = small._replace(params=first.params | {loc: first.params[loc] * 2e-5})
+    again = from_small._replace(params=less.params)
+    found = bp.fit_svi(rng_key, BNN, DATA, num_steps=1, init=again, **SETTINGS | {"optimizer": rated(0.0)})
+    np.testing.assert_allclose(found.params[loc], less.params[loc], atol=6e-7)  # of 1e-5 and not of 2e-5 otherwise

@@ -311,3 +311,39 @@ def test_a_net_s_own_tree_is_pruned_from_the_state(rng_key) -> None:
     pruned = bp.bmr_prune(bp.ivon_posterior(params, (optimizer.init(params), optax.EmptyState())))
     assert pruned.mask["params.Dense_0.kernel"].tolist() == [[True, False], [False, True]]
     assert pruned.params["params"]["Dense_0"]["kernel"].loc[0].tolist() == [3.0, 0.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("around", ["clipped", "accumulated"])
+def test_behind_or_within_others_the_curvature_that_is_given_is_what_counts(around, rng_key) -> None:
+    """The spread of a regression, 1 / sqrt(diagonal of the precision), where clipping binds and where steps are gathered."""
+    x = jax.random.normal(rng_key, (200, 2))
+    y = x @ jnp.array([1.0, -0.5]) + 0.5 * jax.random.normal(jax.random.key(7), (200,))
+    inner = bp.ivon(0.1, num_rows=200, weight_decay=0.01, h0=1.0, b2=0.999)
+    optimizer = optax.chain(optax.clip_by_global_norm(0.1), inner) if around == "clipped" else optax.MultiSteps(inner, 4)
+    params = {"w": jnp.zeros(2)}
+
+    def step(carry, key):
+        params, state = carry
+        w = bp.ivon_draw(key, params, state)
+        g = jax.grad(lambda w: jnp.mean((y - x @ w["w"]) ** 2) / 2 / 0.25)(w)
+        curvature = bp.ivon_curvature(g, w, params, state)
+        updates, state = optimizer.update(g, state, params, curvature=curvature)
+        return (optax.apply_updates(params, updates), state), None
+
+    keys = jax.random.split(rng_key, 12_000)
+    (params, state), _ = jax.jit(lambda carry: jax.lax.scan(step, carry, keys))((params, optimizer.init(params)))
+    found = bp.ivon_posterior(params, state)["w"].scale
+    exact = 1.0 / np.sqrt(np.diag(np.asarray(x.T @ x)) / 0.25 + 200 * 0.01)
+    np.testing.assert_allclose(found, exact, rtol=0.15)
+
+
+def test_settings_may_be_injected() -> None:
+    """`optax.inject_hyperparams` hands traced numbers on, which no check can compare."""
+    optimizer = optax.inject_hyperparams(bp.ivon)(learning_rate=0.1, num_rows=64, weight_decay=0.03)
+    params = {"w": jnp.ones(3)}
+    state = optimizer.init(params)
+    update = jax.jit(lambda g, state: optimizer.update(g, state, params, sample=params))
+    plain = bp.ivon(0.1, num_rows=64, weight_decay=0.03)
+    wanted, _ = plain.update({"w": jnp.ones(3)}, plain.init(params), params, sample=params)
+    np.testing.assert_allclose(update({"w": jnp.ones(3)}, state)[0]["w"], wanted["w"], rtol=1e-6)

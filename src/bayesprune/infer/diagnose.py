@@ -16,6 +16,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.health import NOT_FINITE, Health, checked, of_draws, of_fit, of_labels, of_numbers
+from bayesprune.structure import Graph, has_path, reachable
 from bayesprune.train.result import FitResult
 
 MOST_ROWS = 2_000  # that are predicted: every check's standard error is small by then
@@ -36,11 +37,11 @@ def diagnose(
     """Look for what a fit's figures can show to be wrong.
 
     Without predictions: parameters that are not finite, losses that still fall or end above predicting without the inputs,
-    a layer without a weight (biases apart), x or y far from unit scale. By predictions of at most 2,000 rows, held-out ones
-    where given: draws that are all one point; of labels, confidence beside accuracy, and labels that predictions contradict; of
-    numbers, noise that has collapsed or exploded, a shrunk signal, coverage of 90 % intervals; of several chains, R-hat and
-    effective draws of predictions. A figure that varies by chance is said where it is off by more than four of its standard
-    errors.
+    a layer without a weight (biases apart), a mask through which no path leads, x or y far from unit scale. By predictions of
+    at most 2,000 rows, held-out ones where given: draws that are all one point; of labels, confidence beside accuracy, and
+    labels that predictions contradict; of numbers, noise that has collapsed or exploded, a shrunk signal, coverage of 90 %
+    intervals; of several chains, R-hat and effective draws of predictions. A figure that varies by chance is said where it is
+    off by more than four of its standard errors.
 
     Args:
         rng_key: a JAX random key.
@@ -65,7 +66,7 @@ def diagnose(
         ...              input_shape=(8, 8, 1))
         >>> fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=2, batch_size=64)
         >>> bp.diagnose(jax.random.key(1), bnn, fit, train, held_out=test).checks
-        ('not finite', 'end of training', 'dead layer', 'unit scale', 'one point', 'calibration', 'labels')
+        ('not finite', 'end of training', 'dead layer', 'no path', 'unit scale', 'one point', 'calibration', 'labels')
     """
     rng_key = check_key(rng_key)
     check_integer(num_samples, "num_samples")
@@ -91,7 +92,14 @@ def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:
     """What losses, parameters, mask and data say alone."""
     floor = baseline(bnn.likelihood, data.y) if _has_bound(bnn, fit) else None
     found = of_fit(fit.losses, fit.params, fit.mask, floor, rows_in(data.x))
-    return found + checked("unit scale", far_from_unit_scale(bnn, data))
+    return found + checked("no path", _cut_off(bnn, fit)) + checked("unit scale", far_from_unit_scale(bnn, data))
+
+
+def _cut_off(bnn: BNN, fit: FitResult) -> str:
+    """What to do where the mask leaves no path through the network."""
+    if not fit.mask or not isinstance(bnn.graph, Graph) or has_path(bnn.graph, reachable(bnn.graph, jax.device_get(fit.mask))):
+        return ""
+    return "no path of alive weights leads from the input to the output, and all rows are predicted alike; keep more weights."
 
 
 def of_chains(draws: np.ndarray) -> Health:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayesprune.core.checks import check_integer, got
@@ -50,7 +51,8 @@ def fit_rewound(
         keep: the share of the weights alive that stays, in each round.
         rewind_to: k, 0: the start; with k > 0 give ``optimizer=``, whose rate goes on from there, and ``course=`` of a constant
             divergence, such as `courses.Plain`.
-        settings: all else that `fit_svi` takes, but ``sparsifier``, ``mask`` and what a fit starts from.
+        settings: all else that `fit_svi` takes, but ``sparsifier``, ``mask`` and what a fit starts from. In a ``checkpoint``
+            folder each round has a folder of its own, ``round_0`` the whole network's; the first k steps have ``begun``.
 
     Returns:
         A `Rewound`.
@@ -86,13 +88,16 @@ def fit_rewound(
     if own := sorted({"sparsifier", "mask", "init", "init_params"} & settings.keys()):
         raise ValueError(f"{', '.join(own)} is what fit_rewound gives each round: leave it out, method= says how to cut.")
     _at(method, keep)
-    begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **settings) if rewind_to else None
+    folder = settings.pop("checkpoint", None)
+    part = lambda name: settings | ({} if folder is None else {"checkpoint": Path(folder) / name})  # noqa: E731
+    begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **part("begun")) if rewind_to else None
     fits, mask = list[FitResult](), None
     for number in range(rounds + 1):
         if number:
             last = fits[-1]
             mask = prune_once(last.params, _at(method, keep**number), program=bnn, mask=last.mask or None, rng_key=rng_key).mask
-        fits.append(fit_svi(rng_key, bnn, data, num_steps=num_steps - rewind_to, init=begun, mask=mask, **settings))
+        steps = num_steps - rewind_to
+        fits.append(fit_svi(rng_key, bnn, data, num_steps=steps, init=begun, mask=mask, **part(f"round_{number}")))
     return Rewound(tuple(fits), tuple(_density(fit.mask) for fit in fits))
 
 

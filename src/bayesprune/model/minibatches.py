@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
-from numpyro.handlers import seed, trace
+from numpyro.handlers import trace
 
 from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
+from bayesprune.model.seeded import seeded
 
 
 class _Site(NamedTuple):
@@ -80,7 +81,7 @@ def _traced(model: Callable[..., Any], data: GivenRows, rows: int) -> tuple[dict
     found: dict[str, _Site] = {}
 
     def densities(x: PyTree, y: PyTree) -> dict[str, Any]:
-        sites = trace(seed(model, jax.random.key(0))).get_trace(x, y)
+        sites = trace(seeded(model, jax.random.key(0))).get_trace(x, y)
         found.update({name: _site(site) for name, site in sites.items()})
         with as_written():
             return {name: sites[name]["fn"].log_prob(sites[name]["value"]) for name in sorted(found) if found[name].observed}

@@ -95,10 +95,12 @@ class Paths:
             stacklevel=4,
         )
 
-    def check_start(self, mask: dict[str, Any]) -> None:
-        """Warn of a mask that a fit is given, under which no output depends on the rows."""
-        if self.graph is not None and mask and not has_path(self.graph, reachable(self.graph, _arrays(mask))):
-            self.warn_of("mask")
+    def check_start(self, mask: dict[str, Any], is_given: bool) -> None:
+        """Warn of a first mask, given or the sparsifier's own, under which no output depends on the rows."""
+        if self.graph is None or all(np.all(alive) for alive in _arrays(mask).values()):
+            return
+        if not has_path(self.graph, reachable(self.graph, _arrays(mask))):
+            self.warn_of("mask" if is_given else f"the first mask of {type(self.sparsifier).__name__}")
 
     def _without(self, used: dict[str, Any], old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
         """The act with the weights that no path needs. They take no part in the likelihood, so that the bound only gains."""

@@ -1,17 +1,15 @@
-"""What the columns of a pandas frame hold: numbers, texts, gaps; dates are refused."""
+"""What the columns of a pandas frame hold: numbers, texts, dates, gaps."""
 
 import importlib.util
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from bayesprune.data.tables.texts import a_date
+from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, kind_of
 
 MOST = 20  # categories of a column that are told apart one by one
-_OF_DATES = "give what of them matters as numbers or texts, such as the year, the month's name, or days since the first."
-DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")  # as pandas infers objects
 
 
 def is_frame(X: Any) -> bool:
@@ -30,49 +28,58 @@ def of_polars(X: Any) -> Any:
 
 
 def check_frame(X: Any) -> None:
-    """Refuse dates, and of a frame names that are not each column's own."""
+    """Refuse names that are not each column's own, and arrays of dates."""
     if not is_frame(X):
         if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
-            raise ValueError(f"X holds dates ({X.dtype}): {_OF_DATES}")
+            raise ValueError(f"X holds dates ({X.dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
         return
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
-    _refuse_dates(X)
 
 
-def _refuse_dates(frame: Any) -> None:
-    """What of them matters, nobody can know."""
+class Kinds(NamedTuple):
+    """Places of a frame's columns that hold texts, or dates; numbers all others."""
+
+    texts: tuple[int, ...] = ()
+    dates: tuple[int, ...] = ()
+
+
+def kinds_of(frame: Any) -> Kinds:
+    """Of columns whatever their dtype; `ValueError` for spans of time, and for dates whose writing leaves them open."""
     from pandas.api import types
 
-    for place, kind in enumerate(frame.dtypes):
-        if types.is_numeric_dtype(kind):
-            continue
-        found = types.infer_dtype(frame.iloc[:, place], skipna=True)
-        if found in DATES:
-            _of_dates(frame.columns[place], found if str(kind) == "object" else str(kind))
+    dates = dates_of(frame)
+    kinds = enumerate(frame.infer_objects().dtypes)
+    return Kinds(tuple(at for at, kind in kinds if at not in dates and not types.is_numeric_dtype(kind)), dates)
 
 
-def _of_dates(name: object, what: str) -> None:
-    raise ValueError(f"column {name!r} of X holds dates ({what}): {_OF_DATES}")
-
-
-def texts_of(frame: Any) -> tuple[int, ...]:
-    """Places of columns that are no numbers, whatever their dtype."""
-    from pandas.api import types
-
-    return tuple(place for place, kind in enumerate(frame.infer_objects().dtypes) if not types.is_numeric_dtype(kind))
-
-
-def of_kinds(X: Any, texts: tuple[int, ...]) -> Any:
-    """Numbers as float64 with NaN for gaps, all else as texts with NaN for gaps; the same category whatever type writes it."""
+def of_kinds(X: Any, kinds: Kinds) -> Any:
+    """Numbers and days as float64 with NaN for gaps, texts as such with NaN; the same category whatever type writes it."""
     if not is_frame(X):
         return X
     import pandas as pd
 
-    columns = [X.iloc[:, place] for place in range(X.shape[1])]
-    read = [_category(c) if place in texts else _floats(X.columns[place], c) for place, c in enumerate(columns)]
-    return pd.DataFrame(dict(enumerate(read)), index=X.index)
+    return pd.DataFrame({place: _read(X, place, kinds) for place in range(X.shape[1])}, index=X.index)
+
+
+def _read(X: Any, place: int, kinds: Kinds) -> Shaped[np.ndarray, " rows"]:
+    name, column = X.columns[place], X.iloc[:, place]
+    if place in kinds.dates:
+        return as_days(name, column)
+    check_no_dates(name, column)
+    return _category(column) if place in kinds.texts else _floats(name, column)
+
+
+def check_no_dates(name: object, column: Any) -> None:
+    """Refuse what became a column of dates, or of spans of time, after the fit."""
+    from pandas.api import types
+
+    if not types.is_numeric_dtype(column.dtype) and (kind := kind_of(column)) in (*HELD, *NO_DATES):
+        raise ValueError(
+            f"column {name!r} of X holds dates ({kind}), and held none when it was fitted: give what it held then, or fit to "
+            "such a frame."
+        )
 
 
 def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
@@ -86,12 +93,10 @@ def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
 
 
 def check_texts(name: object, column: Any) -> None:
-    """Refuse written dates; warn where most texts are written numbers: one that is not makes texts of all in a file."""
+    """Warn where most texts are written numbers: one that is not makes texts of all in a file."""
     import pandas as pd
 
     written = column.dropna()
-    if odd := a_date([str(text) for text in written.unique()]):
-        _of_dates(name, f"such as {odd!r}")
     numbers = int(pd.to_numeric(written, errors="coerce").notna().sum())
     if written.nunique() > MOST and numbers > len(written) / 2:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Tables that are not numbers alone: texts become zeros and ones, gaps are filled, by scikit-learn's transformers."""
+"""Tables that are not numbers alone: texts become zeros and ones, dates their parts, gaps are filled, by transformers."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -16,7 +16,18 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 import sklearn
 from bayesprune.core.numbers import without_mask
-from bayesprune.sklearn.frames import MOST, check_frame, check_texts, is_frame, of_kinds, of_polars, texts_of
+from bayesprune.sklearn.dates import DateParts
+from bayesprune.sklearn.frames import (
+    MOST,
+    Kinds,
+    check_frame,
+    check_no_dates,
+    check_texts,
+    is_frame,
+    kinds_of,
+    of_kinds,
+    of_polars,
+)
 
 LEAST_ROWS = 5  # of a category that is told apart
 NUMBERS = "numbers"
@@ -36,7 +47,7 @@ class TwoCategories(NamedTuple):
 class Reading(NamedTuple):
     """How rows of X become numbers; where they are numbers without gaps they stay as they are.
 
-    ``encoder``: None there. ``columns``: of a frame, else None; ``texts``: places of those that are no numbers.
+    ``encoder``: None there. ``columns``: of a frame, else None; ``kinds``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
     which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later. ``twofold``: of
     each column of two categories, which is one number.
@@ -44,7 +55,7 @@ class Reading(NamedTuple):
 
     encoder: ColumnTransformer | None
     columns: tuple[Any, ...] | None
-    texts: tuple[int, ...]
+    kinds: Kinds
     owner: Int64[np.ndarray, " numbers"]
     free: Bool[np.ndarray, " numbers"]
     names: tuple[str, ...]
@@ -57,7 +68,7 @@ class Reading(NamedTuple):
             return X if self.medians is None or not np.isnan(X).any() else np.where(np.isnan(X), self.medians, X)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
-            frame = of_kinds(self._framed(X), self.texts)
+            frame = of_kinds(self._framed(X), self.kinds)
             found = self.encoder.transform(frame)
         for column in self.twofold:
             found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
@@ -82,7 +93,7 @@ class Reading(NamedTuple):
 def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
     """Of columns that are taken as they are."""
     whole = np.ones(x.shape[1], bool)
-    return Reading(None, None, (), np.arange(x.shape[1]), whole, (), np.median(np.asarray(x, np.float64), axis=0))
+    return Reading(None, None, Kinds(), np.arange(x.shape[1]), whole, (), np.median(np.asarray(x, np.float64), axis=0))
 
 
 def refuse_texts(error: ValueError) -> None:
@@ -94,9 +105,9 @@ def refuse_texts(error: ValueError) -> None:
 
 
 def is_encoded(X: Any) -> bool:
-    """Whether rows are to be encoded: a frame with texts, categories or gaps, or an array of floats with gaps."""
+    """Whether rows are to be encoded: a frame with texts, categories, dates or gaps, or an array of floats with gaps."""
     if is_frame(X):
-        return bool(texts_of(X)) or bool(X.isna().to_numpy().any())
+        return any(kinds_of(X)) or bool(X.isna().to_numpy().any())
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
@@ -107,7 +118,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is the
     mean. Of more than twenty categories the mean target of each is read in their place, shrunk towards that of all, of rows
     that are fitted by the others (cross-fitting). Gaps among numbers are filled by the median, and a column of zeros and ones
-    says where.
+    says where. A date, as such or written with the year first, is a number of days, and what of month, weekday and hour varies
+    (`dates.DateParts`).
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
@@ -119,17 +131,18 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
-    texts = texts_of(X) if is_frame(X) else ()
-    frame = of_kinds(X, texts)
-    for place in texts:
+    kinds = kinds_of(X) if is_frame(X) else Kinds()
+    frame = of_kinds(X, kinds)
+    for place in kinds.texts:
         check_texts(X.columns[place], frame.iloc[:, place])
-    numbers = [place for place in range(frame.shape[1]) if place not in texts]
+    numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
-    for place in texts:
+    for place in kinds.texts:
         many = np.ndim(y) == 1 and frame.iloc[:, place].nunique() > MOST
         parts.append((str(place), _means(labels, seed) if many else _zeros_and_ones(), [place]))
+    parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
@@ -143,10 +156,12 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         owner[of] = [*places, *np.take(places, fitted.indicator_.features_)] if name == NUMBERS else places[0]
         if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
             free[of.start] = False
+        elif isinstance(fitted, DateParts):
+            free[of.start + np.array(fitted.implied, int)] = False
         elif isinstance(fitted, OneHotEncoder) and fitted.drop_idx_[0] is not None and fitted.infrequent_categories_[0] is None:
             twofold.append(TwoCategories(places[0], of.start, tuple(fitted.categories_[0]), float(found[:, of.start].mean())))
     columns = tuple(X.columns) if is_frame(X) else None
-    return Reading(encoder, columns, texts, owner, free, tuple(names), twofold=tuple(twofold)), found
+    return Reading(encoder, columns, kinds, owner, free, tuple(names), twofold=tuple(twofold)), found
 
 
 def _zeros_and_ones() -> OneHotEncoder:
@@ -197,6 +212,8 @@ class WithRows:
         check_is_fitted(self)
         check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
         if self._reading.encoder is None:
+            for place in range(X.shape[1]) if is_frame(X) else ():
+                check_no_dates(X.columns[place], X.iloc[:, place])
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]
         validate_data(self, X, reset=False, skip_check_array=True)

@@ -15,15 +15,16 @@ from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Masked, Normal, StudentT
+from bayesprune.model.likelihoods import Masked, NegativeBinomial, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Judged
 from bayesprune.sklearn.conformal import check_level, known, of_numbers, threshold
+from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
-from bayesprune.sklearn.tails import is_heavy
+from bayesprune.sklearn.tails import is_heavy, is_tied
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 Values = Float64[np.ndarray, "rows *outputs"]
@@ -76,9 +77,10 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
-        likelihood: "auto": "normal", or where a forest's errors on rows that it has not seen have heavy tails, Student's t of
-            three degrees of freedom; "normal", its noise refitted after the cut (`bayesprune.refit_noise`), of precision
-            Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
+        likelihood: "auto": by a forest's errors on rows that it has not seen `NegativeBinomial(link="softplus")`, where y is
+            whole numbers from 0 or 1 on and they are likelier as counts (21.33), or where the errors have heavy tails Student's
+            t of three degrees of freedom; else "normal", its noise refitted after the cut (`bayesprune.refit_noise`), of
+            precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
             standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
@@ -126,8 +128,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
 
-        Gaps in X are filled by the column's median and marked; dates and infinite numbers are refused, `ValueError`. NaN in a
-        matrix y is a target that is missing: the row counts by its others.
+        Gaps in X are filled by the column's median and marked; infinite numbers are refused, `ValueError`. NaN in a matrix y is
+        a target that is missing: the row counts by its others.
         """
         refuse_others(others)
         likelihood = network.read_likelihood(self.likelihood)
@@ -140,8 +142,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)
         found = _found(self._seed, x, columns) if choice.needs_a_forest else None
-        heavy = found is not None and is_auto(self.likelihood) and is_heavy(found.whole.residuals)
-        observed = network.HEAVY_NOISE if heavy else observed
+        if found is not None and is_auto(self.likelihood):
+            observed = _law_of(columns[~np.isnan(columns).any(axis=1)], found.whole.residuals)
+        heavy = observed is network.HEAVY_NOISE
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
         self._target_scaling = _as_it_is(columns) if not shifts else gaps.scaling_of(columns, robust=heavy)
@@ -255,6 +258,13 @@ def _found(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundByRows:
         return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
 
     return FoundByRows(find(np.arange(len(x))), find)
+
+
+def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT | Normal:
+    """Counts, heavy tails or Gaussian noise, by a forest's residuals of the same rows, (rows, outputs)."""
+    if len(y) == len(residuals) and are_counts(y, residuals):
+        return network.COUNTS
+    return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
 
 
 def _as_it_is(columns: np.ndarray) -> Scaling:

@@ -113,8 +113,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         check_frame(X := of_polars(X))
         if is_encoded(X):
             raise ValueError(
-                "X holds texts or gaps (NaN), and columns are compared as numbers here: encode and fill them first, as by "
-                "scikit-learn's OneHotEncoder and SimpleImputer. An estimator fitted to X itself names what it reads in "
+                "X holds texts, dates or gaps (NaN), and columns are compared as numbers here: encode and fill them first, "
+                "as by scikit-learn's OneHotEncoder and SimpleImputer. An estimator fitted to X itself names what it reads in "
                 "used_features_."
             )
         x, y = validate_data(

@@ -7,7 +7,19 @@ from jaxtyping import Float64
 from scipy import stats
 
 LEAST_ROWS = 30
+MOST_TIED = (
+    1 / 3
+)  # of the rows that one number may have: the density of a t about it has no bound, and all others are its outliers
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def is_tied(y: Float64[np.ndarray, "rows outputs"]) -> bool:
+    """Whether one number is so frequent in a column of y that a law of its mode would foresee it everywhere.
+
+    >>> is_tied(np.array([[0.0], [0.0], [1.5]])), is_tied(np.array([[0.0], [0.5], [1.5]]))
+    (True, False)
+    """
+    return any(np.unique(column, return_counts=True)[1].max() > MOST_TIED * len(column) for column in y.T if len(column))
 
 
 def is_heavy(residuals: Float64[np.ndarray, "rows outputs"], least_gain: float = 0.05) -> bool:

@@ -50,6 +50,9 @@ def ivon(
     `ivon_draw`, takes the gradient of the mean loss there, without a prior, and hands over both:
     ``update(gradient, state, params, sample=weights)``. Where several draws, micro-batches or devices share a step, average
     their gradients and their `ivon_curvature`, and give that: ``update(gradient, state, params, curvature=curvature)``.
+
+    Give ``curvature=`` too where anything stands before this in a chain, such as ``optax.clip_by_global_norm``, or around it,
+    as ``optax.MultiSteps``: what arrives then is no gradient at ``sample``, and the curvature of it would be wrong by a factor.
     `kernels.IVON` is the same for `fit_svi`.
 
     Args:
@@ -62,8 +65,8 @@ def ivon(
         rescale: multiply the learning rate by h0 + delta, as the paper's settings mean it.
 
     Returns:
-        An optax transformation; others may follow it, as of a chain. Parameters may be of bfloat16: means and moments are
-        kept in float32.
+        An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. Parameters may be of
+        bfloat16: means and moments are kept in float32.
 
     Raises:
         ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
@@ -139,7 +142,7 @@ def check_settings(learning_rate: Any, h0: ArrayLike, clip: ArrayLike | None, **
         check_positive(learning_rate, "learning_rate")
     check_positive(h0, "h0")
     for name, share in shares.items():
-        if not 0.0 <= share < 1.0:
+        if not isinstance(share, jax.core.Tracer) and not 0.0 <= share < 1.0:  # of `optax.inject_hyperparams`
             raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
     if clip is not None:
         check_positive(clip, "clip")

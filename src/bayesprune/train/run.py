@@ -72,8 +72,7 @@ def run(
             interruption = Interruption(checkpoint, returns)
             law = state_law(recipe.kernel, sites_of(recipe.program, example).params)
             watch = watch._replace(processes=processes)
-            if given.mask is not None:
-                paths.check_start(processes.own(loop.whole_mask(sparse.mask)))
+            paths.check_start(processes.own(loop.whole_mask(sparse.mask)), is_given=given.mask is not None)
             training = Training(
                 recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, shrinking,
                 processes,

@@ -47,6 +47,24 @@ def test_the_density_is_that_of_start_times_exposure(name) -> None:
             np.testing.assert_allclose(likelihood.mean(jnp.asarray(outputs)), mean, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_by_softplus_counts_grow_as_the_output_and_are_never_none(name) -> None:
+    """(21.34) by NumPy in double precision; beyond what single precision holds of it, it stays positive with a slope."""
+    outputs = np.array([-200.0, -60.0, -21.0, -3.0, 0.0, 2.0, 30.0, 1e4])
+    likelihood = KINDS[name](start=5.0, link="softplus")
+    found = np.asarray(likelihood.mean(jnp.asarray(outputs, jnp.float32)[:, None]))
+    np.testing.assert_allclose(found[3:], 5.0 * np.logaddexp(0.0, outputs[3:]) / np.log(2.0), rtol=1e-5)
+    np.testing.assert_allclose(found[:3], 5.0 * np.exp(-20.0) / (-outputs[:3] - 19.0) / np.log(2.0), rtol=1e-5)
+    assert (found > 0).all() and np.isfinite(found).all() and found[4] == pytest.approx(5.0)
+    slopes = jax.vmap(jax.grad(lambda f: likelihood.mean(f[None, None])[0]))(jnp.asarray(outputs, jnp.float32))
+    assert np.isfinite(slopes).all() and (np.asarray(slopes) > 0).all()
+    y = jnp.arange(8.0)
+    site = trace(seed(likelihood.observe, 0)).get_trace(jnp.asarray(outputs, jnp.float32)[:, None], y)["obs"]
+    assert np.isfinite(site["fn"].log_prob(y)).all()
+    with pytest.raises(ValueError, match="unknown link 'log'"):
+        KINDS[name](link="log")
+
+
 @pytest.mark.slow
 def test_a_learned_concentration_has_a_prior_in_units_of_the_mean() -> None:
     """Var[y] = m + m² / c, and c / start is Gamma(2, 0.1), of mean 20."""

@@ -112,3 +112,5 @@ def test_what_ends_for_good_or_changes_is_refused() -> None:
 def test_rows_that_are_not_those_that_were_said_are_told() -> None:
     with pytest.warns(UserWarning, match="first epoch of data had 23 rows, and num_rows=40"):
         list(islice(Batched.of(lambda: iter(listed()), 40, 5, plain).read(None, 0, 0, None, False), 5))
+    with pytest.warns(UserWarning, match="first epoch of data had 23 rows, and num_rows=21"):  # more, by less than a batch
+        list(islice(Batched.of(lambda: iter(listed()), 21, 5, plain).read(None, 0, 0, None, False), 5))

@@ -65,9 +65,12 @@ def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> FoundGaussia
         variances = _nearest(*spectra, precision)
         vectors = [base.eigenvectors for base in bases[site]]
         factors = [_factor((basis * v) @ basis.T) for basis, v in zip(vectors, variances, strict=True)]
-        # An array of one row or one column has a full covariance, whose factor is the larger one.
-        one = 1 in map(len, factors)
-        found[site] = WeightGaussian(rows=max(factors, key=len)) if one else WeightGaussian(rows=factors[0], columns=factors[1])
+        # An array of one row or one column has a full covariance, by the factor that `_nearest` has not filled with a 1.
+        rows, columns = factors
+        if len(rows) == 1 or len(columns) == 1:
+            found[site] = WeightGaussian(rows=columns if len(rows) == 1 else rows)
+        else:
+            found[site] = WeightGaussian(rows=rows, columns=columns)
     return FoundGaussian(found, delta, evidence)
 
 

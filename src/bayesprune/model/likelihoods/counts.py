@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_positive
+from bayesprune.core.checks import check_positive, unknown_name
 from bayesprune.core.given import GivenArray
 from bayesprune.core.types import Array
-from bayesprune.model.likelihoods.links import rate
+from bayesprune.model.likelihoods.links import rate, softplus_rate
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_counts, check_shape, one_for_each, squeeze
 
 KNOWN = "known"
+LINKS = {"exp": rate, "softplus": softplus_rate}
 
 
 def read_start(start: GivenArray | None) -> Any:
@@ -36,9 +37,15 @@ def check_exposure(exposure: object) -> None:
         )
 
 
-def mean_of(start: float | int | tuple[float, ...] | None, outputs: Array) -> Any:
-    """start exp f, with exp as (21.1) has it."""
-    means = rate(squeeze(outputs))
+def check_link(link: object) -> None:
+    """Refuse what is no name of a link."""
+    if link not in LINKS:
+        raise unknown_name("link", str(link), LINKS)
+
+
+def mean_of(start: float | int | tuple[float, ...] | None, outputs: Array, link: str) -> Any:
+    """start exp f, with exp as (21.1) has it, or start log(1 + exp f) / log 2, (21.34)."""
+    means = LINKS[link](squeeze(outputs))
     return means if start is None else jnp.asarray(start, means.dtype) * means
 
 

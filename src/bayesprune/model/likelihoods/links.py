@@ -27,6 +27,18 @@ def rate(outputs: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.exp(bounded(outputs))
 
 
+def softplus_rate(outputs: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The mean of a count that grows no faster than its output: log(1 + exp f) / log 2, which is 1 at f = 0 (21.34).
+
+    Below f = -20 it is exp t(f) / log 2, with t of (21.1), which never comes to zero.
+
+    >>> print(softplus_rate(jnp.array([-1.0, 0.0, 100.0])))
+    [  0.45194...   1.   144.2695...]
+    """
+    positive = jnp.where(outputs < -EDGE, jnp.exp(bounded(outputs)), jax.nn.softplus(jnp.maximum(outputs, -EDGE)))
+    return positive / jnp.log(2.0).astype(positive.dtype)
+
+
 def share(outputs: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The mean of a share, sigmoid t(f) with t of (21.1)."""
     return jax.nn.sigmoid(bounded(outputs))

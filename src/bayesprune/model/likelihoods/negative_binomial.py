@@ -32,11 +32,14 @@ class NegativeBinomial:
         exposure: "known": how much time, area or the like a row was counted over is data, E[y] = exposure start exp f; y has
             two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
             predicted, and drawn, is of an exposure of one.
+        link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
+            another is a factor then only where counts are rare; but a row that is unlike all others is not foreseen by the
+            exponential of a sum.
 
     exp is that of (21.1).
 
     Raises:
-        ValueError: a number that is not positive; an unknown ``noise``; another word for the exposure.
+        ValueError: a number that is not positive; an unknown ``noise``; another word for the exposure or the link.
 
     Source: Lawless (1987), eq. 1.1.
     """
@@ -47,6 +50,7 @@ class NegativeBinomial:
     noise: str = learned.PER_OUTPUT
     start: Any = None
     exposure: str | None = None
+    link: str = "exp"
 
     def __post_init__(self) -> None:
         learned.check_given(
@@ -57,6 +61,7 @@ class NegativeBinomial:
         learned.check_noise(self.noise)
         object.__setattr__(self, "start", counts.read_start(self.start))
         counts.check_exposure(self.exposure)
+        counts.check_link(self.link)
 
     def observe(self, outputs: Array, y: Array | None) -> Any:
         spread = self._concentration(outputs.shape[-1])
@@ -70,7 +75,7 @@ class NegativeBinomial:
         learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
 
     def mean(self, outputs: Array) -> Any:
-        return counts.mean_of(self.start, outputs)
+        return counts.mean_of(self.start, outputs, self.link)
 
     def apart(self, y: Array) -> tuple[Any, Any]:
         """Counts and known exposures, from y of both."""

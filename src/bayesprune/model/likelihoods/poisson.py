@@ -28,9 +28,12 @@ class Poisson:
         exposure: "known": how much time, area or the like a row was counted over is data, E[y] = exposure start exp f; y has
             two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
             predicted, and drawn, is of an exposure of one.
+        link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
+            another is a factor then only where counts are rare; but a row that is unlike all others is not foreseen by the
+            exponential of a sum.
 
     Raises:
-        ValueError: a start that is not positive; another word for the exposure.
+        ValueError: a start that is not positive; another word for the exposure or the link.
 
     Example:
         >>> import jax.numpy as jnp
@@ -43,10 +46,12 @@ class Poisson:
 
     start: Any = None
     exposure: str | None = None
+    link: str = "exp"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", counts.read_start(self.start))
         counts.check_exposure(self.exposure)
+        counts.check_link(self.link)
 
     def observe(self, outputs: Array, y: Array | None) -> Any:
         mean = self.mean(outputs)
@@ -59,7 +64,7 @@ class Poisson:
         return None
 
     def mean(self, outputs: Array) -> Any:
-        return counts.mean_of(self.start, outputs)
+        return counts.mean_of(self.start, outputs, self.link)
 
     def apart(self, y: Array) -> tuple[Any, Any]:
         """Counts and known exposures, from y of both."""

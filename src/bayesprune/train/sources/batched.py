@@ -111,7 +111,9 @@ class Batched:
                 f"data gave no batches in epoch {epoch + 1}: it can be read only once. Give a list, or a function that returns "
                 "a new iterator at every call."
             )
-        if epoch == 0 and abs(rows - self.example.num_rows / self.processes) >= self.largest:
+        beyond = rows - self.example.num_rows / self.processes
+        # Loaders leave a last batch out; of one process none gives rows beyond those of the data.
+        if epoch == 0 and (abs(beyond) >= self.largest or (self.processes == 1 and beyond > 0)):
             where = f" in one of {self.processes} processes" if self.processes > 1 else ""
             warnings.warn(
                 f"the first epoch of data had {rows} rows{where}, and num_rows={self.example.num_rows}, by which the "

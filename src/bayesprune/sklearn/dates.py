@@ -1,0 +1,129 @@
+"""Dates of a frame's column as numbers: days, and what comes back, the month, the day of the week and the hour."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from bayesprune.data.tables.texts import a_date
+
+HELD = ("date", "datetime", "datetime64")  # as pandas infers objects
+NO_DATES = ("period", "timedelta", "timedelta64")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_FIRST = 3  # 1970-01-01, the day 0, was a Thursday
+
+
+def kind_of(column: Any) -> str:
+    """What pandas infers of a column's values, whatever its dtype."""
+    from pandas.api import types
+
+    return str(types.infer_dtype(column.dropna().astype(object)))
+
+
+def dates_of(frame: Any) -> tuple[int, ...]:
+    """Places of columns that hold dates, as such or written with the year first.
+
+    Raises `ValueError` for dates that are written otherwise, and for spans of time.
+    """
+    from pandas.api import types
+
+    places = (place for place, kind in enumerate(frame.dtypes) if not types.is_numeric_dtype(kind))
+    return tuple(place for place in places if _holds_dates(frame.columns[place], frame.iloc[:, place]))
+
+
+def _holds_dates(name: object, column: Any) -> bool:
+    kind = kind_of(column)
+    if kind in NO_DATES:
+        raise ValueError(
+            f"column {name!r} of X holds spans of time ({kind}): make numbers of them, as by dt.total_seconds(), or "
+            "dates, as by dt.to_timestamp()."
+        )
+    if kind in HELD:
+        return True
+    texts = [str(text) for text in column.dropna().unique()]
+    written = a_date(texts)
+    if written and not written[:4].isdigit():
+        raise ValueError(
+            f"column {name!r} of X holds dates such as {written!r}, of which nobody knows whether day or month comes "
+            f"first: make dates of them, as by pd.to_datetime(X[{name!r}], dayfirst=True)."
+        )
+    return bool(written)
+
+
+def as_days(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
+    """Days since 1970 began, with their fractions, NaN for gaps: of a zone its own hours, of written ones those of UTC."""
+    import pandas as pd
+
+    kind, values = kind_of(column), column.astype(object)
+    if kind not in (*HELD, "string", "empty"):  # of numbers pandas would make moments, too
+        raise _no_date(name, f"{kind} values")
+    try:
+        moments = pd.to_datetime(values, errors="coerce", **({} if kind in HELD else {"format": "ISO8601", "utc": True}))
+    except ValueError as error:  # of several zones
+        raise _no_date(name, str(error)) from None
+    if (odd := (moments.isna() & values.notna()).to_numpy()).any():
+        raise _no_date(name, repr(values[odd].iloc[0]))
+    moments = moments if moments.dt.tz is None else moments.dt.tz_localize(None)
+    return np.asarray((moments - pd.Timestamp(0)) / pd.Timedelta(days=1), np.float64)
+
+
+def _no_date(name: object, what: str) -> ValueError:
+    return ValueError(
+        f"column {name!r} of X is one of dates, and holds what is none, {what}: leave that empty, which makes a gap, or make "
+        f"dates of all by pd.to_datetime(X[{name!r}], ...)."
+    )
+
+
+class DateParts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Days of one column, (rows, 1), as numbers: the days, and of month, hour and weekday what is not the same in all rows.
+
+    Month and hour are numbers, 1 to 12 and 0 to 24; a weekday is one column of zeros and ones for each that there is. Gaps are
+    filled by each part's median, and where there are some in the fit a column of zeros and ones says where.
+
+    X: a frame, as a `ColumnTransformer` gives it, or an array.
+
+    >>> days = np.array([["2024-03-01"], ["2024-03-02"], ["2024-04-05"]], "datetime64[D]").astype(float)
+    >>> parts = DateParts().fit(days)
+    >>> parts.transform(days).tolist()
+    [[19783.0, 3.0, 1.0, 0.0], [19784.0, 3.0, 0.0, 1.0], [19818.0, 4.0, 1.0, 0.0]]
+    >>> parts.get_feature_names_out(["day"]).tolist()
+    ['day (days)', 'day (month)', 'day (Friday)', 'day (Saturday)']
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "DateParts":
+        days = np.asarray(X, np.float64)[:, 0]
+        known = days[~np.isnan(days)]
+        self.fill_ = {name: float(np.median(part)) for name, part in _parts(known).items() if _varies(part)}
+        self.fill_ = self.fill_ or {"days": float(np.median(known)) if len(known) else 0.0}
+        self.gaps_, self.n_features_in_ = len(known) < len(days), 1
+        return self
+
+    def transform(self, X: Any) -> Float64[np.ndarray, "rows parts"]:
+        days = np.asarray(X, np.float64)[:, 0]
+        gaps = np.isnan(days)
+        parts = _parts(np.where(gaps, 0.0, days))
+        columns = [np.where(gaps, fill, parts[name]) for name, fill in self.fill_.items()]
+        return np.stack([*columns, *([gaps.astype(np.float64)] if self.gaps_ else [])], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        return np.array(
+            [f"{np.ravel(input_features)[0]} ({name})" for name in (*self.fill_, *["no date"] * self.gaps_)], object
+        )
+
+    @property
+    def implied(self) -> list[int]:
+        """Places of parts that the others imply: of the weekdays one."""
+        return [place for place, name in enumerate(self.fill_) if name in WEEKDAYS][:1]
+
+
+def _varies(part: np.ndarray) -> bool:
+    return len(np.unique(part)) > 1
+
+
+def _parts(days: Float64[np.ndarray, " rows"]) -> dict[str, Float64[np.ndarray, " rows"]]:
+    whole = np.floor(days)
+    months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    weekday = (whole + _FIRST) % 7
+    parts = {"days": days, "month": months % 12 + 1.0, "hour": 24 * (days - whole)}
+    return parts | {name: (weekday == number).astype(np.float64) for number, name in enumerate(WEEKDAYS)}

@@ -1,0 +1,123 @@
+"""Dates in frames: read as days, month, weekday and hour however they are held; what leaves them open is refused."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesprune as bp
+from bayesprune.sklearn.reading import Reading, fit_reading, is_encoded
+
+MOMENTS = pd.Timestamp("2023-11-05 00:30") + pd.to_timedelta(np.random.default_rng(0).integers(0, 900 * 24, 60), unit="h")
+SHORT = {"hidden": (), "num_steps": 300, "num_samples": 10, "random_state": 0}
+HELD = {
+    "datetime64": MOMENTS,
+    "texts": MOMENTS.astype(str),
+    "texts with a zone": [f"{moment.isoformat()}Z" for moment in MOMENTS],
+    "slashes": MOMENTS.strftime("%Y/%m/%d %H:%M"),
+    "a zone": MOMENTS.tz_localize("Asia/Tokyo"),
+    "objects": pd.Series(list(MOMENTS.to_pydatetime()), dtype=object),
+    "categories": pd.Categorical(MOMENTS),
+    "categories of texts": pd.Categorical(MOMENTS.astype(str)),
+}
+
+
+def read(days: object, y: np.ndarray | None = None) -> tuple[Reading, np.ndarray]:
+    frame = pd.DataFrame({"day": days})
+    return fit_reading(frame, np.arange(float(len(frame))) if y is None else y, labels=False, seed=0)
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_parts_are_those_of_pandas_however_dates_are_held(held: str) -> None:
+    reading, found = read(HELD[held])
+    names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    assert list(reading.names) == [f"day ({part})" for part in ("days", "month", "hour", *names)]
+    series = pd.Series(MOMENTS)
+    np.testing.assert_allclose(found[:, 0], [moment.timestamp() / 86400 for moment in MOMENTS], rtol=1e-12)
+    np.testing.assert_array_equal(found[:, 1], series.dt.month)
+    np.testing.assert_allclose(found[:, 2], series.dt.hour + 0.5, atol=1e-6)
+    np.testing.assert_array_equal(found[:, 3:], np.eye(7)[series.dt.weekday])
+    assert set(reading.owner) == {0} and reading.free.tolist() == [True] * 3 + [False] + [True] * 6
+
+
+def test_only_what_varies_is_a_number() -> None:
+    assert read([datetime.date(2024, 3, day) for day in (4, 11, 18)] * 4)[0].names == ("day (days)",)
+    same, found = read(["2024-03-04"] * 12)
+    assert same.names == ("day (days)",) and len(np.unique(found)) == 1
+
+
+def test_before_1970_and_far_ahead() -> None:
+    days = pd.to_datetime(["1969-12-31 23:00", "1900-02-28 06:00", "2199-12-31 12:00"] * 4)
+    reading, found = read(days)
+    at = {name: place for place, name in enumerate(reading.names)}
+    np.testing.assert_array_equal(found[:3, at["day (month)"]], [12, 2, 12])
+    np.testing.assert_allclose(found[:3, at["day (hour)"]], [23, 6, 12], atol=1e-6)
+    np.testing.assert_array_equal(found[:3, at["day (Wednesday)"]], [1, 1, 0])  # the last one is a Tuesday
+
+
+def test_gaps_are_filled_and_marked() -> None:
+    days = pd.Series(MOMENTS)
+    days[[3, 8]] = pd.NaT
+    reading, found = read(days)
+    assert reading.names[-1] == "day (no date)"
+    np.testing.assert_array_equal(found[:, -1], days.isna())
+    known = np.delete(found, [3, 8], axis=0)
+    np.testing.assert_allclose(found[3, :3], np.median(known[:, :3], axis=0))
+    later = reading.apply(pd.DataFrame({"day": [None, "2024-01-01"]}))
+    np.testing.assert_array_equal(later[0], found[3])
+    assert later[1, -1] == 0
+    whole, _ = read(MOMENTS)
+    assert np.isfinite(whole.apply(pd.DataFrame({"day": [pd.NaT]}))).all()
+
+
+@pytest.mark.parametrize(
+    ("days", "match"),
+    [
+        (pd.period_range("2020-01", periods=60, freq="M"), r"spans of time \(period\).*dt.to_timestamp"),
+        (pd.to_timedelta(range(60), unit="D"), r"spans of time \(timedelta\).*dt.total_seconds"),
+        (pd.Series(MOMENTS).dt.strftime("%d.%m.%Y"), r"day or month comes first: make dates of them, .*dayfirst=True"),
+        ([*pd.Series(MOMENTS).astype(str)[:59], "soon"], "holds what is none, 'soon': leave that empty"),
+        ([*pd.Series(MOMENTS).astype(str)[:59], "2024-02-30"], "holds what is none, '2024-02-30': leave that empty"),
+    ],
+    ids=["periods", "timedeltas", "day first", "a text", "no day"],
+)
+def test_what_is_no_date_is_refused_with_the_remedy(days: object, match: str) -> None:
+    frame = pd.DataFrame({"day": days, "area": np.arange(60.0)})
+    with pytest.raises(ValueError, match=f"column 'day' of X .*{match}"):
+        bp.BayesianSparseRegressor(**SHORT).fit(frame, np.arange(60.0))
+
+
+@pytest.mark.parametrize(
+    "later", [[20000.0], ["soon"], [pd.Timedelta(days=1)], ["2024-02-30"]], ids=["numbers", "texts", "spans", "no day"]
+)
+def test_later_rows_must_hold_dates_too(later: list[object]) -> None:
+    reading, _ = read(MOMENTS)
+    with pytest.raises(ValueError, match=r"column 'day' of X is one of dates, and holds what is none"):
+        reading.apply(pd.DataFrame({"day": later}))
+
+
+@pytest.mark.parametrize("first", [["a", "b"] * 30, np.arange(60.0)], ids=["texts", "numbers"])
+@pytest.mark.parametrize("later", [pd.Timestamp("2024-01-01"), pd.Timedelta(days=1)], ids=["dates", "spans"])
+def test_what_held_none_is_refused_when_it_does(first: object, later: object) -> None:
+    """Texts would be another category without a word, and moments are whole numbers to NumPy."""
+    model = bp.BayesianSparseRegressor(**SHORT).fit(pd.DataFrame({"a": first, "b": np.arange(60.0)}), np.arange(60.0))
+    with pytest.raises(ValueError, match=r"column 'a' of X holds dates .*, and held none when it was fitted"):
+        model.predict(pd.DataFrame({"a": [later], "b": [1.0]}))
+
+
+@pytest.mark.slow
+def test_a_weekday_is_learned_and_explained_as_one_column() -> None:
+    """Sundays are dear: found by one part of the date, and credited to the date."""
+    rng = np.random.default_rng(1)
+    days = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700, 400), unit="D")
+    frame = pd.DataFrame({"day": days, "noise": rng.standard_normal(400)})
+    y = 3.0 * (frame.day.dt.weekday == 6).to_numpy() + 0.1 * rng.standard_normal(400)
+    assert is_encoded(frame)
+    model = bp.BayesianSparseRegressor(random_state=0, num_steps=2000, num_samples=20).fit(frame[:300], y[:300])
+    assert model.score(frame[300:], y[300:]) > 0.95
+    assert model.used_features_.tolist() == [True, False]
+    reasons = model.explain(frame[300:304])
+    assert reasons.values.shape[1] == 2 and np.abs(reasons.values[:, 0]).sum() > 20 * np.abs(reasons.values[:, 1]).sum()
+    written = frame.assign(day=frame.day.astype(str))
+    np.testing.assert_array_equal(model.predict(written[300:]), model.predict(frame[300:]))
