@@ -118,3 +118,6 @@ def test_targets_are_drawn_with_their_noise(rng_key) -> None:
     assert np.var(y) == pytest.approx(variance, abs=5 * variance * np.sqrt(3.0 / y.size))  # kurtosis of t_10 is 4
     with pytest.raises(ValueError, match="x must have shape"):
         bp.sample_targets(rng_key, bnn, params, X[:, :2])
+    known = net(bp.likelihoods.Normal(noise="known"))
+    with pytest.raises(TypeError, match=r"Normal knows each row's noise, .*to which you add noise"):
+        bp.sample_targets(rng_key, known, start(known), X)

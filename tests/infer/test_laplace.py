@@ -1,5 +1,7 @@
 """Laplace: the exact posterior of a regression, every form through every door that takes a fit, and what is refused."""
 
+import types
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -252,3 +254,34 @@ def test_25_8_linearised_draws_have_the_means_of_the_tangent(trained, rng_key) -
     np.testing.assert_allclose(*pair, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match=r"no derivatives"):
         bp.predict(rng_key, bp.compact(bnn, fit.params, {}), None, x, linearised=True)
+
+
+@pytest.mark.parametrize("curvature", ["diag", "full"])
+def test_a_prior_of_several_scales_in_an_array_is_each_weights_own(curvature, rng_key) -> None:
+    """The exact posterior of a regression under N(0, s_i²); a Kronecker product has no room for it."""
+    data, scales = correlated_rows(), np.array([[0.05], [1.0], [10.0], [0.5]], np.float32)
+    node = {"_auto_loc": scales, "_auto_scale": scales, "$unit": np.float32(1.0), "$prior_scale": scales}
+    told = types.SimpleNamespace(params={f"kernel{end}": jnp.asarray(value) for end, value in node.items()})
+    bnn = linear(prior=bp.priors.Empirical(told))
+    p = data.x.T.astype(float) @ data.x + np.diag(np.ravel(scales).astype(float) ** -2)
+    trained = {"params": {"kernel": np.linalg.solve(p, data.x.T @ data.y)[:, None].astype(np.float32)}}
+    fit = bp.laplace(rng_key, bnn, trained, data, curvature=curvature, prior_precision="own")
+    found = bnn.posterior(fit.params)["kernel"]
+    variance = np.ravel(found.scale * found.unit) ** 2
+    np.testing.assert_allclose(variance, 1 / np.diag(p) if curvature == "diag" else np.diag(np.linalg.inv(p)), rtol=2e-3)
+    with pytest.raises(ValueError, match=r"'own' gives the weights of 'kernel' 4 standard deviations.*'diag' or 'full'"):
+        bp.laplace(rng_key, bnn, trained, data, curvature="kron", prior_precision="own")
+
+
+def test_yesterdays_posterior_is_no_prior_of_a_laplace_approximation(rng_key) -> None:
+    """It would be about zero without a word, and yesterday's rows forgotten."""
+    data, bnn = correlated_rows(), linear()
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=2, progress=False)
+    today = linear(prior=bp.priors.Posterior(fit))
+    with pytest.raises(ValueError, match=r"priors\.Posterior is about another fit's means.*bp\.fit_svi"):
+        bp.laplace(rng_key, today, fit.net_params(bnn), data)
+
+
+def test_a_word_that_belongs_elsewhere_is_told_so(rng_key) -> None:
+    with pytest.raises(ValueError, match=r"unknown structure 'kron'.*It is a curvature="):
+        around_exact(rng_key, "diag", structure="kron")

@@ -1,5 +1,6 @@
 """Wanda and SparseGPT: their masks and means by hand, through the doors of a fit, and what is refused."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,3 +71,25 @@ def test_what_cannot_be_is_refused(trained) -> None:
     with pytest.raises(ValueError, match=r"no prunable array meets its inputs"):
         biases = programs.small_bnn(posterior="map", prunable=lambda path, shape: path.endswith("bias"))
         bp.prune_layers(biases, bnn.net_params(fit.params), jnp.asarray(data.x))
+
+
+class Tied(nn.Module):
+    """An autoencoder whose second layer is the first one's transpose."""
+
+    units: int
+
+    @nn.compact
+    def __call__(self, x):
+        w = self.param("w", nn.initializers.normal(1.0), (6, self.units))
+        return jnp.tanh(x @ w) @ w.T
+
+
+@pytest.mark.parametrize("units", [6, 4])
+def test_what_is_read_by_two_axes_is_refused(units, rng_key) -> None:
+    """Moments of two axes would be one sum, of inputs and of units."""
+    bnn = bp.BNN(
+        Tied(units), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(1.0), input_shape=(6,), prunable=EVERY
+    )
+    params = {"params": {"w": np.random.default_rng(0).normal(size=(6, units)).astype(np.float32)}}
+    with pytest.raises(ValueError, match="'w' is read by other axes at one place than at another"):
+        bp.prune_layers(bnn, params, np.ones((5, 6), np.float32), density=0.5)

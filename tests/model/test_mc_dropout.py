@@ -65,3 +65,13 @@ def test_what_does_not_drop_is_refused_and_the_net_itself_stays(rng_key) -> None
     fit = bp.fit_svi(rng_key, bnn, programs.classes(), num_steps=2)
     figures = bp.evaluate(jax.random.key(1), dropping, fit.params, programs.classes(), num_samples=3)
     assert np.isfinite(figures["nll"])
+
+
+def test_gates_are_not_left_out_without_a_word(rng_key) -> None:
+    """A compact network and a linearised one have weights alone."""
+    bnn = bp.BNN(Gated(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Bernoulli(), input_shape=(3,))
+    params = bp.fit_svi(rng_key, bnn, bp.Dataset(np.eye(3), np.array([0, 1, 1])), num_steps=2, progress=False).params
+    with pytest.raises(ValueError, match="no gates that are drawn"):
+        bp.compact(bp.mc_dropout(bnn), params)
+    with pytest.raises(ValueError, match="gates would be left out"):
+        bp.predict_draws(rng_key, bp.mc_dropout(bnn), params, np.eye(3, dtype=np.float32), num_samples=2, linearised=True)

@@ -156,6 +156,9 @@ def test_what_leaves_a_doubt_is_refused() -> None:
     params = {"kernel": jnp.array([[1.0, 0.0]]), "bias": jnp.zeros(2)}
     with pytest.raises(ValueError, match=r"params\['bias'\] is zero throughout: dead, or new, .*mask="):
         bp.keep_zeros(TX).init(params)
+    with pytest.raises(ValueError, match=r"params\['bias'\] is traced, .*dead for ever: give mask="):
+        jax.jit(bp.keep_zeros(TX).init)(params)
+    assert jax.jit(bp.keep_zeros(TX, True).init)(params).alive["bias"].all()
     with pytest.raises(ValueError, match="mask must have the tree and the shapes of the parameters"):
         bp.keep_zeros(TX, {"kernel": True}).init(params)
     with pytest.raises(ValueError, match="mask must have the tree and the shapes of the parameters"):

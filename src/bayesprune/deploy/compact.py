@@ -79,6 +79,10 @@ def compact(
         (True, True)
     """
     check_bnn(bnn)
+    if bnn.drops:
+        raise ValueError(
+            "a compact network has no gates that are drawn, as mc_dropout's are: give the BNN itself, without them."
+        )
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if keep not in KEEPS:
         raise ValueError(f"keep must be one of {', '.join(map(repr, KEEPS))}, got {keep!r}.")

@@ -21,7 +21,7 @@ from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
 from bayesprune.infer.curvature.once import FORMS
 from bayesprune.infer.curvature.over_rows import Sums
-from bayesprune.infer.curvature.prior_precision import check_share, groups_of
+from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
@@ -136,7 +136,8 @@ def _check(
     """Refuse unknown names, and what does not go together. The kind of variances."""
     for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):
         if value not in names:
-            raise unknown_name(name, str(value), names)
+            elsewhere = "It is a curvature=." if name == "structure" and value in CURVATURES else ""
+            raise unknown_name(name, str(value), names, elsewhere)
     default = "conditional" if curvature in ("diag", "kron") else "marginal"
     variances = default if variances is None else variances
     if variances not in VARIANCES:
@@ -173,12 +174,15 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
 def _posterior(
     sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
 ) -> tuple[FoundGaussian, Asked]:
-    groups = groups_of(specs, share if isinstance(share, str) and share != "own" else "layer")
-    own = np.ones(len(groups.names))
-    for site in specs:
-        node = whole.nodes[site]
-        own[groups.members[site]] = float(np.mean(np.asarray(node.prior_scale) * np.asarray(node.unit))) ** -2.0
-    start = own if isinstance(share, str) else np.full_like(own, share)
+    scales = {site: np.asarray(whole.nodes[site].prior_scale) * np.asarray(whole.nodes[site].unit) for site in specs}
+    if share == "own":
+        groups, start = groups_of_scales(scales, form)
+    else:
+        groups = groups_of(specs, share if isinstance(share, str) else "layer")
+        start = np.full(len(groups.names), share if not isinstance(share, str) else 1.0)
+        if isinstance(share, str):
+            for site, scale in scales.items():
+                start[groups.members[site]] = float(np.mean(scale)) ** -2.0
     weights = {site: np.asarray(whole.trained.weights[site], np.float64) for site in specs}
     asked = Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
     if form == "diag":

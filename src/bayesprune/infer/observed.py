@@ -19,6 +19,7 @@ from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.masked import of_observed
 
 CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
 
@@ -53,7 +54,14 @@ def sample_targets(
         raise TypeError(f"{type(bnn).__name__} holds the mean of y, not its distribution: give the BNN with its parameters.")
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if kind_of(bnn, params) is None:
-        raise TypeError(f"{type(bnn.likelihood).__name__} samples no 'obs' row by row: there are no targets to draw.")
+        known = getattr(of_observed(bnn.likelihood), "known", False)
+        why = "knows each row's noise, which new rows do not say" if known else "samples no 'obs' row by row"
+        add = (
+            "predict_draws gives the means, to which you add noise of the standard deviations that you know"
+            if known
+            else ("predict_draws gives the outputs' means")
+        )
+        raise TypeError(f"{type(bnn.likelihood).__name__} {why}: there are no targets to draw; {add}.")
     return _drawn(rng_key, bnn, params, x, mask, num_samples, 1, ())["y"]
 
 

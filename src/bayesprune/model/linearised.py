@@ -12,7 +12,9 @@ from bayesprune.posteriors.samples import draws_of
 
 
 def check_linearised(bnn: BNN, params: Mapping[str, Any]) -> None:
-    """Refuse parameters without a mean to linearise about."""
+    """Refuse parameters without a mean to linearise about, and gates that are no weights."""
+    if bnn.drops:
+        raise ValueError("linearised=True is of the weights alone, and mc_dropout's gates would be left out: leave it out.")
     if draws_of(params):
         raise ValueError(
             "linearised=True is about the posterior's mean, and params are samples, whose mean is no network: leave it out."

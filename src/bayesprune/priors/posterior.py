@@ -29,7 +29,9 @@ class Posterior:
 
     with the fitted mean and standard deviation m_1, s_1 of each weight in the network's own units, its first prior N(0, s_0²),
     and the share f that is forgotten: 0 keeps all, and near 1 the first prior is back. Under a first prior that is no Gaussian
-    about zero the term f/s_0² is missing. Of weights that vary together the marginals are carried on.
+    about zero the term f/s_0² is missing. Of weights that vary together the marginals are carried on; of a first prior that
+    learns scales, as `Flat` does, the weights at the scales' posterior means: how far those vary is left out of s_1, by which
+    the largest weights of a small network are too sure by a factor of up to two or three.
 
     Weights that were pruned stay dead in fits under this prior; ``fit_svi(..., mask={})`` trains them again, under their first
     prior. Evidence is that of all data together, against the first prior, what is forgotten counting less; so `bmr_prune` and

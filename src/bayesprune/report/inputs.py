@@ -91,7 +91,9 @@ def probabilities_and_labels(
 
 def recorded(history: Mapping[str, Any], key: str) -> np.ndarray:
     """What a fit's history holds under ``key``; the error says what it has instead."""
-    if key not in history or np.size(history[key]) == 0:
+    if key in history and np.size(history[key]) == 0:
+        raise ValueError(f"history[{key!r}] is empty: nothing of it has happened yet; train on, or let it happen more often.")
+    if key not in history:
         had = ", ".join(sorted(history)) or "nothing"
         raise ValueError(f"history has no {key!r} (it has {had}): fit with a sparsifier to record it.")
     return np.asarray(history[key], np.float64)

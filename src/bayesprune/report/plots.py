@@ -100,7 +100,7 @@ def training_curves(
         axes[0].legend(frameon=False, fontsize=9, loc="best" if kl_weight is None else "center right")
     for ax, key in zip(axes[1:], metrics, strict=False):
         name = key.removeprefix("eval/")
-        ax.plot(history["eval/step"], history[key], color=PALETTE[0], marker="o", markersize=3.5)
+        ax.plot(recorded(history, "eval/step"), history[key], color=PALETTE[0], marker="o", markersize=3.5)
         style(ax, "training step", {"nll": "nll (nats per row)", "ece": "ece (15 equal-width bins)"}.get(name, name))
         over_steps(ax, len(losses))
     for ax in axes[1 + len(metrics) :]:

@@ -35,8 +35,8 @@ def keep_zeros(
         saved and loaded with it.
 
     Raises:
-        ValueError: in ``init``, an array that is zero throughout, where no mask says whether it is dead, or new as a bias is;
-            a mask of another tree or shape. In ``update``: ``params`` are missing.
+        ValueError: in ``init`` without a mask, an array that is zero throughout, dead or new as a bias is, and arrays that are
+            traced, as under jit; a mask of another tree or shape. In ``update``: ``params`` are missing.
 
     Example:
         >>> import optax, bayesprune as bp
@@ -94,9 +94,14 @@ def _where(alive: PyTree, tree: PyTree) -> Any:
 
 
 def _alive(params: PyTree) -> Any:
-    """What is no zero; of arrays that are traced nothing else can be known."""
+    """What is no zero."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
-        if not isinstance(leaf, jax.core.Tracer) and np.size(leaf) and not np.any(np.asarray(leaf)):
+        if isinstance(leaf, jax.core.Tracer):
+            raise ValueError(
+                f"params{keystr(path)} is traced, as in a jitted init, where nobody sees whether it is zero throughout, as new "
+                "biases are, which would then be dead for ever: give mask=, or call init outside of jit."
+            )
+        if np.size(leaf) and not np.any(np.asarray(leaf)):
             raise ValueError(
                 f"params{keystr(path)} is zero throughout: dead, or new, as biases are at first? Say so by mask=, a tree as "
                 "params, True for what is to train, such as jax.tree.map(lambda w: (w != 0) | (w.ndim < 2), params)."

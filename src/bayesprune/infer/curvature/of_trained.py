@@ -24,6 +24,7 @@ from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of
+from bayesprune.priors import Posterior
 
 ROWS = 256  # whose outputs are taken at once
 SETTLED = 1e-3  # deviation of the logarithms of a prior's scales: the evidence chooses the prior here, and they stay
@@ -109,6 +110,11 @@ def _read(bnn: BNN, params: dict[str, Any], sites: list[str]) -> dict[str, Node]
 
 def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Array]) -> dict[str, Node]:
     """Nodes at zero with the units and priors that the network's prior gives them."""
+    if isinstance(plain.prior, Posterior):
+        raise ValueError(
+            "laplace needs a prior that is a Gaussian about zero, and priors.Posterior is about another fit's means, which "
+            "would be left out: fit it by bp.fit_svi, or give laplace the data of both at once."
+        )
     family, specs = plain.family, {str(spec.path): spec for spec in plain.layout}
     zeros = {s: MeanField(send(np.zeros_like(w)), send(np.ones_like(w)), prior_scale=None) for s, w in weights.items()}
     nodes = plain.posterior(params | {n: v for s, node in zeros.items() for n, v in family.write(node, specs[s]).items()})

@@ -59,6 +59,23 @@ def groups_of(specs: Mapping[str, ParamSpec], share: str) -> PrecisionGroups:
     return PrecisionGroups(members, list(names))
 
 
+def groups_of_scales(scales: Mapping[str, np.ndarray], curvature: str) -> tuple[PrecisionGroups, np.ndarray]:
+    """A group for every standard deviation that the prior gives the weights of an array, and their precisions."""
+    members, names, precisions = {}, list[str](), list[float]()
+    for site, scale in scales.items():
+        found, number = np.unique(scale, return_inverse=True)
+        if len(found) > 1 and curvature == "kron":
+            raise ValueError(
+                f"prior_precision='own' gives the weights of {site!r} {len(found)} standard deviations, and a Kronecker "
+                "product has room for one in each array: take curvature='diag' or 'full', or 'layer' by the evidence."
+            )
+        members[site] = (len(names) + number).reshape(np.shape(scale) if len(found) > 1 else (-1,))
+        members[site] = members[site] if len(found) > 1 else np.asarray(members[site].flat[0])
+        names += [site if len(found) == 1 else f"{site}, {value:.3g}" for value in found]
+        precisions += (found.astype(np.float64) ** -2.0).tolist()
+    return PrecisionGroups(members, names), np.asarray(precisions)
+
+
 def by_evidence(
     determined: Callable[[np.ndarray], np.ndarray], squares: np.ndarray, start: np.ndarray, names: list[str]
 ) -> np.ndarray:

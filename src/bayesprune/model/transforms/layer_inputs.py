@@ -37,8 +37,8 @@ class Met(NamedTuple):
 def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable[..., dict[str, Met]]:
     """(weights in the order of ``sites``, *others) -> site -> `Met`, of every array that meets its inputs in a product.
 
-    What is used several times has the sum of all. Left out are arrays that meet nothing in a product, as biases, convolutions
-    in groups of channels, and what happens in loops too long to be written out.
+    What is used several times has the sum of all; `ValueError` where that is by other axes. Left out are arrays that meet
+    nothing in a product, as biases, convolutions in groups of channels, and what happens in loops too long to be written out.
     """
 
     def moments(weights: Sequence[Any], *others: ArrayLike) -> dict[str, Met]:
@@ -111,6 +111,11 @@ def _note(equation: Equation, given: list[Any], of: list[Weight | None], found: 
         return
     site = (of[0] or of[1]).site  # type: ignore[union-attr]
     if site in found:
+        if found[site].axes != met.axes:
+            raise ValueError(
+                f"{site!r} is read by other axes at one place than at another, as of a tied layer W x and W' x: what meets its "
+                "rows says nothing of its columns. Cut it by magnitude, bp.prune_once(..., bp.methods.Cut(scope='per_output'))."
+            )
         met = Met(found[site].moments + met.moments, met.axes)
     found[site] = met
 
