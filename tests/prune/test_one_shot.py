@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.core.types import Info, SparseState
@@ -144,3 +145,15 @@ def test_a_mask_that_is_drawn_is_drawn_by_the_key():
     masks = [bp.prune_once(WIDE, Coin("step"), rng_key=jax.random.key(seed)).mask["w"] for seed in (0, 0, 1)]
     assert [np.array_equal(masks[0], other) for other in masks[1:]] == [True, False]  # 64 coins fall alike once in 2^64 times
     assert 0 < masks[0].sum() < 64
+
+
+@pytest.mark.parametrize("data", [[(np.ones((2, 4)), np.zeros(2))], lambda: iter([])], ids=["batches", "a function"])
+def test_what_streams_are_given_for_is_named(data, rng_key) -> None:
+    bnn = programs.small_bnn()
+    fit = bp.fit_svi(rng_key, bnn, programs.classes(), num_steps=2, progress=False)
+    for look in (
+        lambda: bp.bmr_prune(fit.params, program=bnn, data=data, rng_key=rng_key),
+        lambda: bp.diagnose(rng_key, bnn, fit, data),
+    ):
+        with pytest.raises(TypeError, match=r"data must have fields x and y, .*bp\.Dataset"):
+            look()

@@ -201,3 +201,15 @@ def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
             "once for each."
         )
     raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
+
+
+def has_fields(data: object) -> bool:
+    """Whether it is a data set, with fields x and y."""
+    return hasattr(data, "x") and hasattr(data, "y")
+
+
+def check_fields(data: object, name: str) -> None:
+    """Refuse data without fields x and y."""
+    if isinstance(data, type) or not has_fields(data):
+        kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
+        raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")

@@ -14,7 +14,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from bayesprune.core.checks import check_integer
+from bayesprune.core.checks import check_fields, check_integer, has_fields
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.send import send_all
@@ -64,7 +64,7 @@ def feed_of(
         return WholeFeed(spread(whole, batch, mesh), types_of(data.x, data.y)), batch
 
     check = _Noting(_check_of(program, "data"))
-    if _has_fields(data):
+    if has_fields(data):
         check_same_length(data.x, data.y, "data")
         return _by_row(Mapped(data.x, data.y), num_rows, batch_size, check, mesh)
     if num_rows is not None:
@@ -85,7 +85,7 @@ def held_out(program: Trainable, data: Any, early_stop: EarlyStop | NeverStop) -
     if _in_memory(data) or isinstance(data, tuple | Mapping | str) or hasattr(data, "shape"):
         return check_program_data(program, data, "eval_data")
     check = _check_of(program, "eval_data")
-    if _has_fields(data):
+    if has_fields(data):
         check_same_length(data.x, data.y, "eval_data")
         return by_number(Mapped(data.x, data.y), check)
     if _has_numbers(data):
@@ -95,11 +95,7 @@ def held_out(program: Trainable, data: Any, early_stop: EarlyStop | NeverStop) -
 
 
 def _in_memory(data: Any) -> bool:
-    return isinstance(data, type) or (_has_fields(data) and not mapped_files((data.x, data.y)))
-
-
-def _has_fields(data: object) -> bool:
-    return hasattr(data, "x") and hasattr(data, "y")
+    return isinstance(data, type) or (has_fields(data) and not mapped_files((data.x, data.y)))
 
 
 def _check_of(program: Trainable, name: str) -> Check:
@@ -241,13 +237,6 @@ def check_not_empty(num_rows: int, name: str) -> None:
     """Refuse data without rows."""
     if num_rows == 0:
         raise ValueError(f"{name} is empty: it has no rows. Check the selection or the split that made it.")
-
-
-def check_fields(data: object, name: str) -> None:
-    """Refuse data without fields x and y."""
-    if isinstance(data, type) or not _has_fields(data):
-        kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
-        raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
 
 
 def takes_nan(bnn: BNN) -> bool:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.checks import check_fields, check_integer, check_key
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in, without_mask
 from bayesprune.core.types import Dataset
@@ -85,6 +85,7 @@ def diagnose(
 
 
 def _unmasked(data: Dataset, name: str) -> Dataset:
+    check_fields(data, name)
     return Dataset(jax.tree.map(lambda x: without_mask(x, f"{name}.x"), data.x), without_mask(data.y, f"{name}.y"))
 
 

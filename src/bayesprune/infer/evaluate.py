@@ -4,11 +4,11 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from bayesprune.core.checks import check_params
+from bayesprune.core.checks import check_fields, check_params
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.types import Standalone
-from bayesprune.infer.data import check_fields, check_same_length
+from bayesprune.infer.data import check_same_length
 from bayesprune.infer.judge import (
     figures_by_block,
     figures_observed,

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.checks import check_fields
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import real_numbers
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Mask, PyTree
-from bayesprune.infer.data import check_fields, check_same_length, takes_nan
+from bayesprune.infer.data import check_same_length, takes_nan
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import check_inputs, draw_sites, networks

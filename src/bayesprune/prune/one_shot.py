@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
+from bayesprune.core.checks import check_fields, check_function, check_key, check_mask, check_object, check_positive, check_site
 from bayesprune.core.forks import check_process
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
@@ -116,7 +116,9 @@ def prune_once(
 
 
 def _check_verified(params: PyTree, data: GivenRows | None) -> None:
-    """Refuse to verify under the network's own prior what the data chose another prior for."""
+    """Refuse what are no rows, and to verify under the network's own prior what the data chose another prior for."""
+    if data is not None:
+        check_fields(data, "data")
     if data is not None and isinstance(params, dict) and any(name.endswith(numpyro_params.CHOSEN) for name in params):
         raise ValueError(
             "data= verifies a cut under the priors that the network was built with, and these params hold priors that the data "
