@@ -8,6 +8,7 @@ from scipy import stats
 
 from bayesprune.sklearn.tails import LEAST_ROWS
 
+MOST_ROWS = 5_000  # that are compared, evenly spaced: every gain has a standard error of a hundredth of a nat by then
 SHRINKAGE = 0.05  # towards the mean of all: trees foresee exactly 0 where all they have seen is
 CONCENTRATIONS = np.geomspace(0.03, 3e3, 60)
 SCALES = np.geomspace(0.02, 1.5, 60)  # of errors, in units of their root mean square
@@ -34,7 +35,8 @@ def are_counts(
     rows = len(y)
     if rows < LEAST_ROWS or np.any(y != np.round(y)) or not all(least in (0.0, 1.0) for least in y.min(axis=0)):
         return False
-    pairs = zip(y.T, (y - residuals).T, strict=True)
+    some = slice(None, None, -(-rows // MOST_ROWS))
+    pairs = zip(y[some].T, (y - residuals)[some].T, strict=True)
     return bool(np.mean([_gain(column, foreseen) for column, foreseen in pairs]) > least_gain + math.log(rows) / rows)
 
 

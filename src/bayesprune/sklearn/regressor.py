@@ -36,8 +36,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     A `BNN`, by default with learned noise, is fitted by `fit_svi` to standardised columns and cut once; predictions are
     averages over networks drawn from the posterior, in the units of y. What else the network reads is chosen by held-out rows.
 
-    X: an array of numbers, or a pandas frame whose texts, categories and gaps are read as `sklearn.reading.fit_reading` says,
-    by what the training rows show; what is said of inputs is said of the frame's columns.
+    X: an array of numbers, or a pandas frame whose texts, categories, dates and gaps are read as
+    `sklearn.reading.fit_reading` says, by what the training rows show; what is said of inputs is said of the frame's columns.
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.
