@@ -9,8 +9,8 @@ Sixty-four tables (`real_tables`), at most 2,000 rows each, three folds, every m
 tables the training rows have been looked at to choose how texts and gaps are read; 26 others were fixed before any score was
 seen, and are judged once; so are 18 more, at a later time. Eight are of counts. Numbers are judged by R² and CRPS, labels by
 accuracy, NLL and ECE by quantiles. CRPS of a model without a law of y: a normal law about its prediction, with the deviation of
-its errors out of three folds of the training rows. "one_network" is the default with ``stacking=False``, "student_t" the default
-with that likelihood; both are in no ranking.
+its errors out of three folds of the training rows. "one_network" is the default with ``stacking=False``, "student_t" with that
+likelihood; both are in no ranking.
 Seconds are of the processor, one fold's mean, compiling included.
 """
 

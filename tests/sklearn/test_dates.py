@@ -47,6 +47,21 @@ def test_only_what_varies_is_a_number() -> None:
     assert same.names == ("day (days)",) and len(np.unique(found)) == 1
 
 
+def test_the_same_hour_of_every_day_is_no_number() -> None:
+    """7/24 of a day is rounded, to another number where the days are more than 16,384."""
+    reading, _ = read(pd.date_range("2010-01-01 07:00", periods=3000))
+    assert "day (hour)" not in reading.names and len(reading.names) == 9
+
+
+def test_ends_of_time_and_numbers_of_parts() -> None:
+    _, found = read(["2024-03-04"] * 6 + ["9999-12-31"] * 2)
+    assert found[-1, 0] == (datetime.date(9999, 12, 31) - datetime.date(1970, 1, 1)).days
+    frame = pd.DataFrame({"part": [f"{1000 + 100 * i}-{1 + i % 12:02d}" for i in range(40)]})
+    reading, _ = fit_reading(frame, np.arange(40.0), labels=False, seed=0)
+    assert reading.kinds.texts == (0,) and not reading.kinds.dates
+    assert read([f"20{i % 30:02d}-{1 + i % 12:02d}" for i in range(60)])[0].kinds.dates == (0,)
+
+
 def test_before_1970_and_far_ahead() -> None:
     days = pd.to_datetime(["1969-12-31 23:00", "1900-02-28 06:00", "2199-12-31 12:00"] * 4)
     reading, found = read(days)

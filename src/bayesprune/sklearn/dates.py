@@ -11,6 +11,7 @@ from bayesprune.data.tables.texts import a_date
 HELD = ("date", "datetime", "datetime64")  # as pandas infers objects
 NO_DATES = ("period", "timedelta", "timedelta64")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+FIRST_YEAR, LAST_YEAR = 1800, 2200  # of a month that is written alone
 _FIRST = 3  # 1970-01-01, the day 0, was a Thursday
 
 
@@ -48,7 +49,13 @@ def _holds_dates(name: object, column: Any) -> bool:
             f"column {name!r} of X holds dates such as {written!r}, of which nobody knows whether day or month comes "
             f"first: make dates of them, as by pd.to_datetime(X[{name!r}], dayfirst=True)."
         )
-    return bool(written)
+    return bool(written) and not _are_numbers_of_parts(texts)
+
+
+def _are_numbers_of_parts(texts: list[str]) -> bool:
+    """Whether what looks like a year and a month, 1000-01, is of years that nobody writes so."""
+    months = [text for text in texts if len(text) == len("2024-03")]
+    return any(not FIRST_YEAR <= int(text[:4]) <= LAST_YEAR for text in months if text[:4].isdigit())
 
 
 def as_days(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
@@ -65,7 +72,10 @@ def as_days(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
     if (odd := (moments.isna() & values.notna()).to_numpy()).any():
         raise _no_date(name, repr(values[odd].iloc[0]))
     moments = moments if moments.dt.tz is None else moments.dt.tz_localize(None)
-    return np.asarray((moments - pd.Timestamp(0)) / pd.Timedelta(days=1), np.float64)
+    since = moments.to_numpy().astype("datetime64[us]") - np.datetime64(
+        0, "us"
+    )  # in nanoseconds the year 9999 is out of bounds
+    return np.where(np.isnat(since), np.nan, since / np.timedelta64(1, "D"))
 
 
 def _no_date(name: object, what: str) -> ValueError:
@@ -125,5 +135,5 @@ def _parts(days: Float64[np.ndarray, " rows"]) -> dict[str, Float64[np.ndarray, 
     whole = np.floor(days)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     weekday = (whole + _FIRST) % 7
-    parts = {"days": days, "month": months % 12 + 1.0, "hour": 24 * (days - whole)}
+    parts = {"days": days, "month": months % 12 + 1.0, "hour": np.round(24 * (days - whole), 6)}  # a day's fraction is rounded
     return parts | {name: (weekday == number).astype(np.float64) for number, name in enumerate(WEEKDAYS)}
