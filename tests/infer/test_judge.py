@@ -119,5 +119,5 @@ def test_targets_are_drawn_with_their_noise(rng_key) -> None:
     with pytest.raises(ValueError, match="x must have shape"):
         bp.sample_targets(rng_key, bnn, params, X[:, :2])
     known = net(bp.likelihoods.Normal(noise="known"))
-    with pytest.raises(TypeError, match=r"Normal knows each row's noise, .*to which you add noise"):
+    with pytest.raises(TypeError, match=r"Normal knows the noise of each row, .*add yours to the means"):
         bp.sample_targets(rng_key, known, start(known), X)

@@ -22,6 +22,7 @@ OF_NUMBERS = {
     "marks of 0 to 10": np.round(RNG.normal(7.0, 1.0, 600)).clip(0, 10) * (np.arange(600) > 0),
     "truth values": (RNG.random(600) < 0.5).astype(float),
     "prices": np.round(np.exp(12 + 0.5 * RNG.standard_normal(600))),
+    "beyond single precision": np.concatenate([[3e7], RNG.poisson(MEANS)[1:]]),
     "signed": np.round(RNG.normal(0.0, 3.0, 600)),
     "halves": RNG.poisson(MEANS) / 2.0,
     "one number": np.ones(600),
@@ -45,7 +46,7 @@ def test_other_numbers_are_none(name: str) -> None:
     y = np.asarray(OF_NUMBERS[name], float)
     assert not decided(y, y.mean())
     if y.std():
-        assert not decided(y, y + 0.3 * y.std() * RNG.standard_normal(600))
+        assert not decided(y, y + 0.3 * y.std() * np.random.default_rng(7).standard_normal(600))
 
 
 def test_the_gain_is_that_of_a_dense_search() -> None:
@@ -62,13 +63,20 @@ def test_the_gain_is_that_of_a_dense_search() -> None:
     def numbers(log_s: float, law: object) -> float:
         scale = np.exp(log_s)
         inside = law.cdf((y - means + 0.5) / scale) - law.cdf((y - means - 0.5) / scale)  # type: ignore[attr-defined]
-        return -float(np.log(np.maximum(inside, 1e-4)).mean())
+        return -float(np.log(np.maximum(inside, 1e-300)).mean())
 
     best = -minimize_scalar(counts, bounds=(-4, 8), method="bounded").fun
     rival = max(
         -minimize_scalar(numbers, bounds=(-2, 3), method="bounded", args=(law,)).fun for law in (stats.norm, stats.t(3.0))
     )
     np.testing.assert_allclose(counted._gain(y, means), best - rival, atol=2e-3)
+
+
+def test_the_gain_does_not_depend_on_how_large_numbers_are() -> None:
+    """A thousand times as large, both laws lose log 1000: no number is so unlikely that it counts as a likelier one."""
+    y = np.round(np.exp(8.0 + 0.8 * np.random.default_rng(4).standard_normal(500)))
+    small, large = (counted._gain(scale * y, np.full(500, scale * y.mean())) for scale in (1.0, 1000.0))
+    assert small > 0.1 and large == pytest.approx(small, abs=0.02)
 
 
 def test_too_few_rows_are_numbers() -> None:
@@ -85,9 +93,10 @@ def test_every_column_must_be_one_of_counts() -> None:
 
 def test_a_number_that_many_rows_share_is_no_mode_to_foresee() -> None:
     """Amounts of which half are zero: their tails are heavy, and the density of a t at the zeros has no bound."""
-    spent = np.where(RNG.random(600) < 0.5, 0.0, RNG.exponential(2.0, 600))[:, None]
+    rng = np.random.default_rng(5)
+    spent = np.where(rng.random(600) < 0.5, 0.0, rng.exponential(2.0, 600))[:, None]
     assert tails.is_heavy(spent - spent.mean()) and _law_of(spent, spent - spent.mean()) is network.LEARNED_NOISE
-    heavy = RNG.standard_t(2.0, (600, 1))
+    heavy = rng.standard_t(2.0, (600, 1))
     assert _law_of(heavy, heavy) is network.HEAVY_NOISE
 
 

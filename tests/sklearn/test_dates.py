@@ -53,6 +53,20 @@ def test_the_same_hour_of_every_day_is_no_number() -> None:
     assert "day (hour)" not in reading.names and len(reading.names) == 9
 
 
+def test_hours_are_those_that_are_written() -> None:
+    """A file of a frame with a zone holds two offsets, of summer and of winter: each row's hour is its own."""
+    here = pd.date_range("2024-01-01 00:30", periods=60, freq="5D", tz="Europe/Berlin")
+    written = pd.Series(here).astype(str)
+    assert written.str[-6:].nunique() == 2
+    np.testing.assert_array_equal(read(written)[1], read(here)[1])
+    np.testing.assert_array_equal(read(written.str.replace(" ", "T"))[1], read(here)[1])
+
+
+def test_moments_that_are_all_missing_are_dates_to_come() -> None:
+    reading, _ = read(pd.Series([pd.NaT] * 12, dtype="datetime64[ns]"))
+    assert reading.kinds.dates == (0,) and np.isfinite(reading.apply(pd.DataFrame({"day": MOMENTS}))).all()
+
+
 def test_ends_of_time_and_numbers_of_parts() -> None:
     _, found = read(["2024-03-04"] * 6 + ["9999-12-31"] * 2)
     assert found[-1, 0] == (datetime.date(9999, 12, 31) - datetime.date(1970, 1, 1)).days

@@ -84,7 +84,8 @@ def laplace(
 
     Returns:
         A `FitResult` without a state. ``losses`` holds one number, minus the log evidence in nats; ``history``
-        "laplace/prior_precision" of each group and "laplace/log_likelihood". ``params`` say the priors that were chosen.
+        "laplace/prior_precision" of each group, of "own" of each array, and "laplace/log_likelihood". ``params`` say the
+        priors that were chosen.
 
     Raises:
         ValueError: an unknown name; ``params_or_fit`` is not of this network, or holds samples; the prior is no Gaussian about

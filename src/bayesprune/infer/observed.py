@@ -54,14 +54,11 @@ def sample_targets(
         raise TypeError(f"{type(bnn).__name__} holds the mean of y, not its distribution: give the BNN with its parameters.")
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if kind_of(bnn, params) is None:
-        known = getattr(of_observed(bnn.likelihood), "known", False)
-        why = "knows each row's noise, which new rows do not say" if known else "samples no 'obs' row by row"
-        add = (
-            "predict_draws gives the means, to which you add noise of the standard deviations that you know"
-            if known
-            else ("predict_draws gives the outputs' means")
-        )
-        raise TypeError(f"{type(bnn.likelihood).__name__} {why}: there are no targets to draw; {add}.")
+        if getattr(of_observed(bnn.likelihood), "known", False):
+            why = "knows the noise of each row, which new rows do not say: add yours to the means of predict_draws"
+        else:
+            why = "samples no 'obs' row by row: there are no targets to draw; predict_draws has the means"
+        raise TypeError(f"{type(bnn.likelihood).__name__} {why}.")
     return _drawn(rng_key, bnn, params, x, mask, num_samples, 1, ())["y"]
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,7 +90,8 @@ def fit_rewound(
         raise ValueError(f"{', '.join(own)} is what fit_rewound gives each round: leave it out, method= says how to cut.")
     _at(method, keep)
     folder = settings.pop("checkpoint", None)
-    part = lambda name: settings | ({} if folder is None else {"checkpoint": Path(folder) / name})  # noqa: E731
+    within = lambda name: Path(folder) / name if isinstance(folder, str | PathLike) else folder  # noqa: E731
+    part = lambda name: settings | {"checkpoint": within(name)}  # noqa: E731
     begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **part("begun")) if rewind_to else None
     fits, mask = list[FitResult](), None
     for number in range(rounds + 1):

@@ -9,6 +9,7 @@ import numpy as np
 from bayesprune.core.send import send
 from bayesprune.core.types import Info, SparseState, Sparsifier
 from bayesprune.model.program import Trainable
+from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
 from bayesprune.structure import Graph, has_path, reachable
 
@@ -86,13 +87,13 @@ class Paths:
             new, info = self._without(used, old, new, info)
         return new, info._replace(num_connected=_count(used))
 
-    def warn_of(self, what: str) -> None:
+    def warn_of(self, what: str, stacklevel: int = 4) -> None:
         """Warn of a mask that leaves no path."""
         warnings.warn(
             f"{what} leaves no path from the input to the output: the network predicts the same for every row. Keep more "
             "weights, choose them layer by layer (scope='layer'), or have the act verified (program= and data=).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
     def check_start(self, mask: dict[str, Any], is_given: bool) -> None:
@@ -100,7 +101,12 @@ class Paths:
         if self.graph is None or all(np.all(alive) for alive in _arrays(mask).values()):
             return
         if not has_path(self.graph, reachable(self.graph, _arrays(mask))):
-            self.warn_of("mask" if is_given else f"the first mask of {type(self.sparsifier).__name__}")
+            own = (
+                "the mask of init"
+                if isinstance(self.sparsifier, KeepAll)
+                else f"the first mask of {type(self.sparsifier).__name__}"
+            )
+            self.warn_of("mask" if is_given else own, stacklevel=5)
 
     def _without(self, used: dict[str, Any], old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Info]:
         """The act with the weights that no path needs. They take no part in the likelihood, so that the bound only gains."""

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
+from bayesprune.model.likelihoods.targets import LARGEST
 from bayesprune.sklearn.tails import LEAST_ROWS
 
 MOST_ROWS = 5_000  # that are compared, evenly spaced: every gain has a standard error of a hundredth of a nat by then
@@ -23,7 +24,8 @@ def are_counts(
 
     for the mean over the outputs; m: what trees that had not seen a row foresee of it, y - ``residuals``, drawn a twentieth
     towards the mean; e: Gaussian, or of Student's t of three degrees of freedom. Both sides are probabilities of the number
-    itself, so that ties, of zeros above all, are no infinite densities.
+    itself, so that ties, of zeros above all, are no infinite densities. Rounded amounts from 0 or 1 on whose errors grow with
+    their size as those of counts do are likelier as counts, too.
 
     >>> rng = np.random.default_rng(0)
     >>> counts, rounded = rng.poisson(1.0, (400, 1)) * 1.0, np.round(rng.normal(9.0, 2.0, (400, 1)))
@@ -33,7 +35,12 @@ def are_counts(
     Source: (21.33); log(n) / n pays for the further parameter, as in `tails.is_heavy` (Schwarz 1978, doubled).
     """
     rows = len(y)
-    if rows < LEAST_ROWS or np.any(y != np.round(y)) or not all(least in (0.0, 1.0) for least in y.min(axis=0)):
+    if (
+        rows < LEAST_ROWS
+        or y.max() > LARGEST
+        or np.any(y != np.round(y))
+        or not all(least in (0.0, 1.0) for least in y.min(axis=0))
+    ):
         return False
     some = slice(None, None, -(-rows // MOST_ROWS))
     pairs = zip(y[some].T, (y - residuals)[some].T, strict=True)
@@ -53,13 +60,13 @@ def _log_counts(y: np.ndarray, means: np.ndarray) -> float:
 
 
 def _log_numbers(y: np.ndarray, means: np.ndarray) -> float:
-    """Of the better law of errors at its best scale; no row is less likely than a row in so many."""
-    errors, size, least = np.abs(y - means), math.sqrt(float(np.mean(np.square(y - means)))), 1e-4
+    """Of the better law of errors, at its best scale."""
+    errors, size = np.abs(y - means), math.sqrt(float(np.mean(np.square(y - means))))
     if not size:
         return 0.0
     found = []
     for law in (stats.norm, stats.t(3.0)):
         for scale in SCALES * size:
-            inside = law.sf((errors - 0.5) / scale) - law.sf((errors + 0.5) / scale)
-            found.append(float(np.mean(np.log(np.maximum(inside, least)))))
+            nearer, farther = (law.logsf((errors + side) / scale) for side in (-0.5, 0.5))
+            found.append(float(np.mean(nearer + np.log1p(-np.exp(farther - nearer)))))
     return max(found)

@@ -34,6 +34,8 @@ def dates_of(frame: Any) -> tuple[int, ...]:
 
 
 def _holds_dates(name: object, column: Any) -> bool:
+    if _is_of_moments(column):  # gaps alone, too
+        return True
     kind = kind_of(column)
     if kind in NO_DATES:
         raise ValueError(
@@ -58,19 +60,32 @@ def _are_numbers_of_parts(texts: list[str]) -> bool:
     return any(not FIRST_YEAR <= int(text[:4]) <= LAST_YEAR for text in months if text[:4].isdigit())
 
 
+def _is_of_moments(column: Any) -> bool:
+    from pandas.api import types
+
+    return bool(types.is_datetime64_any_dtype(column.dtype))
+
+
+_OFFSET = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|[+-]\d{2}:?\d{2})$"  # of a time from that of Greenwich
+
+
 def as_days(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
-    """Days since 1970 began, with their fractions, NaN for gaps: of a zone its own hours, of written ones those of UTC."""
+    """Days since 1970 began, with their fractions, NaN for gaps; by the hours of each one's own zone, as they are written."""
     import pandas as pd
 
-    kind, values = kind_of(column), column.astype(object)
+    kind, moments = "datetime64" if _is_of_moments(column) else kind_of(column), column
     if kind not in (*HELD, "string", "empty"):  # of numbers pandas would make moments, too
         raise _no_date(name, f"{kind} values")
-    try:
-        moments = pd.to_datetime(values, errors="coerce", **({} if kind in HELD else {"format": "ISO8601", "utc": True}))
-    except ValueError as error:  # of several zones
-        raise _no_date(name, str(error)) from None
-    if (odd := (moments.isna() & values.notna()).to_numpy()).any():
-        raise _no_date(name, repr(values[odd].iloc[0]))
+    if not _is_of_moments(column):
+        values = column.astype(object)
+        try:
+            written = {} if kind in HELD else {"format": "ISO8601"}
+            read = values.str.replace(_OFFSET, r"\1", regex=True) if kind == "string" else values
+            moments = pd.to_datetime(read, errors="coerce", **written)
+        except ValueError as error:  # of several zones
+            raise _no_date(name, str(error)) from None
+        if (odd := (moments.isna() & values.notna()).to_numpy()).any():
+            raise _no_date(name, repr(values[odd].iloc[0]))
     moments = moments if moments.dt.tz is None else moments.dt.tz_localize(None)
     since = moments.to_numpy().astype("datetime64[us]") - np.datetime64(
         0, "us"

@@ -77,10 +77,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
         num_samples: networks drawn for a prediction.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
-        likelihood: "auto": by a forest's errors on rows that it has not seen `NegativeBinomial(link="softplus")`, where y is
-            whole numbers from 0 or 1 on and they are likelier as counts (21.33), or where the errors have heavy tails Student's
-            t of three degrees of freedom; else "normal", its noise refitted after the cut (`bayesprune.refit_noise`), of
-            precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's output for each row);
+        likelihood: "auto": where forms are chosen, by a forest's errors on rows that it has not seen,
+            `NegativeBinomial(link="softplus")`, where y is whole numbers from 0 or 1 on and likelier as counts (21.33), or
+            Student's t of three degrees of freedom, where the errors have heavy tails; else "normal", its noise refitted after
+            the cut (`bayesprune.refit_noise`), of precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the
+            network's output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
             standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
@@ -177,6 +178,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         if interval is not None:
             reach = _widths(variance).reshape((len(x), -1)) * limit
             ends = [mean.reshape(reach.shape) + sign * reach for sign in (-1.0, 1.0)]
+            if hasattr(of_observed(self.bnn_.likelihood), "exposure"):  # counts are not negative
+                ends[0] = np.maximum(ends[0], 0.0)
             found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
         return tuple(found)
 

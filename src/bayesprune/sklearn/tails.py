@@ -7,9 +7,8 @@ from jaxtyping import Float64
 from scipy import stats
 
 LEAST_ROWS = 30
-MOST_TIED = (
-    1 / 3
-)  # of the rows that one number may have: the density of a t about it has no bound, and all others are its outliers
+# Of the rows that one number may have: a t about it has a density without bound, and all others are its outliers.
+MOST_TIED = 1 / 3
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
 
 

@@ -36,7 +36,7 @@ def keep_zeros(
 
     Raises:
         ValueError: in ``init`` without a mask, an array that is zero throughout, dead or new as a bias is, and arrays that are
-            traced, as under jit; a mask of another tree or shape. In ``update``: ``params`` are missing.
+            traced, as under jit, vmap and eval_shape; a mask of another tree or shape. In ``update``: ``params`` are missing.
 
     Example:
         >>> import optax, bayesprune as bp

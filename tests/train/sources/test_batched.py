@@ -1,6 +1,7 @@
 """Batches of others: epoch after epoch, read on from where they stood, with the same rows or not at all."""
 
 import random
+import warnings
 from itertools import islice
 
 import grain
@@ -114,3 +115,7 @@ def test_rows_that_are_not_those_that_were_said_are_told() -> None:
         list(islice(Batched.of(lambda: iter(listed()), 40, 5, plain).read(None, 0, 0, None, False), 5))
     with pytest.warns(UserWarning, match="first epoch of data had 23 rows, and num_rows=21"):  # more, by less than a batch
         list(islice(Batched.of(lambda: iter(listed()), 21, 5, plain).read(None, 0, 0, None, False), 5))
+    full = [(X[:5], Y[:5])] * 5  # a last batch that was filled up with rows of others
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(islice(Batched.of(lambda: iter(full), 23, 5, plain).read(None, 0, 0, None, False), 6))

@@ -39,7 +39,7 @@ def check_exposure(exposure: object) -> None:
 
 def check_link(link: object) -> None:
     """Refuse what is no name of a link."""
-    if link not in LINKS:
+    if not isinstance(link, str) or link not in LINKS:
         raise unknown_name("link", str(link), LINKS)
 
 

@@ -112,8 +112,8 @@ class Batched:
                 "a new iterator at every call."
             )
         beyond = rows - self.example.num_rows / self.processes
-        # Loaders leave a last batch out; of one process none gives rows beyond those of the data.
-        if epoch == 0 and (abs(beyond) >= self.largest or (self.processes == 1 and beyond > 0)):
+        # Loaders leave a last batch out, or fill it up; of one process none ends with a part of a batch beyond the data.
+        if epoch == 0 and (abs(beyond) >= self.largest or (self.processes == 1 and beyond > 0 and rows % self.largest)):
             where = f" in one of {self.processes} processes" if self.processes > 1 else ""
             warnings.warn(
                 f"the first epoch of data had {rows} rows{where}, and num_rows={self.example.num_rows}, by which the "
