@@ -111,7 +111,7 @@ def test_visits_are_foreseen_by_their_mean_and_not_by_their_mode() -> None:
         bp.BayesianSparseRegressor(random_state=0, stacking=False, num_samples=20, likelihood=likelihood).fit(x[:600], y[:600])
         for likelihood in ("auto", "student_t")
     )
-    assert auto.bnn_.likelihood == bp.likelihoods.NegativeBinomial(start=auto.bnn_.likelihood.start)
+    assert auto.bnn_.likelihood == bp.likelihoods.NegativeBinomial(start=auto.bnn_.likelihood.start, link="softplus")
     means, truth = auto.predict(x[600:]), np.exp(-1.2 + 1.0 * x[600:, 0])
-    assert np.corrcoef(means, truth)[0, 1] > 0.9 and abs(means.mean() / truth.mean() - 1) < 0.35
+    assert np.corrcoef(means, truth)[0, 1] > 0.8 and abs(means.mean() / truth.mean() - 1) < 0.35
     assert np.mean(np.square(means - truth)) < 0.5 * np.mean(np.square(heavy.predict(x[600:]) - truth))

@@ -144,7 +144,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         choice = self._plan(x)
         found = _found(self._seed, x, columns) if choice.needs_a_forest else None
         if found is not None and is_auto(self.likelihood):
-            observed = _law_of(columns[~np.isnan(columns).any(axis=1)], found.whole.residuals)
+            seen = np.asarray(columns, np.float64)
+            observed = _law_of(seen[~np.isnan(seen).any(axis=1)], found.whole.residuals)
         heavy = observed is network.HEAVY_NOISE
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
