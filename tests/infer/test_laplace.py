@@ -273,6 +273,13 @@ def test_a_prior_of_several_scales_in_an_array_is_each_weights_own(curvature, rn
         bp.laplace(rng_key, bnn, trained, data, curvature="kron", prior_precision="own")
 
 
+def test_a_whole_number_is_a_precision_as_any_other(rng_key) -> None:
+    one, other = (around_exact(rng_key, "diag", prior_precision=given)[2] for given in (2, 2.0))
+    precisions = (fit.history["laplace/prior_precision"] for fit in (one, other))
+    assert all(found.dtype.kind == "f" and (found == 2.0).all() for found in precisions)
+    assert programs.same_bits(one.params, other.params)
+
+
 def test_yesterdays_posterior_is_no_prior_of_a_laplace_approximation(rng_key) -> None:
     """It would be about zero without a word, and yesterday's rows forgotten."""
     data, bnn = correlated_rows(), linear()

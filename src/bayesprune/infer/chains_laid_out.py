@@ -29,7 +29,6 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import current_sample
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.feed import Stream, WholeFeed
-from bayesprune.train.kernel import Kernel
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.state import Recipe
 from bayesprune.train.stopping import NeverStop
@@ -50,7 +49,6 @@ class LaidChains(NamedTuple):
     periods: Periods
     watch: Watchers
     moving: BNN
-    kernel: Kernel
     mask: Any
     devices: Mesh | None
     returns: bool
@@ -97,7 +95,7 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, a.num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=a.augment, remat=a.remat,
     )  # fmt: skip
-    return LaidChains(recipe, rng_key, feed, periods, watch, moving, kernel, mask, devices, returns)
+    return LaidChains(recipe, rng_key, feed, periods, watch, moving, mask, devices, returns)
 
 
 def _check_bnn(bnn: object) -> None:

@@ -180,10 +180,9 @@ def _posterior(
         groups, start = groups_of_scales(scales, form)
     else:
         groups = groups_of(specs, share if isinstance(share, str) else "layer")
-        start = np.full(len(groups.names), share if not isinstance(share, str) else 1.0)
-        if isinstance(share, str):
-            for site, scale in scales.items():
-                start[groups.members[site]] = float(np.mean(scale)) ** -2.0
+        start = np.ones(len(groups.names))
+        for site, scale in scales.items():
+            start[groups.members[site]] = float(np.mean(scale)) ** -2.0 if isinstance(share, str) else share
     weights = {site: np.asarray(whole.trained.weights[site], np.float64) for site in specs}
     asked = Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
     if form == "diag":

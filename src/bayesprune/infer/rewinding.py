@@ -89,18 +89,21 @@ def fit_rewound(
     if own := sorted({"sparsifier", "mask", "init", "init_params"} & settings.keys()):
         raise ValueError(f"{', '.join(own)} is what fit_rewound gives each round: leave it out, method= says how to cut.")
     _at(method, keep)
-    folder = settings.pop("checkpoint", None)
-    within = lambda name: Path(folder) / name if isinstance(folder, str | PathLike) else folder  # noqa: E731
-    part = lambda name: settings | {"checkpoint": within(name)}  # noqa: E731
-    begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **part("begun")) if rewind_to else None
+    begun = fit_svi(rng_key, bnn, data, num_steps=rewind_to, **_within("begun", settings)) if rewind_to else None
     fits, mask = list[FitResult](), None
     for number in range(rounds + 1):
         if number:
             last = fits[-1]
             mask = prune_once(last.params, _at(method, keep**number), program=bnn, mask=last.mask or None, rng_key=rng_key).mask
-        steps = num_steps - rewind_to
-        fits.append(fit_svi(rng_key, bnn, data, num_steps=steps, init=begun, mask=mask, **part(f"round_{number}")))
+        own_settings = _within(f"round_{number}", settings)
+        fits.append(fit_svi(rng_key, bnn, data, num_steps=num_steps - rewind_to, init=begun, mask=mask, **own_settings))
     return Rewound(tuple(fits), tuple(_density(fit.mask) for fit in fits))
+
+
+def _within(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with a folder of a fit's own within that of the checkpoints; what is no folder `fit_svi` refuses."""
+    folder = settings.get("checkpoint")
+    return settings | {"checkpoint": Path(folder) / name} if isinstance(folder, str | PathLike) else settings
 
 
 def _at(method: Callable[[float], Sparsifier], density: float) -> Sparsifier:

@@ -150,7 +150,7 @@ def _one_after_another(
     """Chains through one compiled program, each from its own start."""
     with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
         starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)
-    check_begun(laid.kernel, laid.periods.num_steps, begun(starts))
+    check_begun(laid.recipe.kernel, laid.periods.num_steps, begun(starts))
     return sequential(
         laid.recipe, laid.rng_key, laid.feed, starts, laid.periods, laid.watch, checkpoint, num_chains, progress, laid.returns
     )

@@ -69,8 +69,8 @@ def groups_of_scales(scales: Mapping[str, np.ndarray], curvature: str) -> tuple[
                 f"prior_precision='own' gives the weights of {site!r} {len(found)} standard deviations, and a Kronecker "
                 "product has room for one in each array: take curvature='diag' or 'full', or 'layer' by the evidence."
             )
-        members[site] = (len(names) + number).reshape(np.shape(scale) if len(found) > 1 else (-1,))
-        members[site] = members[site] if len(found) > 1 else np.asarray(members[site].flat[0])
+        numbers = (len(names) + number).reshape(np.shape(scale))
+        members[site] = numbers if len(found) > 1 else np.asarray(numbers.flat[0])
         names += [site if len(found) == 1 else f"{site}, {value:.3g}" for value in found]
         precisions += (found.astype(np.float64) ** -2.0).tolist()
     return PrecisionGroups(members, names), np.asarray(precisions)
