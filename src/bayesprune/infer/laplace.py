@@ -47,7 +47,7 @@ def laplace(
     *,
     curvature: str = "diag",
     structure: str = "ggn",
-    prior_precision: str | float = "layer",
+    prior_precision: str | float | int = "layer",
     variances: str | None = None,
     num_draws: int | None = None,
     max_bytes: int = 2**32,
@@ -175,7 +175,7 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
 def _posterior(
     sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
 ) -> tuple[FoundGaussian, Asked]:
-    scales = {site: np.asarray(whole.nodes[site].prior_scale) * np.asarray(whole.nodes[site].unit) for site in specs}
+    scales = {site: np.asarray(np.multiply(whole.nodes[site].prior_scale, whole.nodes[site].unit)) for site in specs}
     if share == "own":
         groups, start = groups_of_scales(scales, form)
     else:

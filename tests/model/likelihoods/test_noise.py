@@ -122,7 +122,7 @@ def test_known_noise_weighs_every_row_by_its_own() -> None:
     densities = scipy.stats.norm.logpdf(y, draws[..., 0].astype(float), scale)
     assert figures["nll"] == pytest.approx(-np.mean(np.logaddexp.reduce(densities, 0) - np.log(100)), rel=1e-4)
     assert 0.9 < figures["coverage"] < 0.98
-    with pytest.raises(TypeError, match="no targets to draw"):
+    with pytest.raises(TypeError, match="which new rows do not say"):
         bp.sample_targets(jax.random.key(1), bnn, fit.params, X)
 
 
