@@ -173,7 +173,7 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
 
 
 def _posterior(
-    sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float, marginal: bool, joint: bool
+    sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: Any, marginal: bool, joint: bool
 ) -> tuple[FoundGaussian, Asked]:
     scales = {site: np.asarray(np.multiply(whole.nodes[site].prior_scale, whole.nodes[site].unit)) for site in specs}
     if share == "own":
