@@ -18,6 +18,7 @@ DEAR = (
     "fit_sgmcmc(",
     ".fit(",
     "laplace(",
+    "swag(",
     "compact(",
     "compare(",
     "fit_rewound(",

@@ -25,6 +25,7 @@ from bayesprune.infer.rewinding import Rewound, fit_rewound
 from bayesprune.infer.second_level import Reduction, reduce_scales
 from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
+from bayesprune.infer.swag import swag
 from bayesprune.infer.to_arviz import to_arviz
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.methods.bmr import bmr_prune
@@ -137,6 +138,7 @@ __all__ = [
     "scores",
     "select",
     "stored_samples",
+    "swag",
     "to_arviz",
     "uncertainty",
 ]

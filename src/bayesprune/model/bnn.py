@@ -141,6 +141,7 @@ class BNN:
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
         other = copy.copy(self)
         other.family, other._key = family, (*self._rest_of_key, same.key(family))
+        other.posterior_name = self.posterior_name if family is self.family else ""
         other.uncut = why_not_cut(other)
         return other
 

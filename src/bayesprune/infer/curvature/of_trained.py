@@ -41,8 +41,9 @@ class KnownWeights(NamedTuple):
     mask: dict[str, Any]
 
 
-def known(bnn: BNN, given: Any, data: Dataset) -> KnownWeights:
-    """Read a fit, parameters, or what somebody trained. Raises `ValueError` for what is not of this network."""
+def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWeights:
+    """Read a fit, parameters, or what somebody trained. Raises `ValueError`, in the name of ``who`` asks, for what is not of
+    this network."""
     given, mask = params_and_mask(given)
     sites = sorted(str(spec.path) for spec in bnn.layout if spec.bayesian)  # in the order that JAX gives a dict's leaves
     shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}
@@ -73,7 +74,7 @@ def known(bnn: BNN, given: Any, data: Dataset) -> KnownWeights:
     weights = _without_dead(weights, sent)
     trained = Trained(weights, points, params.get(STATE, {}), sent)
     params |= _noise(bnn, trained, params, data)
-    return KnownWeights(trained, params, _meanings(plain, params, weights), whole, dict(mask))
+    return KnownWeights(trained, params, _meanings(plain, params, weights, who), whole, dict(mask))
 
 
 # Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.
@@ -105,15 +106,21 @@ def _read(bnn: BNN, params: dict[str, Any], sites: list[str]) -> dict[str, Node]
     except KeyError:
         for site in sites:
             named(params, site)  # says which one has no values
-        return bnn.under(found_family(params, sites)).posterior(params)
+        try:
+            return bnn.under(found_family(params, sites)).posterior(params)
+        except KeyError as error:
+            raise ValueError(
+                f"params have no {error.args[0]!r}, which {type(bnn.prior).__name__} needs: they are of another prior. Build "
+                "the BNN with theirs, or give the weights alone, bnn.net_params(params) of that one."
+            ) from None
 
 
-def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Array]) -> dict[str, Node]:
+def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Array], who: str) -> dict[str, Node]:
     """Nodes at zero with the units and priors that the network's prior gives them."""
     if isinstance(plain.prior, Posterior):
         raise ValueError(
-            "laplace needs a prior that is a Gaussian about zero, and priors.Posterior is about another fit's means, which "
-            "would be left out: fit it by bp.fit_svi, or give laplace the data of both at once."
+            f"{who} needs a prior that is a Gaussian about zero, and priors.Posterior is about another fit's means, which "
+            f"would be left out: fit it by bp.fit_svi, or give {who} the data of both at once."
         )
     family, specs = plain.family, {str(spec.path): spec for spec in plain.layout}
     zeros = {s: MeanField(send(np.zeros_like(w)), send(np.ones_like(w)), prior_scale=None) for s, w in weights.items()}
@@ -123,9 +130,9 @@ def _meanings(plain: BNN, params: dict[str, Any], weights: Mapping[str, jax.Arra
         known_scale = unit.size == 1 and np.all(np.isfinite(unit) & (unit > 0))
         if type(node) is not MeanField or node.prior_scale is None or not known_scale:
             raise ValueError(
-                "laplace needs a prior that is a Gaussian about zero, of one scale for each array, and "
-                f"{type(plain.prior).__name__} gives {site!r} none: build the BNN with priors.Gaussian() or Flat(); the "
-                "evidence chooses its scale."
+                f"{who} needs a prior that is a Gaussian about zero, of one scale for each array, and "
+                f"{type(plain.prior).__name__} gives {site!r} none: build the BNN with priors.Gaussian() or Flat()"
+                + ("; the evidence chooses its scale." if who == "laplace" else ".")
             )
     return nodes
 
