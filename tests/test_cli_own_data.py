@@ -1,8 +1,10 @@
 """The command line on users' own files: one small run of a table, its predictions on a new one, and what is refused."""
 
 import csv
+import functools
 import io
 import json
+import types
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,13 @@ import pandas as pd
 import pytest
 
 from bayesprune import cli
-from bayesprune.cli import log, rows, run
+from bayesprune.cli import log, predict, rows, run
 from bayesprune.cli.build import resolve
 from bayesprune.cli.errors import one_line
 from bayesprune.cli.flags import parse
 from bayesprune.data.tables.columns import choose
 from bayesprune.data.tables.reading import NAMELESS
-from bayesprune.data.tables.target import infer_target
+from bayesprune.data.tables.target import Target, infer_target
 from bayesprune.report.export import load_posterior
 from tests.test_cli import content, refused
 
@@ -209,6 +211,18 @@ def test_real_targets_are_predicted_in_their_units_with_an_interval(
     parts = predictions(capsys, out, done / "new.csv", "--uncertainty")
     for one in parts:  # half an interval is 2 standard deviations, in the file's units
         assert 4 * float(one["total"]) ** 0.5 == pytest.approx(float(one["high"]) - float(one["low"]), rel=0.25)
+
+
+def test_digits_are_those_that_tell_predictions_apart() -> None:
+    """Beside a mean of 1.7e9 six digits, and float32, say nothing of a spread of 1,000; of 1e-9 all decimals matter."""
+    for loc, scale in ((1.7e9, 1e3), (0.0, 1e-9), (0.0, 1.0)):
+        schema = types.SimpleNamespace(target=types.SimpleNamespace(name="y", classes=(), scale=scale))
+        schema.target.undo = functools.partial(Target.undo, types.SimpleNamespace(loc=loc, scale=scale))
+        values = np.array([-1.0, 0.123456789, 1.0], np.float32)
+        text = predict._csv(predict.FoundRun({"mean": predict._in_units(values, schema)}, schema))
+        found = np.array([float(line) for line in text.splitlines()[1:]])
+        np.testing.assert_allclose((found - loc) / scale, values, atol=2e-6)
+        assert max(map(len, text.splitlines())) <= 18
 
 
 @pytest.mark.every

@@ -222,3 +222,17 @@ def test_a_single_chain_that_ran_vectorized_starts_at_its_network() -> None:
 
 def _sites():
     return {str(spec.path): spec for spec in BNN.layout}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("posterior", ["full", "matrix_normal"])
+def test_one_chain_starts_at_the_means_of_weights_that_vary_together(posterior) -> None:
+    """A step of 1e-12 leaves the chain where it started."""
+    bnn = programs.small_bnn(prior=bp.priors.Gaussian(), posterior=posterior)
+    data = programs.classes()
+    fit = bp.fit_svi(KEY, bnn, data, num_steps=5, progress=False)
+    still = {"kernel": bp.kernels.SGLD(step_size=1e-12), "num_samples": 1, "progress": False}
+    chain = bp.fit_sgmcmc(KEY, bnn, data, num_steps=5, init=fit, **still)
+    nodes = bnn.posterior(fit.params)
+    for site, node in nodes.items():
+        np.testing.assert_allclose(chain.params[f"{site}$draws"][0, 0], node.loc * node.unit, atol=1e-3)

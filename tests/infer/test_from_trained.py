@@ -1,5 +1,6 @@
 """A fit that starts from trained weights: the network is given back, its spread is what was asked, mismatches are listed."""
 
+import equinox as eqx
 import flax.serialization
 import jax
 import jax.numpy as jnp
@@ -102,3 +103,30 @@ def test_a_fit_starts_there_and_checkpoints_come_in_and_go_out(tmp_path, rng_key
     with ocp.StandardCheckpointer() as checkpointer:
         back = checkpointer.restore(path.parent / "out")
     np.testing.assert_array_equal(net.apply(back, jnp.ones((2, 4))), net.apply(out, jnp.ones((2, 4))))
+
+
+class NormedOfEquinox(eqx.Module):
+    """A layer behind statistics of batches."""
+
+    norm: eqx.nn.BatchNorm
+    head: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.norm, self.head = eqx.nn.BatchNorm(4, "batch", mode="batch"), eqx.nn.Linear(4, 3, key=key)
+
+    def __call__(self, x, state):
+        x, state = self.norm(x, state)
+        return self.head(x), state
+
+
+@pytest.mark.slow
+def test_a_module_of_equinox_comes_back_with_its_state(rng_key) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    data = bp.Dataset(x, (x[:, 0] > 0).astype(int))
+    settings = {"prior": bp.priors.Gaussian(), "likelihood": bp.likelihoods.Categorical(), "example": x[:1], "posterior": "map"}
+    bnn = bp.BNN(eqx.nn.make_with_state(NormedOfEquinox)(rng_key), **settings)
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=5, progress=False)
+    back = bp.from_trained(bnn, bnn.net_params(fit.params))
+    np.testing.assert_allclose(bp.predict(rng_key, bnn, back, x), bp.predict(rng_key, bnn, fit.params, x), rtol=1e-5)
+    around = bp.laplace(rng_key, bnn, bnn.net_params(fit.params), data)
+    assert np.isfinite(around.losses).all()

@@ -166,3 +166,25 @@ def test_meshes_over_which_replications_cannot_be_spread_are_refused(bnn, data, 
         bp.fit_replicates(rng_key, bnn, data, num_steps=1, mesh=two)
     with pytest.raises(TypeError, match=r"mesh must be a jax\.sharding\.Mesh, got 4"):
         bp.fit_replicates(rng_key, bnn, data, num_steps=1, mesh=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["Flat", "DiracSlab", "Horseshoe", "GroupHorseshoe"])
+def test_parameters_of_several_fits_are_no_network(prior, rng_key) -> None:
+    """Of as many fits as a layer has units their scales broadcast: four networks were cut as one."""
+    x = np.random.default_rng(0).normal(size=(4, ROWS, 3)).astype(np.float32)
+    settings = {"likelihood": bp.likelihoods.Normal(0.3), "input_shape": (3,)}
+    bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=getattr(bp.priors, prior)(), **settings)
+    fits = bp.fit_replicates(rng_key, bnn, bp.Dataset(x, x[..., 0]), num_steps=3, progress=False)
+    message = "params are of 4 fits side by side.*give those of one"
+    calls = [
+        lambda: bp.bmr_prune(fits.params),
+        lambda: bp.prune_once(fits.params, bp.methods.SNR(0.5)),
+        lambda: bnn.net_params(fits.params),
+        lambda: bp.laplace(rng_key, bnn, fits.params, bp.Dataset(x[0], x[0, :, 0])),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+    one = jax.tree.map(lambda leaf: leaf[1], fits.params)
+    assert bp.prune_once(one, bp.methods.SNR(0.5)).mask["Dense_0.kernel"].shape == (3, 4)

@@ -2,6 +2,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from scipy.stats import entropy
@@ -11,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 import bayesprune as bp
+from bayesprune.sklearn.classifier import check_order
 from tests.sklearn.problems import LINEAR, linear_rows
 
 NAMES = np.array(["low", "middle", "high"])
@@ -138,3 +140,14 @@ def test_likelihoods_that_are_none_for_labels_are_refused(likelihood, error, wor
     x, y = labelled()
     with pytest.raises(error, match=words):
         bp.BayesianSparseClassifier(**LINEAR, likelihood=likelihood).fit(x, y)
+
+
+def test_an_order_of_pandas_that_is_not_the_sorted_one_is_refused_where_it_matters() -> None:
+    x, grades = np.zeros((60, 1)), pd.Series(pd.Categorical(["lo", "mid", "hi"] * 20, ["lo", "mid", "hi"], ordered=True))
+    with pytest.raises(ValueError, match=r"order of its own, lo < mid < hi.*y\.cat\.codes"):
+        bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, grades)
+    check_order(grades, "auto")
+    check_order(grades.cat.codes, "ordinal")
+    check_order(pd.Series(pd.Categorical(["a", "b"] * 3, ["a", "b"], ordered=True)), "ordinal")
+    with pytest.raises(ValueError, match="'ordinal' needs three classes in an order, and y holds two"):
+        bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, np.arange(60) % 2)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score
 
 import bayesprune as bp
-from bayesprune.sklearn.student import _drawn_labels, _of_numbers, between
+from bayesprune.sklearn.student import _drawn_labels, _of_labels, _of_numbers, between
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 3))
@@ -84,3 +84,19 @@ def test_agreement_is_each_outputs_own() -> None:
     agreement, away = _of_numbers(teacher, student, x)
     assert agreement == pytest.approx(r2_score(taught, student.predict(x)))
     assert away == pytest.approx(np.sqrt(np.mean([0.09, 0.81] / taught.var(axis=0))))
+
+
+def test_a_teachers_classes_stand_in_its_own_order() -> None:
+    """Sorted ones are the student's: the same probabilities agree in every row, and are 0 nats away."""
+
+    class Unsorted(Sure):
+        classes_ = np.array(["b", "c", "a"])
+
+    class Student:
+        classes_ = np.array(["a", "b", "c"])
+
+        def predict_proba(self, x):
+            return np.tile([0.2, 0.5, 0.3], (len(x), 1))
+
+    agreement, nats = _of_labels(Unsorted(), Student(), np.zeros((4, 1)))
+    assert (agreement, nats) == (1.0, pytest.approx(0.0, abs=1e-7))

@@ -118,6 +118,9 @@ def test_what_has_no_such_network_is_refused_with_a_remedy() -> None:
     model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 20}, likelihood="predicted_noise").fit(x, y)
     with pytest.raises(ValueError, match=r"compact bp\.compact\(model\.bnn_"):
         model.compact()
+    two = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 20}, likelihood="predicted_noise")
+    with pytest.raises(ValueError, match=r"compact bp\.compact\(model\.bnn_"):
+        two.fit(x, np.column_stack([y, y])).compact(keep="mean")
     with pytest.raises(ValueError, match="keep must be one of"):
         bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 20}).fit(x, y).compact(keep="draws")
     with pytest.raises(Exception, match="not fitted"):

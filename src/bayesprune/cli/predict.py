@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -125,7 +126,11 @@ def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
 
 def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
     """Numbers as the file has them; probabilities as they are."""
-    return values if schema is None or schema.target.classes else schema.target.undo(values)
+    if schema is None or schema.target.classes:
+        return values
+    # What is smaller than a millionth of the target's spread is float32's rounding, and no digit of the prediction.
+    places = 6 - math.floor(math.log10(schema.target.scale))
+    return np.round(schema.target.undo(values), min(places, 300))
 
 
 def _csv(found: FoundRun) -> str:
@@ -146,9 +151,18 @@ def _csv(found: FoundRun) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(
-        [one if isinstance(one, str) else f"{one:.6g}" for one in row] for row in zip(*columns.values(), strict=True)
+        [one if isinstance(one, str) else _written(one) for one in row] for row in zip(*columns.values(), strict=True)
     )
     return buffer.getvalue()
+
+
+def _written(value: Any) -> str:
+    """The shortest number that is the same in the array's own precision.
+
+    >>> _written(np.float32(0.1)), _written(np.float64(1700000001.5)), _written(np.float32(3))
+    ('0.1', '1700000001.5', '3')
+    """
+    return str(value).removesuffix(".0")
 
 
 def _rows(path: Path, schema: Schema | None, inputs: Packing = ONE) -> Any:

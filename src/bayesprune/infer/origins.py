@@ -8,6 +8,7 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.given import GivenParams
 from bayesprune.core.types import Pruned
 from bayesprune.infer.replicates import Replicates
+from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.train.continuation import Origin, keep
 from bayesprune.train.history import LAW
@@ -39,6 +40,7 @@ def check_one_network(params: GivenParams) -> None:
     """Refuse samples where ``params_or_fit`` has to be of one network."""
     if draws_of(params):
         raise ValueError("params_or_fit are samples, networks of their own: give one network, a fit's or a trained one.")
+    posterior_params.read(params)  # which refuses those of several fits
 
 
 def law_of(fit: FitResult) -> str:

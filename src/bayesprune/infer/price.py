@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -113,20 +113,19 @@ def price(
     warm, tried = _timed(lambda: _fit(laid, few))
     memory_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
     step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
-    act_seconds, compile_acts, acts = _acts(laid, few, warm)
-    eval_seconds, compile_evaluation, evaluations = _evaluations(laid, tried)
+    acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     return Price(
-        max(cold - warm, 0.0) + compile_acts + compile_evaluation,
+        max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
         max(warm - few * step_seconds, 0.0),
         step_seconds,
         laid.periods.num_steps,
-        act_seconds,
-        acts,
-        eval_seconds,
-        evaluations,
+        acts.seconds,
+        acts.number,
+        evaluations.seconds,
+        evaluations.number,
         memory_bytes,
         data_bytes,
-        _file_bytes(tried, laid.periods.num_steps),
+        _file_bytes(tried, laid.periods.num_steps) + acts.file_bytes + evaluations.file_bytes,
     )
 
 
@@ -178,28 +177,38 @@ def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> 
     return warm / few if steps == few else max(taken - warm, 0.0) / (steps - few)
 
 
-def _acts(laid: Laid, few: int, warm: float) -> tuple[float, float, int]:
-    """Seconds of an act, of the compilation of the first, and how many there will be."""
+class _Between(NamedTuple):
+    """What happens between steps: seconds of one, of compiling the first, how many, and the bytes that all leave in a file."""
+
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    number: int = 0
+    file_bytes: int = 0
+
+
+def _acts(laid: Laid, few: int, warm: float) -> _Between:
+    """The acts of the sparsifier."""
     acts = laid.periods.num_acts
     if not acts or few < FEW:
-        return 0.0, 0.0, acts
+        return _Between(number=acts)
     cold, _ = _timed(lambda: _fit(laid, few, EVERY))
-    again, _ = _timed(lambda: _fit(laid, few, EVERY))
+    again, fit = _timed(lambda: _fit(laid, few, EVERY))
     in_few = sum(step % EVERY == 0 for step in range(1, few))
-    return max(again - warm, 0.0) / in_few, max(cold - again, 0.0), acts
+    left = sum(np.asarray(values).nbytes for name, values in fit.history.items() if name.startswith("prune/"))
+    return _Between(max(again - warm, 0.0) / in_few, max(cold - again, 0.0), acts, left * acts // in_few)
 
 
-def _evaluations(laid: Laid, tried: FitResult) -> tuple[float, float, int]:
-    """The same of the evaluations on held-out data."""
+def _evaluations(laid: Laid, tried: FitResult) -> _Between:
+    """The evaluations on held-out data."""
     number = laid.periods.num_steps // laid.periods.eval_every if laid.periods.eval_every else 0
     if not number:
-        return 0.0, 0.0, 0
+        return _Between()
     watch = laid.watch
     see = lambda: watch.evaluate(  # noqa: E731
         laid.rng_key, laid.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
     )
-    cold, again = _timed(see)[0], _timed(see)[0]
-    return again, max(cold - again, 0.0), number
+    (cold, _), (again, figures) = _timed(see), _timed(see)
+    return _Between(again, max(cold - again, 0.0), number, 8 * (len(figures) + 1) * number)  # and the step of each
 
 
 def _file_bytes(tried: FitResult, num_steps: int) -> int:

@@ -102,10 +102,9 @@ class BNN:
         check_prior(prior)
         _check_predicates(bayesian, frozen, prunable)
         check_likelihood(likelihood)
-        self.prior, self.likelihood = prior, likelihood
+        self.prior, self.likelihood, self.posterior_name = prior, likelihood, posterior if isinstance(posterior, str) else ""
         self.inputs = inputs_of(input_shape, example, scaling)
         self.input_shape = self.inputs.shape
-        self.posterior_name = posterior if isinstance(posterior, str) else ""
         self._net = make_network(net, self.inputs, apply_kwargs, output)
         self.inputs = self._net.inputs  # which knows the tables that rows are looked up in
         self.graph: Graph = self._net.graph
@@ -140,8 +139,8 @@ class BNN:
     def under(self, family: Family) -> "BNN":
         """The same network, prior and likelihood with another guide family; nothing is traced again."""
         other = copy.copy(self)
-        other.family, other._key = family, (*self._rest_of_key, same.key(family))
         other.posterior_name = self.posterior_name if family is self.family else ""
+        other.family, other._key = family, (*self._rest_of_key, same.key(family))
         other.uncut = why_not_cut(other)
         return other
 

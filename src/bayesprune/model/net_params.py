@@ -12,6 +12,7 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
 from bayesprune.model.layout import LaidOut
 from bayesprune.model.prior import check_fixed_units
+from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.posteriors.samples import draws_of
 
@@ -22,6 +23,7 @@ def mean_weights(bnn: LaidOut, params: GivenParams, mask: Mapping[str, Any] | No
     ``bnn``: a `BNN`; ``params``, ``mask``: as `BNN.net_params` takes them, whose errors these are.
     """
     check_params(params)
+    posterior_params.read(params)  # which refuses those of several fits
     if reason := why_no_mean(bnn, params):
         raise ValueError(reason)
     given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})

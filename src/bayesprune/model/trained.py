@@ -17,7 +17,8 @@ _OF_VARIABLES = ("value", "raw_value")  # the end of a path to an nnx variable
 def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict[str, Any], PyTree]:
     """``trained`` as parameters by path and other state, in the form of ``template``, whose arrays may be abstract.
 
-    ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, or any of these as
+    ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, with
+    its state beside it where it has one, or any of these as
     plain nested dicts, as checkpoints give them back. Raises `ValueError` with the list of what is missing, left over, of
     another shape, or not finite.
     """
@@ -42,6 +43,9 @@ def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict
 
 def named(tree: PyTree) -> dict[str, Any]:
     """The arrays of numbers by dotted path, the counts and keys of random numbers left out."""
+    if isinstance(tree, tuple) and len(tree) == 2:
+        module, state = tree  # of Equinox, whose state is known by the order of its arrays
+        return named(module) | {str(number): jnp.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(state))}
     if isinstance(tree, nnx.Module):
         tree = nnx.state(tree)
     if isinstance(tree, nnx.State):

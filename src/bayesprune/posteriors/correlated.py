@@ -125,6 +125,14 @@ class CorrelatedNormal(dist.Distribution):
         self.conditional = jnp.where(spread == 0, 1.0, spread)
         super().__init__(batch_shape=jnp.shape(loc), validate_args=False)
 
+    @property
+    def mean(self) -> jax.Array:
+        return self.loc
+
+    @property
+    def variance(self) -> jax.Array:
+        return jnp.square(self.scale)
+
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         return self.sample_with_intermediates(key, sample_shape)[0]
 

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.folder import files
 from bayesprune.core.send import send, send_all
@@ -90,7 +91,24 @@ def knows_its_prior(params: object) -> bool:
 def _mean(node: Node, site: str, params: Mapping[str, Any]) -> Node:
     """The node with the unit and the prior that the entries of its site say."""
     prior = {"prior_scale": params[site + PRIOR_SCALE]} if site + PRIOR_SCALE in params else {}
+    for said in (params[site + UNIT], *prior.values()):
+        check_one_fit(said, node.loc)
     return replace(node, unit=params[site + UNIT], **prior)  # type: ignore[type-var]
+
+
+def check_one_fit(said: ArrayLike, loc: ArrayLike) -> None:
+    """Refuse parameters of several fits side by side: a unit, or a prior's scale, is one number or has the axes of its array.
+
+    >>> check_one_fit(jnp.ones(4), jnp.ones((4, 3, 2)))
+    Traceback (most recent call last):
+    ...
+    ValueError: params are of 4 fits side by side, as of bp.fit_replicates, and would be cut and read as one: give those of...
+    """
+    if 0 < jnp.ndim(said) < jnp.ndim(loc):
+        raise ValueError(
+            f"params are of {jnp.shape(said)[0]} fits side by side, as of bp.fit_replicates, and would be cut and read as one: "
+            "give those of one, jax.tree.map(lambda leaf: leaf[r], fits.params); bp.predict_replicates predicts by all."
+        )
 
 
 def check_units(nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:

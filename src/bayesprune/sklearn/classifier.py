@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
-from bayesprune.model.likelihoods import Categorical
+from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
@@ -46,6 +46,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
+        check_order(y, self.likelihood)
         x, y = self._read(without_mask(X, "X"), without_mask(y, "y"), labels=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -53,6 +54,8 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
             raise ValueError(
                 f"y must hold at least two classes, got one class only: {self.classes_.tolist()[0]!r} in every row."
             )
+        if self.likelihood == "ordinal" and len(self.classes_) == 2:
+            raise ValueError("likelihood='ordinal' needs three classes in an order, and y holds two: leave likelihood= out.")
         likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
         choice = self._plan(x)
 
@@ -141,3 +144,14 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
             raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
         return nats[np.arange(len(labels)), places]
+
+
+def check_order(y: Any, likelihood: object) -> None:
+    """Refuse an order of pandas' own that is another than that of the sorted labels, where the order means something."""
+    given = list(getattr(getattr(y, "dtype", None), "categories", ()))
+    ordered = likelihood == "ordinal" or isinstance(likelihood, Ordinal)
+    if ordered and getattr(y.dtype if given else None, "ordered", False) and given != sorted(given):
+        raise ValueError(
+            f"y has an order of its own, {' < '.join(map(str, given[:6]))}, and an ordinal likelihood takes the labels as they "
+            "are sorted: give the places in that order, y.cat.codes."
+        )

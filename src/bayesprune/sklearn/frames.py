@@ -83,12 +83,16 @@ def check_no_dates(name: object, column: Any) -> None:
 
 
 def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
+    if column.dtype.kind == "c":
+        raise ValueError(f"column {name!r} of X holds complex numbers: give their real and imaginary parts as two columns.")
     try:
         return column.to_numpy(np.float64, na_value=np.nan)  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
+        truths = set(map(str, column.dropna().unique())) <= {"True", "False", "true", "false", "TRUE", "FALSE"}
+        how = f"X[{name!r}].astype(str).str.lower() == 'true'" if truths else f"pd.to_numeric(X[{name!r}], errors='coerce')"
         raise ValueError(
             f"column {name!r} of X held numbers when it was fitted, and holds others now ({error}): make numbers of it, as by "
-            f"pd.to_numeric(X[{name!r}], errors='coerce'), which leaves gaps."
+            f"{how}{'' if truths else ', which leaves gaps'}."
         ) from None
 
 

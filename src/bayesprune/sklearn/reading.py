@@ -8,14 +8,12 @@ from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_random_state
-from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, check_X_y, validate_data
 
-import sklearn
 from bayesprune.core.numbers import without_mask
+from bayesprune.sklearn.categories import common_in, means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     MOST,
@@ -29,10 +27,8 @@ from bayesprune.sklearn.frames import (
     of_polars,
 )
 
-LEAST_ROWS = 5  # of a category that is told apart
 NUMBERS = "numbers"
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
-VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
 
 
 class TwoCategories(NamedTuple):
@@ -70,6 +66,12 @@ class Reading(NamedTuple):
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
             frame = of_kinds(self._framed(X), self.kinds)
             found = self.encoder.transform(frame)
+        for place in self.kinds.texts:
+            warn_of_strangers(
+                self.columns[place] if self.columns else place,
+                frame.iloc[:, place],
+                self.encoder.named_transformers_[str(place)],
+            )
         for column in self.twofold:
             found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
         return found
@@ -114,12 +116,12 @@ def is_encoded(X: Any) -> bool:
 def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
     """How such rows are read, and the numbers of these.
 
-    Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as are
-    those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is the
-    mean. Of more than twenty categories the mean target of each is read in their place, shrunk towards that of all, of rows
-    that are fitted by the others (cross-fitting). Gaps among numbers are filled by the median, and a column of zeros and ones
-    says where. A date, as such or written with the year first, is a number of days, and what of month, weekday and hour varies
-    (`dates.DateParts`).
+    Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as
+    are those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is
+    the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of
+    all, of rows that are fitted by the others (cross-fitting); rarer ones have one mean together. Gaps among numbers are
+    filled by the median, and a column of zeros and ones says where. A date, as such or written with the year first, is a
+    number of days, and what of month, weekday and hour varies (`dates.DateParts`).
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
@@ -135,13 +137,14 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
         check_texts(X.columns[place], frame.iloc[:, place])
+        warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
     for place in kinds.texts:
-        many = np.ndim(y) == 1 and frame.iloc[:, place].nunique() > MOST
-        parts.append((str(place), _means(labels, seed) if many else _zeros_and_ones(), [place]))
+        many = np.ndim(y) == 1 and len(common_in(frame.iloc[:, place])) > MOST
+        parts.append((str(place), means(labels, seed) if many else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
     with warnings.catch_warnings():
@@ -162,17 +165,6 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
             twofold.append(TwoCategories(places[0], of.start, tuple(fitted.categories_[0]), float(found[:, of.start].mean())))
     columns = tuple(X.columns) if is_frame(X) else None
     return Reading(encoder, columns, kinds, owner, free, tuple(names), twofold=tuple(twofold)), found
-
-
-def _zeros_and_ones() -> OneHotEncoder:
-    return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=LEAST_ROWS, drop="if_binary", sparse_output=False)
-
-
-def _means(labels: bool, seed: int) -> TargetEncoder:
-    kind = "auto" if labels else "continuous"
-    if VERSION < SPLITTERS:
-        return TargetEncoder(target_type=kind, random_state=seed)
-    return TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
 
 
 def _with_gaps(X: Any) -> Any:

@@ -159,7 +159,8 @@ def _drawn_labels(rng: np.random.Generator, teacher: Any, x: Any) -> np.ndarray:
 def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
     taught = _probabilities(teacher, x)
     said = np.zeros_like(taught)
-    said[:, np.searchsorted(np.asarray(teacher.classes_), student.classes_)] = _probabilities(student, x)
+    places = np.asarray(teacher.classes_).tolist()  # which need not be sorted
+    said[:, [places.index(label) for label in student.classes_.tolist()]] = _probabilities(student, x)
     said = np.maximum(said, 1e-7)  # of a class that was never drawn
     nats = np.sum(taught * (np.log(np.maximum(taught, 1e-300)) - np.log(said)), axis=1)
     return float(np.mean(taught.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))

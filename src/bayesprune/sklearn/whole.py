@@ -98,8 +98,8 @@ class WithCompact:
             params, mask = self._networks(num_draws)
         check_single(columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
-        bnn = whole(recipe, columns, units)
         params = params if units is None else in_units(recipe.likelihood, params, units)
+        bnn = whole(recipe, columns, units)
         if keep == "posterior" and (num_draws or cutting.is_gated(network.build(recipe).read(params))):
             key = stream(self._key(), OfAnEstimator.PREDICTING)
             return compact(bnn, params, mask, keep, rng_key=key, num_draws=num_draws or self.num_samples)

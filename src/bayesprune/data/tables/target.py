@@ -47,8 +47,8 @@ class Target:
         return numbers.astype(np.float32)
 
     def undo(self, values: ArrayLike) -> np.ndarray:
-        """Predicted numbers in the file's own units."""
-        return np.asarray(values) * self.scale + self.loc
+        """Predicted numbers in the file's own units, float64: beside a large mean float32 has no digits left for the rest."""
+        return np.asarray(values, np.float64) * self.scale + self.loc
 
 
 def infer_target(

@@ -1,0 +1,82 @@
+"""Columns of texts as numbers: which categories are told apart, how each is written, what is said of those that are not."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+from sklearn.utils.fixes import parse_version
+
+import sklearn
+from bayesprune.sklearn.frames import MOST
+
+LEAST_ROWS = 5  # of a category that is told apart
+RARE = "\0rare"
+VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
+
+
+def zeros_and_ones() -> OneHotEncoder:
+    """A column for each common category, one for the rare ones together and for those that come later."""
+    return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=LEAST_ROWS, drop="if_binary", sparse_output=False)
+
+
+def means(labels: bool, seed: int) -> Pipeline:
+    """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes."""
+    kind = "auto" if labels else "continuous"
+    if VERSION < SPLITTERS:
+        means = TargetEncoder(target_type=kind, random_state=seed)
+    else:
+        means = TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
+    return make_pipeline(CommonCategories(), means)
+
+
+def warn_of_names(name: object, column: Any) -> None:
+    """Of texts that are each row's own: nothing is learnt of them, and a date among them is lost."""
+    if column.nunique() > MOST and not len(common_in(column.dropna())):
+        warnings.warn(
+            f"column {name!r} of X has another text in almost every row, and none of them is read: leave it out, or give what "
+            "it says as columns of their own; dates by pd.to_datetime.",
+            stacklevel=2,
+        )
+
+
+def common_in(column: Any) -> Any:
+    """The categories of a column, gaps too, that enough rows have."""
+    counts = column.value_counts(dropna=False)
+    return counts.index[counts >= LEAST_ROWS]
+
+
+class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Puts one category in the place of all rare ones, and of those that come later.
+
+    The mean of a single row is that row's own target wherever it is read, and that of other rows where it is cross-fitted: of
+    names that are each row's own the network would learn one column, and be given another.
+    """
+
+    def fit(self, X: Any, y: object = None) -> "CommonCategories":
+        self.n_features_in_ = X.shape[1]
+        self.common_ = [common_in(X.iloc[:, place]) for place in range(X.shape[1])]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+        kept = [column.where(column.isin(common), RARE) for column, common in zip(columns, self.common_, strict=True)]
+        return np.column_stack([column.to_numpy(object) for column in kept])
+
+
+def warn_of_strangers(name: object, column: Any, fitted: OneHotEncoder | Pipeline) -> None:
+    """Of a column none of whose texts was there in the fit: they are written in another way, more likely than new."""
+    known = fitted[0].common_[0] if isinstance(fitted, Pipeline) else fitted.categories_[0]
+    if len(column) < LEAST_ROWS or len(known) < 2 or not column.notna().any() or column.isin(known).any():
+        return
+    then, now = (
+        ", ".join(repr(value) for value in sorted(map(str, values))[:3]) for values in (known, column.dropna().unique())
+    )
+    warnings.warn(
+        f"no value of column {name!r} of X was there when it was fitted ({then} then, {now} now), so that all count as rare: "
+        f"give the column as it was written, as by dtype={{{name!r}: str}} of pd.read_csv.",
+        stacklevel=5,
+    )
