@@ -26,7 +26,7 @@ def trained() -> bp.FitResult:
 
 @pytest.mark.parametrize("count", [3, 7, 8])
 def test_moments_are_those_of_the_points_that_were_passed(count) -> None:
-    """Mean and variance by NumPy in float64 of a path whose spread is 1e-4 of its place, and (3): deviations as they came."""
+    """Mean and variance by NumPy in float64 of a path whose spread is 1e-4 of its place, and deviations as they came; (27.1)."""
     path = (100.0 + 0.01 * np.random.default_rng(0).normal(size=(3 * count, 2))).astype(np.float32)
     optimizer = collecting(every=3, rank=3)
     state = optimizer.init({"w": jnp.zeros(2)})
@@ -44,7 +44,7 @@ def test_moments_are_those_of_the_points_that_were_passed(count) -> None:
 
 
 def test_draws_have_the_covariance_of_all_weights_together() -> None:
-    """diag(v) / 2 + D D' / (2 (K - 1)) across two arrays. 20,000 draws, 4 sd of an entry's error are allowed."""
+    """(27.2), diag(v) / 2 + D D' / (2 (K - 1)), across two arrays. 20,000 draws, 4 sd of an entry's error are allowed."""
     rng, count = np.random.default_rng(1), 5
     deviations = rng.normal(size=(4, 3))
     squares = rng.uniform(1, 4, 3)

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from bayesprune.core.products import WHOLE_PRODUCTS
+
 REFERENCE = "maddox2019simple"
 
 
@@ -19,7 +21,7 @@ class PathMoments(NamedTuple):
 
 
 def after_point(moments: PathMoments, point: ArrayLike, count: ArrayLike) -> PathMoments:
-    """With one point more, the ``count``-th, from 1 on; equations (1) to (3) of the paper.
+    """With one point more, the ``count``-th, from 1 on; (27.1).
 
     The paper keeps the mean of w², from which a variance far below the mean² cannot be told in float32; the sum of squares
     about the running mean (Welford's) is the same number.
@@ -39,8 +41,9 @@ def after_point(moments: PathMoments, point: ArrayLike, count: ArrayLike) -> Pat
     return PathMoments(mean, squares, moments.deviations.at[row].set(point - mean))
 
 
+@WHOLE_PRODUCTS
 def draw(moments: PathMoments, count: ArrayLike, along: ArrayLike, apart: ArrayLike) -> jax.Array:
-    """One draw of an array of weights from the paper's (5),
+    """One draw of an array of weights from (27.2),
 
       w = mean + sqrt(v / 2) e + sum_k z_k d_k / sqrt(2 (K - 1)),   v = squares / count
 

@@ -55,7 +55,7 @@ def swag(
     """A Gaussian posterior from a path of stochastic gradient descent that starts at a trained network.
 
       diag:      q(w) = N(mean, v)
-      low_rank:  q(w) = N(mean, diag(v) / 2 + D D' / (2 (K - 1)))
+      low_rank:  q(w) = N(mean, diag(v) / 2 + D D' / (2 (K - 1)))                                               (27.2)
 
     mean, v: of the points that the path passes every ``collect_every`` steps; D: the last K of them, each less the mean as it
     was then, of all weights of the network together. The loss is -log p(D | w) - log p(w), divided by the rows.
