@@ -100,7 +100,7 @@ def test_a_run_predicts_rates(file: Path, capsys: pytest.CaptureFixture[str], mo
         [float(one["visits"]) for one in predictions(capsys, out / "net.bayesprune", new)], made, rtol=0.1
     )
     assert cli.main(["evaluate", str(out), "--data", str(file)]) == 0
-    assert "unknown column 'hours'" in refused(capsys, "evaluate", str(out), "--data", str(_without(file)))
+    assert "lacks hours, the exposure" in refused(capsys, "evaluate", str(out), "--data", str(_without(file)))
 
 
 def _without(file: Path) -> Path:

@@ -146,6 +146,9 @@ def test_an_order_of_pandas_that_is_not_the_sorted_one_is_refused_where_it_matte
     x, grades = np.zeros((60, 1)), pd.Series(pd.Categorical(["lo", "mid", "hi"] * 20, ["lo", "mid", "hi"], ordered=True))
     with pytest.raises(ValueError, match=r"order of its own, lo < mid < hi.*y\.cat\.codes"):
         bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, grades)
+    with pytest.raises(ValueError, match="order of its own"):
+        check_order(grades, bp.likelihoods.Ordinal(3))
+    check_order(grades.cat.as_unordered(), "ordinal")
     check_order(grades, "auto")
     check_order(grades.cat.codes, "ordinal")
     check_order(pd.Series(pd.Categorical(["a", "b"] * 3, ["a", "b"], ordered=True)), "ordinal")

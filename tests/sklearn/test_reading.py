@@ -205,7 +205,7 @@ def test_names_of_single_rows_are_one_category_and_the_same_when_they_are_read_a
     y = rng.standard_normal(300)
     names = pd.DataFrame({"id": [f"n{i}" for i in range(300)]})
     with pytest.warns(
-        UserWarning, match=r"column 'id' of X has another text in almost every row, and none of them is read.*to_datetime"
+        UserWarning, match=r"column 'id' of X has texts in 300 of its 300 rows that fewer than 5 rows share.*to_datetime"
     ):
         reading, found = fit_reading(names, y, labels=False, seed=0)
     np.testing.assert_array_equal(reading.apply(names), found)
@@ -239,6 +239,17 @@ def test_a_column_of_strangers_alone_warns() -> None:
         reading.apply(codes.astype(int)[:4])
         reading.apply(pd.DataFrame({"code": ["7"] * 9 + ["01"]}))
         reading.apply(pd.DataFrame({"code": [None] * 9}))
+        rare = pd.DataFrame({"code": [f"t{i % 30}" for i in range(300)] + ["once", "twice", "twice"]})
+        reading_with_rare, _ = fit_reading(rare, np.arange(303.0), labels=False, seed=0)
+        reading_with_rare.apply(pd.DataFrame({"code": ["twice"] * 9}))  # it was there
+        placeholders = pd.DataFrame({"code": ["unknown"] * 60 + [f"n{i // 4}" for i in range(40)]})
+        fit_reading(placeholders, np.arange(100.0), labels=False, seed=0)
+    names = pd.DataFrame({"code": ["unknown"] * 40 + [f"n{i}" for i in range(60)]})
+    with pytest.warns(UserWarning, match="has texts in 60 of its 100 rows that fewer than 5 rows share"):
+        reading_of_names, _ = fit_reading(names, np.arange(100.0), labels=False, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reading_of_names.apply(pd.DataFrame({"code": [f"m{i}" for i in range(60)]}))  # as it is with names
 
 
 def test_complex_numbers_and_written_truth_values_name_what_helps() -> None:

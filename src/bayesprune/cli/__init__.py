@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from bayesprune.train.interruption import sigterm_like_ctrl_c
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {
     "run": "train and prune a network; write metrics, posterior and figures to a folder; resumes",
+    "fit": "the same for a table of your own: bayesprune fit table.csv --target COLUMN",
     "sweep": "many runs, over seeds and settings, side by side, and one table of them; resumes",
     "compare": "every method on one task, tuned by one budget, at equal connected density: one table; resumes",
     "methods": "list methods, priors, nets and data sets, with their knobs",
@@ -41,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         with sigterm_like_ctrl_c(), bits_by_kernel():
-            return _dispatch([word for word in words if word != "--debug"])
+            code = _dispatch([word for word in words if word != "--debug"])
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # whoever read it has seen enough, as `head` has; what is left to flush goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "interrupted.", getattr(stop, "exit_code", INTERRUPTED))
     except EXPECTED as error:
@@ -64,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
         raise unknown_name("command", name, COMMANDS)
     try:
         command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-        if name in ("run", "sweep"):  # the flags of a run follow from one another
+        if name in ("run", "fit", "sweep"):  # the flags of a run follow from one another
             command(rest)
         else:
             _parsed(name, command, rest)()

@@ -128,9 +128,7 @@ def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
     """Numbers as the file has them; probabilities as they are."""
     if schema is None or schema.target.classes:
         return values
-    # What is smaller than a millionth of the target's spread is float32's rounding, and no digit of the prediction.
-    places = 6 - math.floor(math.log10(schema.target.scale))
-    return np.round(schema.target.undo(values), min(places, 300))
+    return schema.target.undo(values)
 
 
 def _csv(found: FoundRun) -> str:
@@ -148,21 +146,23 @@ def _csv(found: FoundRun) -> str:
         several = values.ndim > 1
         columns |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
         columns |= {more: values} if values.size and not several else {}
+    scale = 1.0 if schema is None else schema.target.scale
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(
-        [one if isinstance(one, str) else _written(one) for one in row] for row in zip(*columns.values(), strict=True)
+        [one if isinstance(one, str) else _written(one, scale) for one in row] for row in zip(*columns.values(), strict=True)
     )
     return buffer.getvalue()
 
 
-def _written(value: Any) -> str:
-    """The shortest number that is the same in the array's own precision.
+def _written(value: float, scale: float) -> str:
+    """Six digits, or as many more as there are down to a millionth of ``scale``: beyond those is float32's rounding.
 
-    >>> _written(np.float32(0.1)), _written(np.float64(1700000001.5)), _written(np.float32(3))
-    ('0.1', '1700000001.5', '3')
+    >>> _written(0.1, 1.0), _written(3.21654987e-7, 1.0), _written(1700000001.5, 1e3), _written(0.0, 1.0)
+    ('0.1', '3.21655e-07', '1700000001.5', '0')
     """
-    return str(value).removesuffix(".0")
+    above = math.log10(abs(value) / scale) if math.isfinite(value) and value else 0.0
+    return f"{value:.{min(max(6, 7 + math.floor(above)), 17)}g}"
 
 
 def _rows(path: Path, schema: Schema | None, inputs: Packing = ONE) -> Any:

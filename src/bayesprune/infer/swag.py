@@ -1,24 +1,26 @@
 """SWAG: a posterior from the points that gradient descent at a constant rate passes through, around any trained network."""
 
+import functools
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key, check_positive, unknown_name
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.send import send
+from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.courses import Plain
 from bayesprune.formulas import swag as formula
 from bayesprune.formulas.swag import PathMoments
-from bayesprune.infer.curvature.of_trained import KnownWeights, known
+from bayesprune.infer.curvature.of_trained import SETTLED, KnownWeights, known
 from bayesprune.infer.data import check_batch, check_program_data
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_bnn
@@ -29,6 +31,7 @@ from bayesprune.model.samples import current_sample, stored_samples, values_of
 from bayesprune.posteriors import points
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import CHOSEN
+from bayesprune.train.collecting import collected, collecting
 from bayesprune.train.result import FitResult
 
 COVARIANCES = ("diag", "low_rank")
@@ -117,72 +120,37 @@ def swag(
             "swag draws weights, and a network with running statistics of batches needs those of each draw: build it with "
             "GroupNorm or LayerNorm, or take bp.laplace, which leaves the weights where they are."
         )
-    path_key, draws_key = jax.random.split(rng_key)
+    path_key, draws_key, others_key = jax.random.split(rng_key, 3)
     moving, kept = bnn.under(MapFamily()), rank if covariance == "low_rank" else 0
     names = {str(s.path): points.FAMILY.name(str(s.path), "loc", not s.prunable) for s in bnn.layout if s.bayesian}
     # Of loc = w / unit, a step of rate / unit² is one of rate of the weight; what is no weight does not move.
-    rates = {names[site]: send(np.asarray(node.unit)) ** -2.0 for site, node in whole.nodes.items()}
+    rates = {
+        names[site]: send(np.asarray(node.unit, np.float64) ** -2.0, jnp.result_type(float))
+        for site, node in whole.nodes.items()
+    }
     of_weights = lambda updates, _: {n: g * rates[n] if n in rates else jnp.zeros_like(g) for n, g in updates.items()}  # noqa: E731
     descent = optax.chain(optax.stateless(of_weights), optax.sgd(learning_rate, momentum), collecting(every, kept))
     start = _start(moving, whole)
+    mask = {site: send(alive) for site, alive in whole.alive.items() if not alive.all()}
     path = fit_svi(
         path_key, moving, data, num_steps=num_steps, batch_size=batch_size, course=Plain(), optimizer=descent,
-        init_params=start, progress=progress, mask=whole.mask or None,
+        init_params=start, progress=progress, mask=mask,
     )  # fmt: skip
-    found = _found(path)
+    found = collected(path.state.optim_state)
     count = int(found.points)
-    moments = {site: _wide(found.moments[name], count) for site, name in names.items()}
+    moments = {
+        site: _of_living(found.moments[name], count, whole.nodes[site].prior_scale, whole.alive[site])
+        for site, name in names.items()
+    }
     if covariance == "diag":
         params = _mean_field(bnn, whole, moments, count)
     else:
-        drawn = _drawn(draws_key, moments, count, num_draws)
-        params = stored_samples(bnn, _networks(moving, path.params, {names[site]: w for site, w in drawn.items()}))
+        drawn = {names[site]: w for site, w in _drawn(draws_key, send_all(moments), count, num_draws).items()}
+        others = _others_drawn(others_key, whole.params, num_draws)
+        params = stored_samples(bnn, _networks(moving, path.params, drawn | others))
     _warn_of_leaving(draws_key, data, (moving, start), (bnn.of(params), params), whole.alive)
     history = {"swag/points": np.asarray([count])}
     return FitResult(params, None, path.losses, path.mask, history)
-
-
-class Collected(NamedTuple):
-    """``step``: of the path; ``points``: how many there were; ``moments``: theirs, by the parameter's name."""
-
-    step: jax.Array
-    points: jax.Array
-    moments: Any
-
-
-def collecting(every: int, rank: int) -> optax.GradientTransformation:
-    """The last of an optax chain: moments of the parameters after every so many steps; it moves nothing.
-
-    >>> import optax
-    >>> optimizer = optax.chain(optax.sgd(1.0), collecting(every=1, rank=0))
-    >>> params, gradient = {"w": jnp.zeros(())}, {"w": jnp.ones(())}
-    >>> state = optimizer.init(params)
-    >>> for _ in range(3):
-    ...     updates, state = optimizer.update(gradient, state, params)
-    ...     params = optax.apply_updates(params, updates)
-    >>> print(state[1].moments["w"].mean, state[1].moments["w"].squares)
-    -2.0 2.0
-    """
-
-    def start(leaf: Any) -> PathMoments:
-        zeros = jnp.zeros_like(leaf)
-        return PathMoments(zeros, zeros, jnp.zeros((rank, *jnp.shape(leaf)), zeros.dtype))
-
-    def init(params: Any) -> Collected:
-        zero = jnp.zeros((), jnp.int32)
-        return Collected(zero, zero, jax.tree.map(start, params))
-
-    def update(updates: Any, state: Collected, params: Any = None) -> tuple[Any, Collected]:
-        step, count = state.step + 1, state.points + 1
-        moved = optax.apply_updates(params, updates)
-        add = lambda: jax.tree.map(  # noqa: E731
-            lambda leaf, m: formula.after_point(m, leaf, count), moved, state.moments
-        )
-        due = step % every == 0
-        moments = jax.lax.cond(due, add, lambda: state.moments)
-        return updates, Collected(step, jnp.where(due, count, state.points), moments)
-
-    return optax.GradientTransformation(init, update)
 
 
 def _check(
@@ -253,16 +221,14 @@ def _warn_of_leaving(
         )
 
 
-def _found(path: FitResult) -> Collected:
-    """What was collected on the way, in the optimiser's state."""
-    is_it = lambda leaf: isinstance(leaf, Collected)  # noqa: E731
-    return next(leaf for leaf in jax.tree.leaves(path.state.optim_state, is_leaf=is_it) if is_it(leaf))
-
-
-def _wide(moments: PathMoments, count: int) -> PathMoments:
-    """With the deviations that there are, and a spread of at least the rounding of the mean: 0 would say that it is dead."""
-    least = count * jnp.square(jnp.finfo(moments.mean.dtype).eps * jnp.abs(moments.mean))
-    return moments._replace(squares=jnp.maximum(moments.squares, least), deviations=moments.deviations[:count])
+def _of_living(moments: PathMoments, count: int, prior_scale: ArrayLike, alive: np.ndarray) -> PathMoments:
+    """With the deviations that there are, and a spread of at least the rounding of the mean, or of a draw from the prior where
+    that is more: 0 would say that the weight is dead. Of the dead all is 0."""
+    mean, squares, deviations = map(np.asarray, moments)
+    size = np.maximum(np.abs(mean), np.asarray(prior_scale))
+    least = count * np.square(np.finfo(mean.dtype).eps * size.astype(np.float64))
+    wide = mean, np.maximum(squares, least).astype(mean.dtype), deviations[:count]
+    return PathMoments(*(cast(Any, alive * part) for part in wide))
 
 
 def _mean_field(bnn: BNN, whole: KnownWeights, moments: dict[str, PathMoments], count: int) -> dict[str, Any]:
@@ -271,14 +237,13 @@ def _mean_field(bnn: BNN, whole: KnownWeights, moments: dict[str, PathMoments], 
     for spec in bnn.layout:
         if spec.bayesian:
             site, of_path = str(spec.path), moments[str(spec.path)]
-            alive = whole.alive[site]
-            spread = jnp.sqrt(of_path.squares / count)
-            node = MeanField(jnp.where(alive, of_path.mean, 0.0), jnp.where(alive, spread, 0.0), prior_scale=None)
-            params |= family.write(node, spec)
+            loc, scale = map(send, (of_path.mean, np.sqrt(of_path.squares / of_path.squares.dtype.type(count))))
+            params |= family.write(MeanField(loc, scale, prior_scale=None), spec)
             params[site + CHOSEN] = send(np.asarray(whole.nodes[site].prior_scale), jnp.result_type(float))
     return params | bnn.describe(params)
 
 
+@functools.partial(jax.jit, static_argnames=("count", "num_draws"))
 def _drawn(rng_key: Key, moments: dict[str, PathMoments], count: int, num_draws: int) -> dict[str, jax.Array]:
     """Draws of every array, of which each shares the directions of the path with the others."""
     along_key, apart_key = jax.random.split(rng_key)
@@ -291,8 +256,24 @@ def _drawn(rng_key: Key, moments: dict[str, PathMoments], count: int, num_draws:
     return drawn
 
 
+@functools.partial(jax.jit, static_argnames="shape")
+def _normal(rng_key: Key, number: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    return jax.random.normal(jax.random.fold_in(rng_key, number), shape)
+
+
+def _others_drawn(rng_key: Key, params: dict[str, Any], num_draws: int) -> dict[str, jax.Array]:
+    """Draws of what is no weight and has a posterior: of positive numbers the logarithms, log c ~ N(loc, scale²)."""
+    drawn = {}
+    for number, name in enumerate(name.removesuffix("_log_scale") for name in params if name.endswith("_log_scale")):
+        loc, scale = (np.asarray(params[f"{name}_log_{part}"]) for part in ("loc", "scale"))
+        if (scale != SETTLED).any():  # of a prior, whose scales stay
+            z = _normal(rng_key, send(number, np.uint32), (num_draws, *loc.shape))
+            drawn[f"{name}_log_loc"] = send(loc + scale * np.asarray(z), loc.dtype)
+    return drawn
+
+
 def _networks(moving: BNN, params: dict[str, Any], drawn: dict[str, jax.Array]) -> dict[str, Any]:
     """Values of every site of the network, draw by draw."""
     guide = moving.under(current_sample(moving.family)).guide
-    of_one = lambda weights: by_one_thread(values_of)(guide, params | weights)  # noqa: E731
-    return jax.vmap(of_one)(drawn)
+    of_one = lambda some, rest: by_one_thread(values_of)(guide, rest | some)  # noqa: E731
+    return jax.jit(jax.vmap(of_one, in_axes=(0, None)))(drawn, params)  # type: ignore[no-any-return]

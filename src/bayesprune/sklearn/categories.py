@@ -34,11 +34,13 @@ def means(labels: bool, seed: int) -> Pipeline:
 
 
 def warn_of_names(name: object, column: Any) -> None:
-    """Of texts that are each row's own: nothing is learnt of them, and a date among them is lost."""
-    if column.nunique() > MOST and not len(common_in(column.dropna())):
+    """Of texts that few rows share: nothing is learnt of them, and a date among them is lost."""
+    rare = ~column.isin(common_in(column)) & column.notna()
+    if column[rare].nunique() > MOST and rare.sum() > len(column) / 2:
         warnings.warn(
-            f"column {name!r} of X has another text in almost every row, and none of them is read: leave it out, or give what "
-            "it says as columns of their own; dates by pd.to_datetime.",
+            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {LEAST_ROWS} rows "
+            "share, and all of them are read as one: leave it out, or give what it says as columns of their own; dates by "
+            "pd.to_datetime.",
             stacklevel=2,
         )
 
@@ -59,6 +61,7 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: object = None) -> "CommonCategories":
         self.n_features_in_ = X.shape[1]
         self.common_ = [common_in(X.iloc[:, place]) for place in range(X.shape[1])]
+        self.seen_ = [X.iloc[:, place].unique() for place in range(X.shape[1])]
         return self
 
     def transform(self, X: Any) -> Any:
@@ -69,14 +72,18 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def warn_of_strangers(name: object, column: Any, fitted: OneHotEncoder | Pipeline) -> None:
     """Of a column none of whose texts was there in the fit: they are written in another way, more likely than new."""
-    known = fitted[0].common_[0] if isinstance(fitted, Pipeline) else fitted.categories_[0]
-    if len(column) < LEAST_ROWS or len(known) < 2 or not column.notna().any() or column.isin(known).any():
+    if isinstance(fitted, Pipeline):
+        known, told_apart = fitted[0].seen_[0], len(fitted[0].common_[0])
+    else:
+        known, rare = fitted.categories_[0], fitted.infrequent_categories_[0]
+        told_apart = len(known) - (0 if rare is None else len(rare))
+    if told_apart < 2 or len(column) < LEAST_ROWS or not column.notna().any() or column.isin(known).any():
         return
     then, now = (
         ", ".join(repr(value) for value in sorted(map(str, values))[:3]) for values in (known, column.dropna().unique())
     )
     warnings.warn(
-        f"no value of column {name!r} of X was there when it was fitted ({then} then, {now} now), so that all count as rare: "
+        f"no value of column {name!r} of X was there when it was fitted ({then} then, {now} now), so that they say nothing: "
         f"give the column as it was written, as by dtype={{{name!r}: str}} of pd.read_csv.",
         stacklevel=5,
     )

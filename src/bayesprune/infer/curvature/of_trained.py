@@ -54,6 +54,7 @@ def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWei
         check_finite(given)
         nodes = _read(bnn, given, sites)
         weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
+        mask = mask or _without_spread(nodes)
         others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}
     else:
         values, others = bnn.take(given)
@@ -75,6 +76,13 @@ def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWei
     trained = Trained(weights, points, params.get(STATE, {}), sent)
     params |= _noise(bnn, trained, params, data)
     return KnownWeights(trained, params, _meanings(plain, params, weights, who), whole, dict(mask))
+
+
+def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
+    """A mask of the weights at loc = scale = 0, which were pruned; none of points, which have no spread anywhere."""
+    scales = {site: np.asarray(node.scale) for site, node in nodes.items()}
+    dead = {site: (scale == 0) & (np.asarray(nodes[site].loc) == 0) for site, scale in scales.items()}
+    return {s: ~d for s, d in dead.items() if d.any()} if any(scale.any() for scale in scales.values()) else {}
 
 
 # Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.
@@ -110,8 +118,8 @@ def _read(bnn: BNN, params: dict[str, Any], sites: list[str]) -> dict[str, Node]
             return bnn.under(found_family(params, sites)).posterior(params)
         except KeyError as error:
             raise ValueError(
-                f"params have no {error.args[0]!r}, which {type(bnn.prior).__name__} needs: they are of another prior. Build "
-                "the BNN with theirs, or give the weights alone, bnn.net_params(params) of that one."
+                f"params have no {error.args[0]!r}, which {type(bnn.prior).__name__} asks for: they are of another prior, or "
+                "of other weights that may be pruned. Build the BNN as theirs was, or give net_params of theirs."
             ) from None
 
 
