@@ -27,10 +27,10 @@ def means(labels: bool, seed: int) -> Pipeline:
     """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes."""
     kind = "auto" if labels else "continuous"
     if VERSION < SPLITTERS:
-        means = TargetEncoder(target_type=kind, random_state=seed)
+        encoder = TargetEncoder(target_type=kind, random_state=seed)
     else:
-        means = TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
-    return make_pipeline(CommonCategories(), means)
+        encoder = TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
+    return make_pipeline(CommonCategories(), encoder)
 
 
 def warn_of_names(name: object, column: Any) -> None:
