@@ -22,10 +22,10 @@ class Swag:
     gives: str = DENSE
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn = task.bnn(DECAY, "map")
+        bnn, (_, path_key) = task.bnn(DECAY, "map"), jax.random.split(rng_key)
         trained = task.fit(rng_key, bnn, 1.0 - self.share, course=Standard())
         path = swag(
-            jax.random.fold_in(rng_key, 1),
+            path_key,
             bnn,
             trained,
             task.train,
