@@ -155,7 +155,7 @@ def _csv(found: FoundRun) -> str:
     return buffer.getvalue()
 
 
-def _written(value: float, scale: float) -> str:
+def _written(value: Any, scale: float) -> str:
     """Six digits, or as many more as there are down to a millionth of ``scale``: beyond those is float32's rounding.
 
     >>> _written(0.1, 1.0), _written(3.21654987e-7, 1.0), _written(1700000001.5, 1e3), _written(0.0, 1.0)
