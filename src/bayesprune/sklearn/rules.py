@@ -15,6 +15,8 @@ from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.covariance import covariance
 from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
 
+ROUNDING = 1e-9  # of the largest importance: differences below it are none
+
 Candidates = Sequence[SparseNetwork]  # of which each rule takes the `best_of`
 
 
@@ -99,7 +101,10 @@ def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.nd
         copy_key, fit_key = jax.random.split(key)
         both = np.concatenate([rows, _copies(copy_key, rows, settings.shrinkage)], axis=1)
         worths.append(worth.of_columns(fit_key, candidates, both, y))
-        differences.append(np.subtract(*np.split(worths[-1].importances, 2)))
+        difference = np.subtract(*np.split(worths[-1].importances, 2))
+        # Of an input that nothing was learnt of 1e-18 is rounding, whose sign is the CPU's: no evidence for it, or against.
+        noise = ROUNDING * np.max(np.abs(worths[-1].importances))
+        differences.append(np.where(np.abs(difference) <= noise, 0.0, difference))
     statistics, support = np.zeros(x.shape[1]), np.zeros(x.shape[1], bool)
     statistics[varying] = np.mean(differences, axis=0)
     details: dict[str, Any] = {"statistics_": statistics}
