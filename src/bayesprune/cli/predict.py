@@ -126,9 +126,7 @@ def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
 
 def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
     """Numbers as the file has them; probabilities as they are."""
-    if schema is None or schema.target.classes:
-        return values
-    return schema.target.undo(values)
+    return values if schema is None or schema.target.classes else schema.target.undo(values)
 
 
 def _csv(found: FoundRun) -> str:

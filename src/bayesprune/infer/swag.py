@@ -120,7 +120,7 @@ def swag(
             "swag draws weights, and a network with running statistics of batches needs those of each draw: build it with "
             "GroupNorm or LayerNorm, or take bp.laplace, which leaves the weights where they are."
         )
-    path_key, draws_key, others_key = jax.random.split(rng_key, 3)
+    path_key, draws_key, others_key, judging_key = jax.random.split(rng_key, 4)
     moving, kept = bnn.under(MapFamily()), rank if covariance == "low_rank" else 0
     names = {str(s.path): points.FAMILY.name(str(s.path), "loc", not s.prunable) for s in bnn.layout if s.bayesian}
     # Of loc = w / unit, a step of rate / unit² is one of rate of the weight; what is no weight does not move.
@@ -148,7 +148,7 @@ def swag(
         drawn = {names[site]: w for site, w in _drawn(draws_key, send_all(moments), count, num_draws).items()}
         others = _others_drawn(others_key, whole.params, num_draws)
         params = stored_samples(bnn, _networks(moving, path.params, drawn | others))
-    _warn_of_leaving(draws_key, data, (moving, start), (bnn.of(params), params), whole.alive)
+    _warn_of_leaving(judging_key, data, (moving, start), (bnn.of(params), params), whole.alive)
     history = {"swag/points": np.asarray([count])}
     return FitResult(params, None, path.losses, path.mask, history)
 

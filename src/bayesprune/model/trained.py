@@ -17,10 +17,9 @@ _OF_VARIABLES = ("value", "raw_value")  # the end of a path to an nnx variable
 def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict[str, Any], PyTree]:
     """``trained`` as parameters by path and other state, in the form of ``template``, whose arrays may be abstract.
 
-    ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, with
-    its state beside it where it has one, or any of these as
-    plain nested dicts, as checkpoints give them back. Raises `ValueError` with the list of what is missing, left over, of
-    another shape, or not finite.
+    ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, with its state
+    beside it where it has one, or any of these as plain nested dicts, as checkpoints give them back. Raises `ValueError`
+    with the list of what is missing, left over, of another shape, or not finite.
     """
     params, state = template
     wanted = {name: jnp.shape(leaf) for name, leaf in (named(params) | named(state)).items()}

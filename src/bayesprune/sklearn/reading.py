@@ -66,12 +66,9 @@ class Reading(NamedTuple):
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
             frame = of_kinds(self._framed(X), self.kinds)
             found = self.encoder.transform(frame)
+        columns = self.columns or ()  # without a frame there are no texts
         for place in self.kinds.texts:
-            warn_of_strangers(
-                self.columns[place] if self.columns else place,
-                frame.iloc[:, place],
-                self.encoder.named_transformers_[str(place)],
-            )
+            warn_of_strangers(columns[place], frame.iloc[:, place], self.encoder.named_transformers_[str(place)])
         for column in self.twofold:
             found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
         return found
