@@ -340,7 +340,7 @@ def test_a_wrong_flag_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) ->
         ("run --steps many", "Error parsing --steps: invalid literal for int() with base 10: 'many'. bayesprune run --help"),
         ("run --target y y2", "Unrecognized options: y2. "),
         ("run --steps", "argument --steps: expected one argument. bayesprune run --help"),
-        ("predict here", "Missing from bayesprune predict: PATH Rows: of a run"),
+        ("predict here", "Missing from bayesprune predict: PATH Rows: of a fit or run"),
         ("compact here --keep meen", "invalid choice 'meen' for argument '--keep'. Expected one of ('posterior', 'mean'). "),
     ):
         assert told in refused(capsys, *words.split())

@@ -16,15 +16,15 @@ from bayesprune.train.interruption import sigterm_like_ctrl_c
 # name: what it does. Each is the function of its name in the module of its name, imported when it is asked for.
 COMMANDS = {
     "run": "train and prune a network; write metrics, posterior and figures to a folder; resumes",
-    "fit": "the same for a table of your own: bayesprune fit table.csv --target COLUMN",
+    "fit": "fit a table as it comes, and report what came of it: bayesprune fit table.csv --target COLUMN",
     "sweep": "many runs, over seeds and settings, side by side, and one table of them; resumes",
     "compare": "every method on one task, tuned by one budget, at equal connected density: one table; resumes",
     "methods": "list methods, priors, nets and data sets, with their knobs",
-    "evaluate": "evaluate a finished run, with more draws, on another data set, or against foreign data",
+    "evaluate": "evaluate a finished fit or run, with more draws, on another data set, or against foreign data",
     "report": "compare finished runs in one table, and draw their figures again",
     "compact": "write a finished run's network without what pruning left idle, certified, as one small file",
     "export": "write a compact network for another runtime, ONNX",
-    "predict": "predict with a compact network on rows of your own",
+    "predict": "predict rows of your own by a fit, a run or a compact network",
     "reproduce": "run a comparison of a paper, cell by cell: its table and its figures; resumes",
 }
 FAILED, INTERRUPTED = 2, 130
@@ -71,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
         raise unknown_name("command", name, COMMANDS)
     try:
         command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-        if name in ("run", "fit", "sweep"):  # the flags of a run follow from one another
+        if name in ("run", "sweep"):  # the flags of a run follow from one another
             command(rest)
         else:
             _parsed(name, command, rest)()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from bayesprune import data as data_sets
-from bayesprune.cli import build, rows, settings
+from bayesprune.cli import build, fitted, rows, settings
 from bayesprune.cli.results import read_posterior
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
@@ -30,7 +30,7 @@ def evaluate(
     """Evaluate the posterior of a finished run on its test set.
 
     Args:
-        out: Folder of the run.
+        out: Folder of the run, or of a fit of a table, which is judged by --data or gives the scores of its held-back rows.
         dataset: Another data set with the same classes, or targets; the run's own if left out.
         data: A file with the columns of the one that the run was made of; that one's held-back rows if left out.
         num_samples: Networks drawn from the posterior.
@@ -40,6 +40,12 @@ def evaluate(
             module runs its code. Naming it says that you trust it.
         as_json: Print JSON.
     """
+    if fitted.is_one(out):
+        if dataset or ood or net:
+            raise ValueError(f"{out} is of bayesprune fit, and data sets by name have other columns: give --data FILE.")
+        scores, rows_of, on = _of_fit(out, data)
+        print(json.dumps(scores, indent=2) if as_json else f"{out}: {on}, {rows_of:,} rows\n{runs.scores(scores)}")
+        return
     chosen = settings.load(out, net, data_dir=data_dir)
     saved = read_posterior(out)
     test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
@@ -54,6 +60,16 @@ def evaluate(
         print(json.dumps(scores, indent=2))
     else:
         print(f"{out}: {part}, {len(test.y):,} rows, {num_samples} draws\n{runs.scores(scores)}")
+
+
+def _of_fit(out: Path, data: Path | None) -> tuple[dict[str, float], int, str]:
+    """Scores, how many rows they are of, and which."""
+    if data is None:
+        found = fitted.record_of(out)
+        return found["scores"], found["rows"]["judged"], f"rows of {found['file']} that the fit has not seen"
+    of = fitted.load(out)
+    x, y = of.labelled(data)
+    return fitted.judged(of, x, y), len(y), str(data)
 
 
 def _judged(

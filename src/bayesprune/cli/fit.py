@@ -1,13 +1,163 @@
-"""`bayesprune fit`: a run on a table of one's own, named first."""
+"""`bayesprune fit`: a table of one's own by the scikit-learn face as it comes, and a report of what came of it."""
 
-from collections.abc import Sequence
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from bayesprune.cli.run import run
+import numpy as np
+from tyro.conf import Positional, arg
+
+from bayesprune import __version__
+from bayesprune.cli import fit_report, fitted, likelihood
+from bayesprune.cli.settings import FILE as RUN_SETTINGS
+from bayesprune.core.checks import unknown_name
+from bayesprune.core.files import write_atomically
+from bayesprune.core.formats import write_record
+from bayesprune.core.lock import alone_in
+from bayesprune.core.types import Dataset
+from bayesprune.data.hold_out import hold_out
+from bayesprune.data.tables.columns import check_whole, choose
+from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
+from bayesprune.data.tables.schema import digest_of
+from bayesprune.data.tables.target import infer_target
+from bayesprune.model.likelihoods import named
 
 
-def fit(words: Sequence[str]) -> None:
-    """`bayesprune fit FILE --target COLUMN ...` is `bayesprune run --data FILE --target COLUMN ...`."""
-    if not words:
-        raise ValueError("fit needs a file of rows: bayesprune fit table.csv --target COLUMN.")
-    first, *rest = words
-    run(words if first.startswith("-") else ["--data", first, *rest])
+@dataclass(frozen=True)
+class Rows:
+    """Inputs and targets of the rows to fit and of those to judge by; ``x``, ``y``: of the first, then of the second."""
+
+    x: tuple[Any, Any]
+    y: tuple[np.ndarray, np.ndarray]
+
+
+def fit(
+    data: Positional[Path],
+    target: str,
+    features: tuple[str, ...] = (),
+    drop: tuple[str, ...] = (),
+    likelihood: Annotated[str, arg(metavar="NAME")] = likelihood.AUTO,
+    presets: Literal["fast", "default", "best"] = "default",
+    time_limit: float | None = None,
+    test_share: float = 0.2,
+    split: int = 0,
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
+    """Fit a table: numbers, texts, dates and gaps as they come; report held-out scores, and keep what predicts new rows.
+
+    By BayesianSparseRegressor or BayesianSparseClassifier at their defaults. Writes report.html, fit.json with the scores,
+    inputs.csv with what each input moves, model.skops for bayesprune predict and evaluate, and net.bayesprune, one network of
+    numbers.
+
+    Args:
+        data: A .csv, .tsv or .parquet file with names in its first line.
+        target: The column to predict.
+        features: Columns to take as inputs; all but the target if left out.
+        drop: Columns to leave out.
+        likelihood: categorical, normal, student-t, poisson and others; auto: classes or numbers as the target looks, and of
+            numbers as their errors look.
+        presets: fast fits one network and holds no rows out; best chooses by five folds.
+        time_limit: Seconds that the fit may take.
+        test_share: Share of the rows that the report judges by, and the fit does not see.
+        split: Draws those rows.
+        seed: Of the fit.
+        out: Folder to write to; runs/ and the file's name if left out.
+    """
+    settings = {
+        "target": target, "features": list(features), "drop": list(drop), "likelihood": likelihood, "presets": presets,
+        "time_limit": time_limit, "test_share": test_share, "split": split, "seed": seed,
+    }  # fmt: skip
+    folder = Path("runs") / data.stem if out is None else out
+    check_kind(data)
+    if data.suffix.lower() in ARRAYS:
+        raise ValueError(f"{data} holds arrays without names: bayesprune run --data {data} fits these.")
+    with alone_in(folder):
+        if not _is_finished(folder, settings, data):
+            _complete(folder, settings, data)
+        print(fit_report.end(fitted.record_of(folder), folder))
+
+
+def _is_finished(folder: Path, settings: Mapping[str, Any], data: Path) -> bool:
+    """Whether this very fit is there; another one's folder is refused."""
+    if (folder / RUN_SETTINGS).is_file():
+        raise ValueError(f"{folder} holds a run of bayesprune run: give another --out.")
+    if not fitted.is_one(folder):
+        return False
+    found = fitted.record_of(folder)
+    if found["settings"] != settings or found["digest"] != digest_of(data):
+        what = "settings" if found["settings"] != settings else f"rows, of {found['file']} as it was then"
+        raise ValueError(f"{folder} holds a fit of other {what}: give another --out.")
+    print(f"{folder} holds this very fit, finished.")
+    return True
+
+
+def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
+    """Fit, judge, and write down; the record is written last."""
+    from bayesprune.sklearn import saving
+
+    frame, name, kind = read_frame(data), settings["target"], settings["likelihood"]
+    likelihood.check(kind)
+    if name not in frame.columns:
+        raise unknown_name("column", name, list(frame.columns), f"It was to be the target of {data}.")
+    names = choose(list(frame.columns), name, settings["features"], settings["drop"])
+    check_whole(frame, [name])
+    order = np.arange(len(frame))
+    train, test = (np.asarray(part.x) for part in hold_out(Dataset(order, order), settings["test_share"], settings["split"]))
+    asked = likelihood.kind_of(kind) or (named.CLASSES if is_declared(frame, name) else None)
+    found = infer_target(name, values_of(frame, name), train, asked)
+    if kind == "ordinal" and found.text:
+        raise ValueError(
+            f"likelihood=ordinal needs classes whose order is that of numbers, and {name!r} holds texts: number them."
+        )
+    y = fitted.targets(found, values_of(frame, name), str(data))
+    rows = Rows((frame[names].iloc[train], frame[names].iloc[test]), (y[train], y[test]))
+    print(fit_report.begin(data, found, len(names), (len(train), len(test))), flush=True)
+
+    begin = time.perf_counter()
+    model = _estimator(settings, found.classes != ()).fit(rows.x[0], rows.y[0])
+    seconds = time.perf_counter() - begin
+    of = fitted.Fitted(model, found, tuple(names), tuple(fitted.text_columns(frame, names)), data.name)
+    moved, reasons = fit_report.inputs(of, rows.x[1])
+    saving.save(model, folder / fitted.MODEL)
+    record = {
+        "settings": dict(settings),
+        "file": data.name,
+        "digest": digest_of(data),
+        "target": dataclasses.asdict(found),
+        "columns": of.columns,
+        "texts": of.texts,
+        "rows": {"fit": len(train), "judged": len(test)},
+        "scores": fitted.judged(of, rows.x[1], rows.y[1]),
+        "without_inputs": fitted.of_nothing(found, rows.y[0], rows.y[1]),
+        "network": {"forms": model.weights_, "density": model.density_, "left_out": model.left_out_},
+        "inputs": moved,
+        "model": digest_of(folder / fitted.MODEL),
+        "compact": _small(model, folder),
+        "seconds": seconds,
+        "version": __version__,
+    }
+    write_atomically(folder / fitted.INPUTS, fit_report.csv_of(moved).encode())
+    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, rows.x[1], rows.y[1], reasons).encode())
+    write_record(folder / fitted.RECORD, record)
+
+
+def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
+    from bayesprune.sklearn import BayesianSparseClassifier, BayesianSparseRegressor
+
+    kind = BayesianSparseClassifier if of_labels else BayesianSparseRegressor
+    name = settings["likelihood"].replace("-", "_")
+    return kind(likelihood=name, presets=settings["presets"], time_limit=settings["time_limit"], random_state=settings["seed"])
+
+
+def _small(model: Any, folder: Path) -> dict[str, Any]:
+    """One network for where there is NumPy alone, or why there is none."""
+    try:
+        small = model.compact(keep="mean")
+    except ValueError as refused:
+        return {"refused": str(refused)}
+    small.save(folder / fitted.COMPACT)
+    return {"bytes": (folder / fitted.COMPACT).stat().st_size, "inputs": list(model.number_names_)}

@@ -1,6 +1,7 @@
-"""`bayesprune predict`: a run, or a compact network, on rows of one's own."""
+"""`bayesprune predict`: a fit, a run, or a compact network, on rows of one's own."""
 
 import csv
+import dataclasses
 import io
 import math
 from collections.abc import Mapping
@@ -11,12 +12,14 @@ import jax
 import numpy as np
 from tyro.conf import Positional, arg
 
-from bayesprune.cli import build, results, rows, settings
+from bayesprune.cli import build, fitted, results, rows, settings
 from bayesprune.cli.export import network
+from bayesprune.core.checks import check_level
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
 from bayesprune.data.tables.reading import PARQUET, TEXTS
 from bayesprune.data.tables.schema import Schema
+from bayesprune.data.tables.target import Target
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict as predictive_mean
@@ -26,15 +29,14 @@ from bayesprune.report.export import load_posterior
 
 DRAWS = 1000  # targets of each row, for an interval
 OF_PARTS = 100  # networks of a compact one, for the parts of the uncertainty
-INTERVAL = (0.025, 0.975)
 ONE = Packing.of_shapes(())  # rows of one array, called x
 
 
-class FoundRun(NamedTuple):
-    """Predictions by name, and the schema of the rows where they came from a file of named columns."""
+class Predicted(NamedTuple):
+    """Predictions by name, and what is predicted where that came from a file of named columns."""
 
     arrays: Mapping[str, np.ndarray]
-    schema: Schema | None
+    target: Target | None
 
 
 def predict(
@@ -45,26 +47,34 @@ def predict(
     to: Path | None = None,
     net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
     uncertainty: bool = False,
+    level: float = 0.95,
 ) -> None:
     """Predict for new rows; prints the predictions, or writes them to a file.
 
     Args:
-        source: The folder of a run, or a file that `bayesprune compact` wrote.
-        data: Rows: of a run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz file;
-            of a network of several inputs, the arrays of their names in one.
+        source: The folder of a fit or of a run, or a file that `bayesprune compact` wrote.
+        data: Rows: of a fit or run of a file of yours, a file with the same columns; else a .npy file, or the array x of a .npz
+            file; of a network of several inputs, the arrays of their names in one.
         num_samples: Networks drawn from the posterior; 0: of a run as many as for its results, of a file the one at its mean.
+            A fit has its own.
         seed: Of those draws.
         to: A file to write: .csv, or .npz with mean and, where there are any, draws.
         net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
             module runs its code. Naming it says that you trust it.
         uncertainty: Also how unsure each prediction is: total, aleatoric (noise) and epistemic (the network), which add up; of
             classes in nats, of numbers variances.
+        level: Of the intervals of numbers, which a fit or a run gives.
     """
     if to is not None and to.suffix.lower() not in (".csv", ".npz"):
         raise ValueError(f"to={to} must end in .csv or .npz.")
+    check_level(level, "level")
     key = jax.random.key(seed)
-    if source.is_dir():
-        found = _by_run(source, data, num_samples, key, net, uncertainty)
+    if fitted.is_one(source):
+        if num_samples or net is not None:
+            raise ValueError(f"{source} is of bayesprune fit, whose networks are its own: leave num_samples and net out.")
+        found = _by_fit(source, data, level, uncertainty)
+    elif source.is_dir():
+        found = _by_run(source, data, num_samples, key, net, level, uncertainty)
     elif net is not None:
         raise ValueError(
             f"net={net} goes with the folder of a run, and {source} is a file, which has its network: leave it out."
@@ -75,7 +85,7 @@ def predict(
         write_arrays(to, found.arrays)
     elif to is not None:
         write_atomically(to, _csv(found).encode())
-    elif found.schema is not None or uncertainty:
+    elif found.target is not None or uncertainty:
         print(_csv(found), end="")
     else:
         print(np.array2string(found.arrays["mean"], precision=4, threshold=10_000, suppress_small=True))
@@ -83,8 +93,20 @@ def predict(
         print(f"written:\n  {to}")
 
 
-def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net: str | None, unsure: bool) -> FoundRun:
-    """By the posterior of a run, as its results were made; real targets with the interval of 95 %."""
+def _by_fit(folder: Path, data: Path, level: float, unsure: bool) -> Predicted:
+    """By the estimator of a fit; numbers with the interval that its held-out rows ask for."""
+    of = fitted.load(folder)
+    x = of.inputs(of.frame(data), str(data))
+    made = fitted.predictions(of, x, level)
+    if unsure:
+        made |= of.model.uncertainty(x)._asdict()
+    return Predicted(made, dataclasses.replace(of.target, classes=of.classes))
+
+
+def _by_run(
+    folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net: str | None, level: float, unsure: bool
+) -> Predicted:
+    """By the posterior of a run, as its results were made; real targets with their interval."""
     results.read_metrics(folder)  # a run that is not finished says so
     chosen, saved = settings.load(folder, net), load_posterior(folder / results.POSTERIOR)
     schema = rows.schema_in(saved.metadata)
@@ -96,15 +118,15 @@ def _by_run(folder: Path, data: Path, num_samples: int, rng_key: jax.Array, net:
     made = {"mean": _in_units(mean, schema)}
     if schema is not None and not schema.target.classes:
         targets = sample_targets(rng_key, bnn, saved.params, x, num_samples=DRAWS, **of)
-        low, high = np.quantile(targets, INTERVAL, axis=0)
+        low, high = np.quantile(targets, (0.5 - level / 2, 0.5 + level / 2), axis=0)
         made |= {"low": _in_units(low, schema), "high": _in_units(high, schema)}
     if unsure:
         parts = uncertainty_of(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
         made |= _parts(parts, schema)
-    return FoundRun(made, schema)
+    return Predicted(made, _target(schema))
 
 
-def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> FoundRun:
+def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> Predicted:
     """By a compact network."""
     small = network(path)
     schema = rows.schema_in(small.metadata)
@@ -115,7 +137,11 @@ def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsur
     if num_samples or unsure:  # the parts are of the mean over draws: the network at its mean is another prediction
         draws = small.predict_draws(rng_key, x, number)
         made = {"mean": draws.mean(0).reshape(mean.shape)} | ({"draws": draws} if num_samples else {})
-    return FoundRun({name: _in_units(values, schema) for name, values in made.items()} | parts, schema)
+    return Predicted({name: _in_units(values, schema) for name, values in made.items()} | parts, _target(schema))
+
+
+def _target(schema: Schema | None) -> Target | None:
+    return None if schema is None else schema.target
 
 
 def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
@@ -129,10 +155,10 @@ def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
     return values if schema is None or schema.target.classes else schema.target.undo(values)
 
 
-def _csv(found: FoundRun) -> str:
+def _csv(found: Predicted) -> str:
     """A line for each row: the most probable class and all probabilities, or the mean and, where there is one, its interval."""
-    mean, schema, buffer = found.arrays["mean"], found.schema, io.StringIO()
-    name, classes = ("y", ()) if schema is None else (schema.target.name, schema.target.classes)
+    mean, target, buffer = found.arrays["mean"], found.target, io.StringIO()
+    name, classes = ("y", ()) if target is None else (target.name, target.classes)
     columns: dict[str, Any] = {name: mean}
     if classes:
         names = np.array(classes, dtype=object)
@@ -144,7 +170,7 @@ def _csv(found: FoundRun) -> str:
         several = values.ndim > 1
         columns |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
         columns |= {more: values} if values.size and not several else {}
-    scale = 1.0 if schema is None else schema.target.scale
+    scale = 1.0 if target is None else target.scale
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(

@@ -39,6 +39,12 @@ def check_share(share: Any, name: str, meaning: str) -> None:
         raise ValueError(f"{name} must lie in (0, 1], got {share!r}: {meaning}.")
 
 
+def check_level(level: object, name: str) -> None:
+    """Refuse what is no probability of an interval."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
+
+
 def check_positive(value: ArrayLike | Sequence[float], name: str) -> None:
     """Refuse a number, or one of several, that is not finite and above zero."""
     if isinstance(value, jax.core.Tracer):

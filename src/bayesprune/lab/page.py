@@ -1,10 +1,8 @@
 """The report of a comparison: its figures, and one file of HTML with everything in it."""
 
-import base64
 import math
 from collections.abc import Sequence
 from html import escape
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,9 @@ import numpy as np
 from bayesprune.cells import Record
 from bayesprune.lab import tables
 from bayesprune.lab.ranks import LEVEL, Ranks, ranks, table_of
+from bayesprune.report.page import page, picture, said, table
 
 PANELS = {"accuracy": "accuracy", "NLL": "nll"}
-STYLE = """body {font: 15px sans-serif; margin: 2em; color: #222} table {border-collapse: collapse; font-size: 13px}
-td, th {padding: 3px 8px; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap}
-td:first-child, th:first-child, td:last-child, th:last-child {text-align: left} img {max-width: 100%}
-.wide {overflow-x: auto} p {max-width: 60em; line-height: 1.4}"""
 
 
 def curves_of(records: Sequence[Record]) -> Any:
@@ -55,19 +50,14 @@ def diagram_of(found: Ranks) -> Any:
 def html(records: Sequence[Record], budget: int) -> str:
     """One file: what was compared, the figures, the table, the failures."""
     if not records:
-        return f"<!doctype html><meta charset='utf-8'><style>{STYLE}</style><p>No cell is finished.</p>"
-    found, parts = ranks_of(records), [f"<p>{escape(tables.about(records, budget))}</p>", _picture(curves_of(records))]
+        return page("Methods compared", [said("No cell is finished.")])
+    found, parts = ranks_of(records), [said(tables.about(records, budget)), picture(curves_of(records), "figures by density")]
     if len(found.mean) > 1:
-        parts += [f"<h2>Ranks</h2><p>{escape(in_words(found))}</p>", _picture(diagram_of(found))]
-    head, body = tables.head_and_rows(records)
-    lines = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>"]
-    lines += [f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>" for row in body]
-    parts.append(f"<h2>Every method and density</h2><div class='wide'><table>{''.join(lines)}</table></div>")
+        parts += ["<h2>Ranks</h2>", said(in_words(found)), picture(diagram_of(found), "mean ranks")]
+    parts += ["<h2>Every method and density</h2>", table(*tables.head_and_rows(records))]
     if why := tables.failures(records):
         parts.append(f"<h2>Failed</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in why)}</ul>")
-    title = f"Methods compared: {records[0]['data']}, {records[0]['net']}"
-    top = f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
-    return f"{top}<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{''.join(parts)}</body></html>\n"
+    return page(f"Methods compared: {records[0]['data']}, {records[0]['net']}", parts)
 
 
 def in_words(found: Ranks) -> str:
@@ -96,9 +86,3 @@ def _too_few(found: Ranks) -> str:
         f"Of {found.blocks} blocks no pair of {len(found.mean)} methods can be told apart, however clear: it takes {needed}, "
         "more densities or seeds, or fewer methods. "
     )
-
-
-def _picture(figure: Any) -> str:
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    return f"<p><img alt='' src='data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}'></p>"

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.files import write_atomically
-from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
+from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram
 from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
+from bayesprune.report.plots_reasons import reasons
 from bayesprune.report.plots_selection import inclusion_map, selection_roc
 from bayesprune.report.plots_style import (
     BLACK,
@@ -43,7 +44,6 @@ FEW_DECADES = 100.0  # times the left end: fewer decades have few ticks at power
 FEW_WEIGHTS = 0.03  # of the largest array's: those of fewer do not decide what the scale of `loc_cdf` is
 MOST_AT_ZERO = 0.5  # share of the weights, up to which the scale of `loc_cdf` begins at 0
 SMALLEST_SHOWN = 1e-6
-NARROW = 5.5  # inches
 
 __all__ = [
     "BLACK",
@@ -51,6 +51,7 @@ __all__ = [
     "PALETTE",
     "SIGNED",
     "connected_inputs",
+    "coverage_diagram",
     "density_and_acts",
     "density_per_layer",
     "exchanged_share",
@@ -58,6 +59,7 @@ __all__ = [
     "inclusion_map",
     "loc_cdf",
     "pruned_share",
+    "reasons",
     "reliability_diagram",
     "save",
     "selection_roc",
@@ -210,42 +212,6 @@ def _loc_label(posterior: Posterior) -> str:
 def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:
     values = finite(loc, f"posterior[{site!r}].loc")
     return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0) if mask and site in mask else values
-
-
-def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None = None) -> FigureBase:
-    """How often the most probable class was right, given how sure the model was; below, how often it was that sure.
-
-    ``probs``: (rows, classes); ``y``: (rows,) labels. The bins and the ECE of the title are those of `metrics.ece`.
-    """
-    bins = top_label_bins(probs, y)
-    num_bins = len(bins.count)
-    centre, width = (np.arange(num_bins) + 0.5) / num_bins, 0.9 / num_bins
-    fig = figure(6.6, 5.4) if fig is None else fig
-    top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    top.bar(centre, np.nan_to_num(bins.observed), width, color=PALETTE[0], label="accuracy")
-    top.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")
-    full = bins.count > 0
-    top.plot(
-        bins.predicted[full],
-        bins.observed[full],
-        "o",
-        color=PALETTE[1],
-        markersize=4,
-        clip_on=False,
-        label="at the mean confidence",
-    )
-    style(top, "", "accuracy", f"ECE {ece(probs, y):.3f} (top label, {num_bins} equal-width bins)")
-    top.set(xlim=(0, 1), ylim=(0, 1.02))
-    foot.bar(centre, bins.count / bins.count.sum(), width, color=GREY)
-    style(foot, "confidence", "share of rows")
-    in_percent(foot.yaxis, decimals=0)
-    # Bars may be anywhere, so that the legend has a place outside: to the right, or below in a narrow part of a figure.
-    wide = fig.bbox.width >= NARROW * fig.get_figure(root=True).dpi
-    look = {"frameon": False, "fontsize": 9, "loc": "upper left" if wide else "upper center"}
-    (top if wide else foot).legend(
-        *top.get_legend_handles_labels(), bbox_to_anchor=(1.01, 1.0) if wide else (0.5, -0.5), **look
-    )
-    return fig
 
 
 def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None = None) -> Figure:

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from bayesprune.core.checks import check_level
 from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Chosen, Judged
-from bayesprune.sklearn.conformal import check_level, classes_within, known, of_labels, threshold
+from bayesprune.sklearn.conformal import classes_within, known, of_labels, threshold
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds

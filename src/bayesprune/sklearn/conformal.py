@@ -6,14 +6,6 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from bayesprune.core.checks import got
-
-
-def check_level(level: object, name: str) -> None:
-    """Refuse what is no probability of an interval."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
-        raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
-
 
 def known(scores: np.ndarray | None, left_out: Mapping[str, object]) -> np.ndarray:
     """How wrong predictions of held-out rows were; `ValueError` where a fit held none out. ``left_out``: for want of time."""

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, check_X_y
 
-from bayesprune.core.checks import check_integer
+from bayesprune.core.checks import check_integer, check_level
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.infer.observed import draws_of_targets, kind_of
@@ -18,7 +18,6 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked
 from bayesprune.report.regression import predictive_quantile
 from bayesprune.sklearn import gaps
-from bayesprune.sklearn.conformal import check_level
 
 EACH = 20  # targets drawn of every network, where quantiles are those of samples
 Values = Float64[np.ndarray, "rows ..."]

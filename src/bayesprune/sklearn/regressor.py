@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from bayesprune.core import numbers
+from bayesprune.core.checks import check_level
 from bayesprune.data.scaling import Scaling
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict_draws
@@ -21,7 +22,7 @@ from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.choosing import Judged
-from bayesprune.sklearn.conformal import check_level, known, of_numbers, threshold
+from bayesprune.sklearn.conformal import known, of_numbers, threshold
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.tails import is_heavy, is_tied

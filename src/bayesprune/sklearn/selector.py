@@ -12,14 +12,13 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_level, unknown_name
 from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork, refuse_others
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
-from bayesprune.sklearn.conformal import check_level
 from bayesprune.sklearn.frames import check_frame, of_polars
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor

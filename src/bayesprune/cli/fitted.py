@@ -1,0 +1,159 @@
+"""The folder that `bayesprune fit` makes: what is in it, and what its estimator says of new rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesprune.core.files import reading
+from bayesprune.core.formats import read_record
+from bayesprune.data.tables.columns import check_whole
+from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
+from bayesprune.data.tables.schema import digest_of, listed
+from bayesprune.data.tables.target import Target
+from bayesprune.report.calibration import ece
+from bayesprune.report.crps import crps
+
+RECORD, MODEL, PAGE, COMPACT, INPUTS = "fit.json", "model.skops", "report.html", "net.bayesprune", "inputs.csv"
+NEEDED = ("settings", "file", "digest", "target", "columns", "texts", "scores", "rows", "model")
+REMEDY = "Give the same bayesprune fit command again, in another folder."
+LEVEL, DRAWS = 0.9, 500  # of intervals and sets that are judged; targets of a row, for the CRPS
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A finished fit: its estimator, the target, the columns that it reads by name, and those that are text."""
+
+    model: Any
+    target: Target
+    columns: tuple[str, ...]
+    texts: tuple[str, ...]
+    file: str
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes that the estimator tells apart, in the order of its probabilities; none of numbers."""
+        return tuple(self.target.classes[place] for place in self.model.classes_) if self.target.classes else ()
+
+    def inputs(self, frame: Any, where: str) -> Any:
+        """The columns of a frame that the estimator reads."""
+        if lacking := [name for name in self.columns if name not in frame.columns]:
+            raise ValueError(
+                f"{where} lacks {listed(lacking)}, which {self.file} had, and has {listed(list(frame.columns))}: add what is "
+                "missing, empty where it is not known, or fit anew without it."
+            )
+        return frame[list(self.columns)]
+
+    def frame(self, path: Path) -> Any:
+        """A file's table, columns that were text read as text."""
+        check_kind(path)
+        if path.suffix.lower() in ARRAYS:
+            raise ValueError(f"{path} has no names of columns, and the fit was of those of {self.file}: give a table.")
+        return read_frame(path, [*self.texts, *[self.target.name] * self.target.text])
+
+    def labelled(self, path: Path) -> tuple[Any, np.ndarray]:
+        """Inputs and targets of a file; labels are places among ``target.classes``."""
+        frame = self.frame(path)
+        if self.target.name not in frame.columns:
+            raise ValueError(f"{path} lacks {self.target.name}, the target: add it, or predict these rows, which needs none.")
+        check_whole(frame, [self.target.name], "predict them, which needs no target")
+        return self.inputs(frame, str(path)), targets(self.target, values_of(frame, self.target.name), str(path))
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder is of `bayesprune fit`."""
+    return (folder / RECORD).is_file()
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """What was fitted, and its scores."""
+    return read_record(folder / RECORD, "fit's record", REMEDY, NEEDED)
+
+
+def load(folder: Path) -> Fitted:
+    """The fit in a folder. Its file holds no code, see `sklearn.saving`."""
+    from bayesprune.sklearn import saving
+
+    found, path = record_of(folder), folder / MODEL
+    with reading(path, "saved estimator", REMEDY):
+        if digest_of(path) != found["model"]:
+            raise ValueError(f"it is not the one that {RECORD} was written with")
+    lists = {name: tuple(found["target"][name]) for name in ("classes", "others")}
+    target = Target(**found["target"] | lists)
+    return Fitted(saving.load(path), target, tuple(found["columns"]), tuple(found["texts"]), found["file"])
+
+
+def targets(target: Target, values: np.ndarray, where: str) -> np.ndarray:
+    """Labels, as places among the target's classes, or numbers as the file has them, float64."""
+    found = target.encode(values, where)
+    return found if target.classes else np.asarray(values, np.float64)
+
+
+def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
+    """The mean and the ends of the interval of numbers; of classes probabilities."""
+    if of.classes:
+        return {"mean": of.model.predict_proba(x)}
+    mean, ends = _with_interval(of.model, x, level)
+    return {"mean": mean, "low": ends[:, 0], "high": ends[:, 1]}
+
+
+def judged(of: Fitted, x: Any, y: np.ndarray) -> dict[str, float]:
+    """What rows that the fit had not seen say of it."""
+    return _of_labels(of, x, y) if of.classes else _of_numbers(of.model, x, y)
+
+
+def _of_numbers(model: Any, x: Any, y: np.ndarray) -> dict[str, float]:
+    mean, ends = _with_interval(model, x, LEVEL)
+    squares = np.square(y - mean)
+    return {
+        "r2": float(1.0 - squares.sum() / np.square(y - y.mean()).sum()) if np.ptp(y) else np.nan,
+        "rmse": float(np.sqrt(squares.mean())),
+        "crps": crps(model.sample_y(x, DRAWS).T, y),
+        "nll": float(-np.mean(model.log_density(x, y))),
+        "coverage_90": float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))),
+        "width_90": float(np.mean(ends[:, 1] - ends[:, 0])),
+    }
+
+
+def _of_labels(of: Fitted, x: Any, y: np.ndarray) -> dict[str, float]:
+    probs = of.model.predict_proba(x)
+    places = {label: place for place, label in enumerate(of.model.classes_.tolist())}
+    known = np.array([label in places for label in y.tolist()])
+    labels = np.array([places[label] for label in y[known].tolist()], int)
+    own = probs[known][np.arange(len(labels)), labels]
+    scores = {
+        "accuracy": float(np.sum(probs[known].argmax(1) == labels) / len(y)),  # of a class that was not seen none is right
+        "nll": float(-np.mean(np.log(own))) if known.all() else np.inf,
+        "ece": ece(probs[known], labels),
+    }
+    if _held_out(of.model):
+        sets = of.model.predict_set(x, LEVEL)
+        inside = sets[known][np.arange(len(labels)), labels]
+        scores |= {"coverage_90": float(inside.sum() / len(y)), "set_size_90": float(sets.sum(axis=1).mean())}
+    return scores
+
+
+def _with_interval(model: Any, x: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """By the rows that the fit held out, where it did; else the posterior's own."""
+    if _held_out(model):
+        mean, ends = model.predict(x, interval=level)
+        return mean, ends
+    return model.predict(x), model.predict_interval(x, level)
+
+
+def _held_out(model: Any) -> bool:
+    return model._conformity is not None
+
+
+def of_nothing(target: Target, train: np.ndarray, y: np.ndarray) -> Mapping[str, float]:
+    """What predicting without inputs scores: the mean of the training rows, or their most frequent class."""
+    if target.classes:
+        return {"accuracy": float(np.mean(y == np.bincount(train).argmax()))}
+    return {"rmse": float(np.sqrt(np.mean(np.square(y - train.mean()))))}
+
+
+def text_columns(frame: Any, names: Sequence[str]) -> list[str]:
+    """Columns that are not of numbers: codes in a new file are to be read as text as well."""
+    return [name for name in names if frame[name].dtype.kind not in "biufmM"]

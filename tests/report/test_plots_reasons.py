@@ -1,0 +1,52 @@
+"""Reasons as a figure: a dot stands where the value is, inputs in the order of what they move, colours by rank."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from bayesprune.report import plots
+from bayesprune.sklearn.reasons import Reasons
+
+
+def of(values: np.ndarray) -> Reasons:
+    return Reasons(values, np.zeros(values.shape[2:]), np.zeros_like(values), np.zeros_like(values))
+
+
+def test_dots_stand_at_the_values_and_inputs_in_order_of_size() -> None:
+    values = np.random.default_rng(0).standard_normal((40, 4)) * np.array([1.0, 0.0, 3.0, 0.1])
+    ax = plots.reasons(of(values), ["a", "idle", "b", "c"], most=2).axes[0]
+    for place, dots in zip([2, 0], ax.collections, strict=True):
+        np.testing.assert_array_equal(np.asarray(dots.get_offsets())[:, 0], values[:, place])
+    heights = np.asarray(ax.collections[1].get_offsets())[:, 1]
+    assert (np.abs(heights - 1) <= 0.4).all()  # no dot reaches the next input's
+    said = [label.get_text() for label in ax.get_yticklabels()]
+    assert said == [f"b  {np.abs(values[:, 2]).mean():.3g}", f"a  {np.abs(values[:, 0]).mean():.3g}"]
+    assert "1 more inputs" in ax.get_title() and ax.get_ylim() == (1.5, -0.5)
+
+
+def test_colours_go_by_rank_and_gaps_are_grey() -> None:
+    values = np.arange(1.0, 5.0)[:, None]
+    dots = plots.reasons(of(values), x=np.array([[1.0], [100.0], [np.nan], [7.0]])).axes[0].collections[0]
+    colours = dots.get_facecolors()[:, :3]
+    low, high = np.array(to_rgb(plots.PALETTE[0])), np.array(to_rgb(plots.PALETTE[1]))
+    np.testing.assert_allclose(colours, [low, high, to_rgb(plots.GREY), (low + high) / 2], atol=1e-6)
+
+
+def test_rows_that_are_alike_are_drawn_apart() -> None:
+    dots = plots.reasons(of(np.full((7, 1), 2.0))).axes[0].collections[0]
+    heights = np.asarray(dots.get_offsets())[:, 1]
+    assert len(set(heights.tolist())) == 7 and abs(heights.mean()) < 1e-9
+
+
+def test_nothing_read_says_so() -> None:
+    ax = plots.reasons(of(np.zeros((3, 2)))).axes[0]
+    assert not ax.collections and [text.get_text() for text in ax.texts] == ["no input is read"]
+
+
+def test_wrong_shapes_name_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"values=found.values\[..., 0\]"):
+        plots.reasons(of(np.zeros((3, 2, 2))))
+    with pytest.raises(ValueError, match="names must be one for each of the 2"):
+        plots.reasons(of(np.ones((3, 2))), ["a"])
+    with pytest.raises(ValueError, match=r"\(3, 2\), got \(2, 2\)"):
+        plots.reasons(of(np.ones((3, 2))), x=np.ones((2, 2)))
