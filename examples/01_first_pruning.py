@@ -158,7 +158,7 @@ recorded = {key: on_the_way.history[key] for key in ("prune/step", "eval/step", 
 figures = {
     "training": bp.plots.training_curves(on_the_way.losses, recorded),
     "pruned_share": bp.plots.pruned_share(on_the_way.history),
-    "first_layer": bp.plots.first_layer_heatmap(posterior[first].loc, on_the_way.mask[first]),
+    "first_layer": bp.plots.first_layer_heatmap(posterior[first], on_the_way.mask[first]),
 }
 
 # One picture of it all: what was proposed and what went, what the first layer still looks at, and what the scores say.

@@ -219,7 +219,7 @@ def test_digits_are_those_that_tell_predictions_apart() -> None:
         schema = types.SimpleNamespace(target=types.SimpleNamespace(name="y", classes=(), scale=scale))
         schema.target.undo = functools.partial(Target.undo, types.SimpleNamespace(loc=loc, scale=scale))
         values = np.array([-1.0, 0.123456789, 1.0], np.float32)
-        text = predict._csv(predict.FoundRun({"mean": predict._in_units(values, schema)}, schema))
+        text = predict._csv(predict.Predicted({"mean": predict._in_units(values, schema)}, schema.target))
         found = np.array([float(line) for line in text.splitlines()[1:]])
         np.testing.assert_allclose((found - loc) / scale, values, atol=2e-6)
         assert max(map(len, text.splitlines())) <= 18

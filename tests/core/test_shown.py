@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import bayesprune as bp
 from bayesprune.core import shown
+from bayesprune.core.numbers import real_numbers
 from bayesprune.train.result import FitResult
 
 
@@ -42,3 +44,25 @@ def test_a_line_stays_short_however_large_the_arrays() -> None:
     info = bp.Info(jnp.ones(()), {"w": jnp.ones(())}, *[jnp.zeros(())] * 5)
     for result in (fit, bp.Pruned(big, big, info)):
         assert len(repr(result)) < 100 and "rray" not in repr(result)
+
+
+def test_data_and_networks_are_one_line_without_arrays() -> None:
+    train, _ = bp.data.load("digits")
+    assert repr(train) == "Dataset(x (1438, 8, 8, 1) float32, y (1438,) int32)"
+    assert repr(bp.Dataset({"ids": np.zeros((2, 3), int)}, None)) == "Dataset(x {ids: (2, 3) int64}, y NoneType)"
+    net = bp.nets.MLP((16,), 10)
+    bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(8, 8, 1))
+    assert repr(bnn).startswith("BNN(Gaussian(") and repr(bnn).endswith("outputs (10,), 1,210 parameters, 1,024 prunable)")
+    assert len(repr(bnn)) < 160 and "\n" not in repr(bnn)
+
+
+def test_a_share_reads_as_nothing_or_all_only_where_it_is() -> None:
+    mask = {"w": np.arange(100_000) < 3}
+    assert repr(FitResult({}, None, np.array([1.0, np.nan]), mask, {})) == (
+        "FitResult(2 steps, loss nan, 99.997 % of 100,000 weights pruned)"
+    )
+
+
+def test_labels_of_text_have_their_own_remedy() -> None:
+    with pytest.raises(TypeError, match=r"data.y must hold numbers, got dtype <U1: of labels .* np.unique"):
+        real_numbers(np.array(["a", "b"]), "data.y")

@@ -10,7 +10,7 @@ def test_rows_rise_to_the_least_sure_and_the_parts_add_up() -> None:
     below, above = uncertainty_parts(parts, "cm²").axes[0].collections
     tops = [area.get_paths()[0].vertices[:, 1].max() for area in (below, above)]
     assert tops == [2.0, 3.0]
-    assert bp.plots.uncertainty_parts(parts).axes[0].get_ylabel() == "uncertainty (nats)"
+    assert bp.plots.uncertainty_parts(parts).axes[0].get_ylabel() == "uncertainty"
 
 
 def test_several_outputs_are_refused() -> None:

@@ -109,6 +109,17 @@ def test_a_forest_finds_where_the_target_jumps_and_what_it_misses() -> None:
     assert 0 not in fit_thresholds(np.random.RandomState(0), binary, y > 2, labels=True).column
 
 
+def test_numbers_of_one_decimal_lie_on_one_side_of_a_threshold_in_either_precision() -> None:
+    """Between 81.6 and 81.8 a tree cuts at 81.69999695, which 81.7 is in float32: a new row would lie on another side there."""
+    rng = np.random.default_rng(0)
+    x = rng.choice(np.arange(200, 1400, 2), (400, 2)) / 10
+    cuts = fit_thresholds(np.random.RandomState(0), x, x[:, 0] + rng.standard_normal(400), labels=False)
+    new = np.arange(200, 1400) / 10
+    double, single = (new.astype(kind)[:, None] > cuts.at.astype(kind) for kind in (np.float64, np.float32))
+    assert np.array_equal(double, single)
+    assert np.isclose(new[:, None], cuts.at, rtol=1e-6, atol=0).any()  # some are met
+
+
 def test_thresholds_of_a_number_are_the_best_and_what_is_missing_is_silent() -> None:
     x, y = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200.0)
     cuts = fit_thresholds(np.random.RandomState(0), x, y, labels=False)

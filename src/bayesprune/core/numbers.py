@@ -110,6 +110,9 @@ def _array(value: object, name: str) -> np.ndarray | jax.Array:
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}: stack real and imaginary parts as features.")
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        if name.split(".")[-1] == "y":
+            labels = "of labels give the places of their classes, names, y = np.unique(y, return_inverse=True)"
+            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}: {labels}.")
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype}: encode it as float32 or int32 first; for an estimator's "
             "network by its numbers_of(X)."

@@ -23,7 +23,17 @@ def share_pruned(mask: object) -> str:
     if not leaves or any(not has_values(leaf) for leaf in leaves):
         return ""
     size, alive = sum(np.size(leaf) for leaf in leaves), sum(int(np.sum(np.asarray(leaf))) for leaf in leaves)
-    return f"{100 * (1 - alive / size):.1f} % of {size:,} weights pruned" if size else ""
+    return f"{percent(1 - alive / size)} of {size:,} weights pruned" if size else ""
+
+
+def percent(share: float) -> str:
+    """A share of one digit after the point; of more, where it would read as nothing or as all and is neither.
+
+    >>> percent(0.5), percent(0.0), percent(0.99997), percent(2e-6)
+    ('50.0 %', '0.0 %', '99.997 %', '0.0002 %')
+    """
+    digits = next((digits for digits in range(1, 9) if f"{100 * share:.{digits}f}".rstrip("0") not in ("0.", "100.")), 1)
+    return f"{100 * share:.{digits}f} %"
 
 
 def share_connected(mask: object, connected: Any) -> str:
@@ -36,7 +46,7 @@ def share_connected(mask: object, connected: Any) -> str:
     known = connected is not None and leaves and all(map(has_values, [*leaves, connected]))
     if not known or not (size := sum(np.size(leaf) for leaf in leaves)) or math.isnan(float(connected)):
         return ""
-    return f"{100 * float(connected) / size:.1f} % connected"
+    return f"{percent(float(connected) / size)} connected"
 
 
 def number(name: str, value: Any) -> str:
@@ -67,3 +77,16 @@ def last(history: Mapping[str, Any], kind: str) -> str:
 def has_values(leaf: object) -> bool:
     """Whether it is an array or number, and no stand-in for one, as a traced function has."""
     return isinstance(leaf, bool | int | float | np.ndarray | np.generic | jax.Array) and not isinstance(leaf, jax.core.Tracer)
+
+
+def shapes(value: Any) -> str:
+    """Of an array its shape and dtype, of several theirs, of all else its type.
+
+    >>> shapes(np.zeros((3, 2))), shapes({"ids": np.zeros(3, int)}), shapes("rows.csv")
+    ('(3, 2) float64', '{ids: (3,) int64}', 'str')
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {shapes(one)}' for name, one in value.items())}}}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shapes, value))})"
+    return f"{tuple(value.shape)} {value.dtype}" if hasattr(value, "dtype") else type(value).__name__

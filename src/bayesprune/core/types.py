@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from bayesprune.core.shown import line, number, share_connected, share_pruned
+from bayesprune.core.shown import line, number, shapes, share_connected, share_pruned
 
 PyTree = Any
 Array = jax.Array | np.ndarray  # on a device, in the course of a trace, or in NumPy
@@ -36,6 +36,9 @@ class Dataset(NamedTuple):
 
     x: Any
     y: Any
+
+    def __repr__(self) -> str:
+        return line("Dataset", f"x {shapes(self.x)}", f"y {shapes(self.y)}")
 
 
 class Node(ABC):

@@ -26,7 +26,7 @@ from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
 from bayesprune.model.prior import Moments, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
-from bayesprune.model.summary import Summary, summarise
+from bayesprune.model.summary import Summary, one_line, summarise
 from bayesprune.model.trained import take
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import READER, draws_of
@@ -100,7 +100,7 @@ class BNN:
         frozen: Predicate | Any = select.nothing,
     ) -> None:
         check_prior(prior)
-        _check_predicates(bayesian, frozen, prunable)
+        select.check_choices(bayesian, frozen, prunable)
         check_likelihood(likelihood)
         self.prior, self.likelihood, self.posterior_name = prior, likelihood, posterior if isinstance(posterior, str) else ""
         self.inputs = inputs_of(input_shape, example, scaling)
@@ -266,6 +266,9 @@ class BNN:
         """Which prunable weights belong together: by "unit" or "head" of the network, or "per_output" of each array."""
         return groups(self, name)
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
     def summary(self) -> Summary:
         """The table of parameters: path, shape, Bayesian or not, prunable or not, how often a weight is used, counts."""
         return summarise(self)
@@ -288,13 +291,3 @@ class BNN:
 
     def _initial(self, path: str) -> Callable[[jax.Array], Any]:
         return lambda rng_key: self._net.net.init(rng_key)[0][path]
-
-
-def _check_predicates(bayesian: object, frozen: object, prunable: object) -> None:
-    """Before the net is traced, which takes its time."""
-    for wanted, name, example in (
-        (bayesian, "bayesian", "bp.select.weights"), (frozen, "frozen", "bp.select.nothing"),
-        (prunable, "prunable", "bp.select.not_last"),
-    ):  # fmt: skip
-        if not (wanted is None and name == "prunable"):
-            select.check_choice(wanted, name, example)

@@ -91,3 +91,13 @@ def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamP
 
 def _are_names(wanted: object) -> bool:
     return isinstance(wanted, str | tuple | list | set | frozenset) and all(isinstance(name, str) for name in wanted)
+
+
+def check_choices(bayesian: object, frozen: object, prunable: object) -> None:
+    """Refuse what chooses no arrays, before the net is traced, which takes its time."""
+    for wanted, name, example in (
+        (bayesian, "bayesian", "bp.select.weights"), (frozen, "frozen", "bp.select.nothing"),
+        (prunable, "prunable", "bp.select.not_last"),
+    ):  # fmt: skip
+        if not (wanted is None and name == "prunable"):
+            check_choice(wanted, name, example)

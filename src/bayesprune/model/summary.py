@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from bayesprune.model.layout import LaidOut, Layout
 from bayesprune.report.flops import flops
@@ -55,6 +56,13 @@ class Summary:
         cells = [(r.path, "x".join(map(str, r.shape)) or "()", *_kinds(r), number(r.uses), f"{r.count:,}") for r in self.rows]
         total = ("total", "", f"{self.bayesian:,}", f"{self.prunable:,}", "", f"{self.count:,}")
         return "\n".join(filter(None, (aligned([HEAD, *cells, total], indent=""), self.note)))
+
+
+def one_line(bnn: Any) -> str:
+    """Prior, likelihood, the shape of outputs and the numbers of weights; the table of them is `summarise`."""
+    count, prunable = (sum(math.prod(s.shape) for s in bnn.layout if s.prunable or every) for every in (True, False))
+    parts = (bnn.prior, bnn.likelihood, f"outputs {bnn.output_shape}", f"{count:,} parameters", f"{prunable:,} prunable")
+    return f"BNN({', '.join(str(part) for part in parts)})"
 
 
 def summarise(bnn: LaidOut) -> Summary:

@@ -43,7 +43,8 @@ def class_probabilities(probs: ArrayLike, name: str = "probs") -> Float64[np.nda
     if array.min() < -ROW_SUM_TOLERANCE or array.max() > 1.0 + ROW_SUM_TOLERANCE:
         raise ValueError(
             f"{name} must lie in [0, 1], got values from {array.min():.4g} to {array.max():.4g}: "
-            "pass probabilities, such as bayesprune.predict gives, or take the softmax of your logits."
+            "pass probabilities, such as bayesprune.predict gives of classes, or take the softmax of your logits; numbers have "
+            "bayesprune.evaluate."
         )
     total = array.sum(axis=1)
     worst = int(np.argmax(np.abs(total - 1.0)))
@@ -103,5 +104,10 @@ def truth_values(values: ArrayLike, name: str) -> Bool[np.ndarray, "..."]:
     """An array of booleans; zeros and ones are taken for False and True."""
     array = np.asarray(without_mask(values, name))
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise ValueError(f"{name} must be boolean, got dtype {array.dtype}: compare with a threshold first, such as p > 0.5.")
+        remedy = (
+            "of places make np.isin(np.arange(size), places)"
+            if array.dtype.kind in "iu"
+            else "compare with a threshold first, such as p > 0.5"
+        )
+        raise ValueError(f"{name} must be boolean, got dtype {array.dtype}: {remedy}.")
     return array.astype(bool)

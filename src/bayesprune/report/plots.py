@@ -28,19 +28,21 @@ from bayesprune.report.plots_style import (
     Figure,
     FigureBase,
     few_decades,
-    figure,
     in_order,
     in_percent,
     legend_beside,
     legend_of_sites,
+    mark_of,
     over_steps,
+    several,
+    shortened,
     single,
     style,
 )
 from bayesprune.report.plots_uncertainty import uncertainty_parts
 
 MAX_CURVE_POINTS = 1000
-FEW_DECADES = 100.0  # times the left end: fewer decades have few ticks at powers of ten
+STEEP = 20.0  # times the least loss, or what the later half spans: one that falls from further is on a logarithmic axis
 FEW_WEIGHTS = 0.03  # of the largest array's: those of fewer do not decide what the scale of `loc_cdf` is
 MOST_AT_ZERO = 0.5  # share of the weights, up to which the scale of `loc_cdf` begins at 0
 SMALLEST_SHOWN = 1e-6
@@ -89,11 +91,12 @@ def training_curves(
     """
     losses = np.asarray(losses, np.float64)
     if losses.ndim != 1 or losses.size == 0:
-        raise ValueError(f"losses must have shape (num_steps,) and hold something, got {losses.shape}.")
+        remedy = " of several chains draw one, losses[0], or their mean, losses.mean(0)" if losses.ndim == 2 else " train first"
+        raise ValueError(f"losses must have shape (num_steps,) and hold something, got {losses.shape}:{remedy}.")
     metrics = [k for k in history if k.startswith("eval/") and k != "eval/step" and np.size(history[k])]
     columns = min(1 + len(metrics), 3)
     rows = -(-(1 + len(metrics)) // columns)
-    fig = figure(4.2 * columns, 3.3 * rows) if fig is None else fig
+    fig = several(fig, 4.2 * columns, 3.3 * rows)
     axes = fig.subplots(rows, columns, squeeze=False).ravel()
     _loss_panel(axes[0], losses, _cuts(history))
     if kl_weight is not None:
@@ -102,7 +105,7 @@ def training_curves(
         axes[0].legend(frameon=False, fontsize=9, loc="best" if kl_weight is None else "center right")
     for ax, key in zip(axes[1:], metrics, strict=False):
         name = key.removeprefix("eval/")
-        ax.plot(recorded(history, "eval/step"), history[key], color=PALETTE[0], marker="o", markersize=3.5)
+        ax.plot(recorded(history, "eval/step"), history[key], color=PALETTE[0], marker="o", markersize=3.5, clip_on=False)
         style(ax, "training step", {"nll": "nll (nats per row)", "ece": "ece (15 equal-width bins)"}.get(name, name))
         over_steps(ax, len(losses))
     for ax in axes[1 + len(metrics) :]:
@@ -134,20 +137,37 @@ def _weight_in(ax: Axes, weight: np.ndarray, num_steps: int) -> None:
 
 
 def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
-    block = max(1, len(losses) // 200, min(10, len(losses) // 10))
-    whole = losses[: len(losses) // block * block].reshape(-1, block)
     step = np.arange(len(losses)) + 1
     thin = slice(None, None, max(1, len(losses) // MAX_CURVE_POINTS))
     ax.plot(step[thin], losses[thin], color="#B5CDE0", linewidth=0.7)
-    ax.plot((np.arange(len(whole)) + 0.5) * block, np.median(whole, axis=1), color=PALETTE[0], linewidth=1.6)
-    style(ax, "training step", "negative ELBO (nats)")
-    kept = losses[np.isfinite(losses)]
-    if kept.size and kept.min() > 0 and kept.max() > 20 * kept.min():
-        ax.set_yscale("log")
+    at, middle = _medians(losses)
+    ax.plot(at, middle, color=PALETTE[0], linewidth=1.6, marker=mark_of(at), clip_on=len(at) > 1)
+    style(ax, "training step", "negative ELBO (nats)", "" if len(at) else "no loss is finite")
+    _scale_losses(ax, losses[np.isfinite(losses)])
     over_steps(ax, len(losses))
     if prune_steps.size:
         foot = ax.get_xaxis_transform()
         ax.plot(prune_steps, np.full(len(prune_steps), 0.015), "|", color=PALETTE[1], transform=foot, label="weights cut")
+
+
+def _medians(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of blocks of steps the middle, and the median of the losses that are finite; a block without any is left out."""
+    size = max(1, len(losses) // 200, min(10, len(losses) // 10))
+    blocks = [(at, losses[at : at + size]) for at in range(0, len(losses), size)]
+    known = [(at + (len(one) + 1) / 2, np.median(one[np.isfinite(one)])) for at, one in blocks if np.isfinite(one).any()]
+    return np.array([at for at, _ in known]), np.array([middle for _, middle in known])
+
+
+def _scale_losses(ax: Axes, losses: np.ndarray) -> None:
+    """Logarithmic where losses fall far; where they end below zero, linear about what the later half spans."""
+    reach = float(np.quantile(np.abs(losses[len(losses) // 2 :]), 0.95)) if losses.size else 0.0
+    if not losses.size or losses.max() <= STEEP * (losses.min() if losses.min() > 0 else reach):
+        return
+    if losses.min() > 0:
+        ax.set_yscale("log")
+        few_decades(ax.yaxis)
+    elif reach > 0:
+        ax.set_yscale("symlog", linthresh=reach)
 
 
 def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: float | None = None) -> Figure:
@@ -191,8 +211,7 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     legend_of_sites(ax, curves, drawstyle="steps-post")
     ax.set_xscale("log")
     ax.set_xlim(left, right)
-    if right < FEW_DECADES * left:
-        few_decades(ax.xaxis)
+    few_decades(ax.xaxis)
     style(ax, _loc_label(posterior), "share of weights at or below")
     # Of a pruned network nearly all is at zero: what is left of the arrays that have most weights has most of the height then.
     largest = max(map(len, size.values()))
@@ -221,7 +240,7 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
     use; their share is shown within the bars, and their counts in the place of the others.
     """
     if not mask:
-        raise ValueError("mask is empty: there is no prunable tensor to show.")
+        raise ValueError("mask is empty, so that nothing was pruned: fit with a sparsifier, or give pruned.mask.")
     sites = in_order(list(mask))
     alive = [truth_values(mask[s], f"mask[{s!r}]") for s in sites]
     share = np.array([a.mean() for a in alive])
@@ -236,13 +255,15 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
         counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
         title = f"{title}, {_share(counted):.2%} in use"
         ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")
-        ax.legend(frameon=False, fontsize=9, loc="lower right")
+        below = -0.55 / (0.32 * len(sites) + 0.2)  # under the axis' label, whatever the height
+        ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, below), ncols=2)
     for i, a in enumerate(counted):
         note = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": BLACK}
-        ax.annotate(f"{a.mean():.1%}", (1, i), (42, 0), ha="right", **note)
+        few = 0 < a.mean() < 0.001
+        ax.annotate(f"{100 * a.mean():.2g}%" if few else f"{a.mean():.1%}", (1, i), (42, 0), ha="right", **note)
         ax.annotate(f"{int(a.sum()):,} of {a.size:,}", (1, i), (50, 0), **note)
     style(ax, "alive share of the prunable weights" if connected is None else "share of the prunable weights", "", title)
-    ax.set_yticks(place, sites)
+    ax.set_yticks(place, shortened(sites))
     ax.set_ylim(len(sites) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.set_xlim(0, 1)

@@ -15,12 +15,14 @@ from bayesprune.report.plots_style import (
     PALETTE,
     Axes,
     FigureBase,
-    figure,
+    few_decades,
     in_order,
     in_percent,
     legend_beside,
     legend_of_sites,
+    mark_of,
     over_steps,
+    several,
     style,
 )
 from bayesprune.report.record import acts_of
@@ -54,7 +56,7 @@ def density_and_acts(
         ValueError: a history without steps or densities.
     """
     step = recorded(history, "prune/step")
-    fig = figure(7.6, 5.6) if fig is None else fig
+    fig = several(fig, 7.6, 5.6)
     top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
     num_sites = _densities(top, step, history, connected)
     _acts(foot, step, history)
@@ -74,7 +76,7 @@ def _densities(ax: Axes, step: np.ndarray, history: Mapping[str, Any], connected
     logarithmic = lowest < DENSE
     ax.plot(step, density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="alive, all layers")
     if np.isfinite(used).any():
-        look = {"color": PALETTE[5], "linewidth": 1.2, "zorder": 5}
+        look = {"color": PALETTE[5], "linewidth": 1.2, "zorder": 5, "marker": mark_of(step)}
         ax.plot(step, used, label="alive and connected", **look)
     elif connected is not None:
         look = {"color": PALETTE[5], "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "zorder": 5}
@@ -86,6 +88,7 @@ def _densities(ax: Axes, step: np.ndarray, history: Mapping[str, Any], connected
     if logarithmic:
         ax.set_yscale("log")
         ax.set_ylim(top=1.25)
+        few_decades(ax.yaxis)
     else:
         ax.set_ylim(-0.02, 1.02)
     in_percent(ax.yaxis)
@@ -114,4 +117,4 @@ def _acts(ax: Axes, step: np.ndarray, history: Mapping[str, Any]) -> None:
             ax.plot(step[rounds], counts[rounds], linestyle="", label=label, markerfacecolor=filled, **look)
     style(ax, "training step", "weights of an act")
     ax.set_yscale("log")
-    ax.minorticks_off()
+    few_decades(ax.yaxis)

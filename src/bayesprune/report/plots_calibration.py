@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune.report.calibration import ece, top_label_bins
 from bayesprune.report.inputs import ArrayLike, finite
-from bayesprune.report.plots_style import GREY, PALETTE, Axes, Figure, FigureBase, figure, in_percent, single, style
+from bayesprune.report.plots_style import GREY, PALETTE, Axes, Figure, FigureBase, in_percent, several, single, style
 
 LEVELS = np.arange(0.05, 0.96, 0.05)
 NARROW = 5.5  # inches
@@ -21,7 +21,7 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     bins = top_label_bins(probs, y)
     num_bins = len(bins.count)
     centre, width = (np.arange(num_bins) + 0.5) / num_bins, 0.9 / num_bins
-    fig = figure(6.6, 5.4) if fig is None else fig
+    fig = several(fig, 6.6, 5.4)
     top, foot = fig.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     top.bar(centre, np.nan_to_num(bins.observed), width, color=PALETTE[0], label="accuracy")
     top.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")

@@ -1,10 +1,13 @@
 """The first layer as pictures: what each of its features looks at."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
+from bayesprune.core.types import Node
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
-from bayesprune.report.plots_style import FigureBase, figure, signed
+from bayesprune.report.plots_style import FigureBase, several, signed
 
 FRAME, PAPER = 0.45, 1.0  # grey of the line around a tile, and of the sheet
 LEAST_HEIGHT, SHEET_HEIGHT = 28, 400  # pixels, roughly and at least, of a tile and of the sheet
@@ -25,6 +28,8 @@ def tile_shape(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
         raise ValueError(f"loc_kernel must be (inputs, features) or (height, width, channels, features), got {shape}.")
     inputs, features = shape
     side = round(inputs**0.5)
+    if image_shape == ():
+        return inputs, features, 1, 1
     if image_shape is None:
         return (side, side, 1, features) if side * side == inputs else (inputs, features, 1, 1)
     if len(image_shape) not in (2, 3) or np.prod(image_shape) != inputs:
@@ -54,7 +59,7 @@ def mosaic(tiles: Float[np.ndarray, "height width channels features 4"]) -> Floa
 
 
 def first_layer_heatmap(
-    loc_kernel: ArrayLike,
+    loc_kernel: Any,
     mask: ArrayLike | None = None,
     image_shape: tuple[int, ...] | None = None,
     fig: FigureBase | None = None,
@@ -63,14 +68,16 @@ def first_layer_heatmap(
 ) -> FigureBase:
     """The first layer's posterior means as pictures, one tile a feature, strongest first; pruned weights are grey.
 
-    ``loc_kernel``: (inputs, features) of a dense layer, whose inputs are the pixels of ``image_shape``, (height, width[,
-    channels]), found by itself for a square image; inputs that form no image are shown as one matrix. Or (height, width,
-    channels, features) of a convolution. Channels lie side by side. ``mask``: booleans of the same shape, True = alive.
-    ``in_use``: (features,) booleans, those that the outputs depend on (see `connected`); the others are left out.
+    ``loc_kernel``: a node of ``bnn.posterior(params)``, whose weights are loc times its unit, or an array of them. (inputs,
+    features) of a dense layer, whose inputs are the pixels of ``image_shape``, (height, width[, channels]), found by itself for
+    a square image; inputs that form no image, or of ``image_shape=()``, are shown as one matrix. Or (height, width, channels,
+    features) of a convolution. Channels lie side by side. ``mask``: booleans of the same shape, True = alive. ``in_use``:
+    (features,) booleans, those that the outputs depend on (see `connected`); the others are left out.
 
     Source: after Markovic et al. 2024, figure 4.
     """
-    kernel = finite(loc_kernel, "loc_kernel")
+    of_node = isinstance(loc_kernel, Node)
+    kernel = finite(np.asarray(loc_kernel.loc) * np.asarray(loc_kernel.unit) if of_node else loc_kernel, "loc_kernel")
     alive = np.ones(kernel.shape, bool) if mask is None else truth_values(mask, "mask")
     if alive.shape != kernel.shape:
         raise ValueError(f"mask must have loc_kernel's shape {kernel.shape}, got {alive.shape}.")
@@ -83,14 +90,18 @@ def first_layer_heatmap(
     scale = signed(peak or 1.0)
     shape = tile_shape(shown.shape, image_shape)
     sheet = mosaic(scale.to_rgba(shown.ravel()).reshape(*shape, 4))
-    fig = figure(6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0))) if fig is None else fig
+    fig = several(fig, 6.4, float(np.clip(5.2 * sheet.shape[0] / sheet.shape[1] + 0.6, 1.8, 8.0)))
     ax = fig.add_subplot()
     ax.imshow(sheet, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
+    if shape[2:] == (1, 1):  # one matrix
+        ax.set(xlabel="features", ylabel="inputs")
     ax.spines[:].set_visible(False)
     kept = shown.shape[-1]
     count = f"{total} features" if kept == total else f"{kept} of {total} features"
     title = f"{count} in use" if in_use is not None and kept == used.sum() else count
+    if in_use is not None and not np.any(in_use):
+        title = f"none of {total} features in use: {'all' if kept == total else kept} shown"
     pruned = "" if alive.all() else f"; {1 - alive.mean():.1%}{' of their weights' if kept < total else ''} pruned (grey)"
     fig.suptitle(f"{title}, largest norm first{pruned}", fontsize=11)
     fig.colorbar(scale, ax=ax, label="posterior mean", shrink=0.8, extend="both")

@@ -14,10 +14,11 @@ from bayesprune.report.plots_style import (
     Figure,
     FigureBase,
     MaxNLocator,
-    figure,
     in_percent,
+    several,
     single,
     style,
+    whole_numbers,
 )
 
 Mask = Mapping[str, ArrayLike]
@@ -42,9 +43,11 @@ def exchanged_share(history: Mapping[str, Any], ax: Axes | None = None) -> Figur
     """
     step, grown, alive = (recorded(history, f"prune/{name}") for name in ("step", "num_grown", "num_alive"))
     fig, ax = single(ax)
-    ax.plot(step, grown / alive, color=PALETTE[0], marker="o", markersize=3.5)
+    share = np.divide(grown, alive, out=np.zeros(np.shape(grown)), where=np.asarray(alive) > 0)  # of none nothing was exchanged
+    ax.plot(step, share, color=PALETTE[0], marker="o", markersize=3.5)
     style(ax, "training step", "alive weights exchanged")
     ax.set_ylim(bottom=0)
+    whole_numbers(ax.xaxis)
     in_percent(ax.yaxis)
     return fig
 
@@ -73,7 +76,7 @@ def wandering(
     steps = np.asarray(steps, np.float64)
     if not masks:
         raise ValueError("masks is empty: give at least one training, name -> its masks in order of time.")
-    fig = figure(9.0, 3.4) if fig is None else fig
+    fig = several(fig, 9.0, 3.4)
     left, right = fig.subplots(1, 2)
     for i, (name, course) in enumerate(masks.items()):
         alive = _rows(course, steps, name)
@@ -87,6 +90,7 @@ def wandering(
     left.set_ylim(0, min(1.02, 1.15 * left.dataLim.y1))
     right.set_ylim(0, 1.02)
     for ax in (left, right):
+        whole_numbers(ax.xaxis)
         in_percent(ax.yaxis, decimals=0)
     right.legend(frameon=False, fontsize=9)
     return fig
@@ -131,7 +135,10 @@ def connected_inputs(
     side = round(len(alive) ** 0.5)
     shape = (side, side) if image_shape is None else tuple(image_shape)
     if len(shape) not in (2, 3) or np.prod(shape) != len(alive):
-        raise ValueError(f"image_shape {shape} must be (height, width[, channels]) of {len(alive)} inputs in all.")
+        given = "give image_shape=" if image_shape is None else f"image_shape {shape} is not"
+        raise ValueError(
+            f"{len(alive)} inputs: {given} (height, width[, channels]) of as many pixels, such as (1, {len(alive)})."
+        )
     count = alive.sum(axis=1).reshape((*shape, 1)[:3]).sum(axis=2)
     fig, ax = single(ax, 4.4, 3.8)
     top = max(1, int(count.max()) if most is None else most)

@@ -62,12 +62,14 @@ def _wanted(
         "exchanged": exchanges and (lambda: plots.exchanged_share(drawn)),
         "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": bool(first)
-        and (lambda: plots.first_layer_heatmap(posterior[first].loc, mask.get(first), shape, in_use=in_use)),
+        and (lambda: plots.first_layer_heatmap(posterior[first], mask.get(first), shape, in_use=in_use)),
         "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
 
 
 def _image_shape(input_shape: Sequence[int], node: Node) -> tuple[int, ...] | None:
-    """The image that a dense layer's inputs are the pixels of."""
+    """The image that a dense layer's inputs are the pixels of; () of columns of a table, which are none; None: not known."""
+    if len(input_shape) == 1 and np.ndim(node.loc) == 2:
+        return ()
     is_image = len(input_shape) == 3 and np.ndim(node.loc) == 2 and np.prod(input_shape) == np.shape(node.loc)[0]
     return tuple(input_shape) if is_image else None

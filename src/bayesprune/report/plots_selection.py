@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
-from bayesprune.report.plots_style import DASHES, GREY, PALETTE, Axes, Figure, single, style
+from bayesprune.report.plots_style import DASHES, GREY, PALETTE, Axes, Figure, single, style, whole_numbers
 
 MAX_TICKS = 20
+MANY = 4  # scores, whose legend would cover the curves
 
 
 def inclusion_map(probabilities: ArrayLike, relevant: ArrayLike | None = None, ax: Axes | None = None) -> Figure:
@@ -35,6 +36,7 @@ def inclusion_map(probabilities: ArrayLike, relevant: ArrayLike | None = None, a
     fig, ax = single(ax, 7.4, float(np.clip(1.5 + 0.16 * p.shape[1], 2.0, 6.0)))
     shown = ax.imshow(p.T, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     ax.set(xlabel="input", ylabel="unit")
+    whole_numbers(ax.xaxis)
     if p.shape[1] <= MAX_TICKS:
         ax.set_yticks(np.arange(0, p.shape[1], 1 + p.shape[1] // 8))
     fig.colorbar(shown, ax=ax, label="inclusion\nprobability", ticks=(0, 0.5, 1))
@@ -72,7 +74,8 @@ def selection_roc(scores: Mapping[str, ArrayLike], relevant: ArrayLike, ax: Axes
     true = np.atleast_2d(truth_values(relevant, "relevant"))
     if (true.all(axis=-1) | ~true.any(axis=-1)).any():
         raise ValueError("relevant must have both kinds of inputs: without one of them no curve is defined.")
-    fig, ax = single(ax, 4.8, 4.4)
+    many = len(scores) > MANY
+    fig, ax = single(ax, 8.8 if many else 4.8, 4.4)
     grid = np.linspace(0, 1, 401)
     for i, (name, values) in enumerate(scores.items()):
         rows = np.atleast_2d(finite(values, f"scores[{name!r}]"))
@@ -86,7 +89,8 @@ def selection_roc(scores: Mapping[str, ArrayLike], relevant: ArrayLike, ax: Axes
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":", label="chance")
     style(ax, "false positive rate", "power (true positive rate)")
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
-    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if many else {"loc": "lower right"}
+    ax.legend(frameon=False, fontsize=9, **beside)
     return fig
 
 

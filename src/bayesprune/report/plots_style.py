@@ -20,6 +20,8 @@ BLACK, GREY = "#222222", "#999999"
 SIGNED = colormaps["RdBu_r"].with_extremes(bad="#C8C8C8")  # NaN is a pruned weight
 DASHES = ("-", "--", "-.")
 MAX_LEGEND = 8
+FEW_DECADES = 100.0  # times the lower end: fewer decades have few ticks at powers of ten
+LONG_NAME = 30
 
 
 def figure(width: float, height: float) -> Figure:
@@ -27,8 +29,19 @@ def figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def single(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
+def several(fig: FigureBase | Any | None, width: float, height: float) -> FigureBase:
+    """The caller's figure or subfigure for several panels, or a new one."""
+    if fig is not None and not isinstance(fig, FigureBase):
+        raise TypeError(f"fig must be a matplotlib figure or subfigure, got {type(fig).__name__}: several panels are drawn.")
+    return figure(width, height) if fig is None else fig
+
+
+def single(ax: Axes | Any | None, width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
     """The caller's axes and its figure, or new ones."""
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax must be matplotlib axes, got {type(ax).__name__}: give one panel, as figure.add_subplot() makes it."
+        )
     if ax is None:
         ax = figure(width, height).add_subplot()
     return ax.get_figure(root=True), ax
@@ -49,8 +62,20 @@ def in_percent(axis: Any, decimals: int | None = None) -> None:
     axis.set_major_formatter(PercentFormatter(1.0, decimals))
 
 
+def whole_numbers(axis: Any) -> None:
+    """Ticks at whole numbers alone: there is no half of a step, or of an input."""
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
 def few_decades(axis: Any) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, as plain numbers, for a logarithmic scale of a decade or two."""
+    """Ticks at 1, 2 and 5 times powers of ten, as plain numbers, of a logarithmic scale; of more than two decades powers alone.
+
+    Call it once all is drawn: what is in view decides.
+    """
+    low, high = axis.get_view_interval()
+    if high > FEW_DECADES * low:
+        axis.set_minor_formatter(NullFormatter())
+        return
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
@@ -73,14 +98,40 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=parts.__getitem__)
 
 
+def mark_of(steps: Any) -> str:
+    """The marker of a curve: one of a single point would be seen by nobody without."""
+    return "o" if len(steps) == 1 else ""
+
+
+def shortened(names: list[str]) -> list[str]:
+    """Names without the parts that all begin and end with, and of what is still long its end, where they stay different.
+
+    >>> shortened(["net.blocks_0.attention.query_projection.kernel", "net.blocks_1.attention.query_projection.kernel"])
+    ['….blocks_0.…', '….blocks_1.…']
+    >>> shortened(["Dense_0.kernel", "Dense_1.kernel"])
+    ['Dense_0.kernel', 'Dense_1.kernel']
+    """
+    if max(map(len, names), default=0) <= LONG_NAME:
+        return names
+    parts = [name.split(".") for name in names]
+    least = min(map(len, parts)) - 1 if len(names) > 1 else 0
+    alike = lambda place: len({part[place] for part in parts}) == 1  # noqa: E731
+    head = next((place for place in range(least) if not alike(place)), least)
+    tail = next((place for place in range(least - head) if not alike(-1 - place)), least - head)
+    made = [".".join(["…"] * bool(head) + part[head : len(part) - tail] + ["…"] * bool(tail)) for part in parts]
+    ends = [one if len(one) <= LONG_NAME else f"…{one[-LONG_NAME:]}" for one in made]
+    return ends if len(set(ends)) == len(names) else made
+
+
 def legend_of_sites(ax: Axes, curves: dict[str, tuple[Any, Any]], drawstyle: str = "default") -> None:
     """One curve a site: up to eight get a legend, more get a colour scale."""
     many = len(curves) > MAX_LEGEND
     shades = ScalarMappable(Normalize(1, len(curves)), "viridis")
-    for i, (site, (x, y)) in enumerate(curves.items()):
+    for i, (site, (x, y)) in enumerate(zip(shortened(list(curves)), curves.values(), strict=True)):
         color, dash = (shades.to_rgba(i + 1), "-") if many else (PALETTE[i % len(PALETTE)], DASHES[i % 3])
         label = "_hidden" if many else site  # matplotlib leaves a leading underscore out of the legend
-        ax.plot(x, y, color=color, linestyle=dash, linewidth=1.4, drawstyle=drawstyle, label=label)
+        look = {"color": color, "linestyle": dash, "linewidth": 1.4, "marker": mark_of(x), "markersize": 5}
+        ax.plot(x, y, drawstyle=drawstyle, label=label, **look)
     if many:
         bar = ax.figure.colorbar(shades, ax=ax, label="layer, in order of name")
         bar.locator = MaxNLocator(integer=True, nbins=6)

@@ -11,12 +11,12 @@ from bayesprune.report.inputs import finite
 from bayesprune.report.plots_style import PALETTE, Axes, Figure, single, style
 
 
-def uncertainty_parts(parts: Any, unit: str = "nats", ax: Axes | None = None) -> Figure:
+def uncertainty_parts(parts: Any, unit: str = "", ax: Axes | None = None) -> Figure:
     """Rows from the surest to the least sure, each with its aleatoric and, on top of it, its epistemic part.
 
     Args:
         parts: as `bayesprune.uncertainty` gives them, (rows,) each; of several outputs one of them.
-        unit: of the parts, for the axis: "nats" of labels, the square of y's unit of numbers.
+        unit: of the parts, for the axis: "nats" of labels, of numbers the square of y's unit.
         ax: axes of your own to draw into.
 
     Raises:
@@ -36,11 +36,13 @@ def uncertainty_parts(parts: Any, unit: str = "nats", ax: Axes | None = None) ->
         )
     fig, ax = single(ax)
     order = np.argsort(total, kind="stable")
-    at = (np.arange(total.size) + 0.5) / total.size
-    ax.fill_between(at, 0.0, aleatoric[order], color=PALETTE[0], alpha=0.85, linewidth=0, label="aleatoric")
-    ax.fill_between(at, aleatoric[order], total[order], color=PALETTE[1], alpha=0.85, linewidth=0, label="epistemic")
+    edges = np.arange(total.size + 1) / total.size  # each row has its part of the width, so that one row is seen, too
+    whole, noise = (np.append(part[order], part[order[-1]]) for part in (total, aleatoric))
+    look: dict[str, Any] = {"alpha": 0.85, "linewidth": 0, "step": "post"}
+    ax.fill_between(edges, 0.0, noise, color=PALETTE[0], label="aleatoric", **look)
+    ax.fill_between(edges, noise, whole, color=PALETTE[1], label="epistemic", **look)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
-    style(ax, "rows, from the surest to the least sure", f"uncertainty ({unit})")
-    ax.legend(frameon=False, fontsize=9, loc="upper left")
+    style(ax, "rows, from the surest to the least sure", f"uncertainty ({unit})" if unit else "uncertainty")
+    ax.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
     return fig

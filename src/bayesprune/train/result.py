@@ -49,7 +49,7 @@ class FitResult(NamedTuple):
         return shown.line(
             "FitResult",
             length if returned == steps else f"{length}, returned as of step {returned:,}",
-            *(shown.number("loss", loss) for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
+            *(shown.number("loss", loss) or "loss nan" for loss in np.reshape(self.losses, (-1, steps))[:, -1]),
             shown.share_pruned(self.mask),
             shown.share_connected(self.mask, None if draws_of(self.params) else next(iter(counted[-1:]), None)),
             shown.last(self.history, "eval"),
