@@ -78,7 +78,7 @@ PROVOKED = {
     "data.y must hold integer class labels": lambda: fit(bp.Dataset(GOOD.x, GOOD.y * 1.0)),
     "data.y has shape": lambda: fit(bp.Dataset(GOOD.x, np.eye(3)[GOOD.y])),
     "value(s) that are NaN": lambda: fit(bp.Dataset(np.where(GOOD.x > 1, np.nan, GOOD.x), GOOD.y)),
-    "must hold numbers": lambda: fit(bp.Dataset(GOOD.x, GOOD.y.astype(str))),
+    "must hold numbers": lambda: fit(bp.Dataset(GOOD.x.astype(str), GOOD.y)),
     "batch_size=": lambda: fit(batch_size=10_000),
     "... can be read only once": lambda: fit((pair for pair in [GOOD]), num_rows=60),
     "must be an object, got the class": lambda: fit(sparsifier=bp.methods.BMR),
