@@ -174,6 +174,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path
     table().drop(columns="area").to_csv(tmp_path / "less.csv", index=False)
     assert "lacks area, which flats.csv had" in told("predict", str(done / "rent"), str(tmp_path / "less.csv"))
     assert "leave num_samples and net out" in told("predict", str(done / "rent"), str(done / "new.csv"), "--num-samples", "5")
+    assert "which predict and evaluate read" in told("report", str(done / "rent"))
     table().drop(columns="rent").to_csv(tmp_path / "less.csv", index=False)
     assert "lacks rent, the target" in told("evaluate", str(done / "rent"), "--data", str(tmp_path / "less.csv"))
     assert not (tmp_path / "out" / "fit.json").exists()

@@ -168,3 +168,14 @@ def test_training_goes_on_from_it_and_the_dead_stay_dead(fit) -> None:
     found = bp.prune_to(given, bnn, DATA, nll_increase=0.1)
     more = bp.fit_svi(jax.random.key(1), bnn, DATA, num_steps=20, batch_size=30, init=found.pruned, progress=False)
     assert all((np.asarray(more.mask[site]) <= alive).all() for site, alive in found.mask.items())
+
+
+def test_nothing_prunable_says_so() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    prior, likelihood = bp.priors.Gaussian(1.0), bp.likelihoods.Normal(0.5)
+    bnn = bp.BNN(bp.nets.MLP((), 1), prior=prior, likelihood=likelihood, input_shape=(2,))
+    fit = bp.fit_svi(jax.random.key(0), bnn, bp.Dataset(x, x[:, 0]), num_steps=2, progress=False)
+    with pytest.raises(ValueError, match=r"nothing to prune: .* prunable="):
+        bp.prune_to(fit, bnn, bp.Dataset(x, x[:, 0]), nll_increase=0.1)
+    with pytest.raises(ValueError, match=r"nothing to prune: .* prunable="):
+        bp.reduce_scales(jax.random.key(0), bnn, fit.params, bp.priors.Horseshoe(), num_steps=3)

@@ -188,3 +188,25 @@ def test_parameters_of_several_fits_are_no_network(prior, rng_key) -> None:
             call()
     one = jax.tree.map(lambda leaf: leaf[1], fits.params)
     assert bp.prune_once(one, bp.methods.SNR(0.5)).mask["Dense_0.kernel"].shape == (3, 4)
+
+
+def test_what_predict_refuses_of_one_network_is_refused_of_several(bnn: bp.BNN, data: bp.Dataset) -> None:
+    fits = bp.fit_replicates(jax.random.key(0), bnn, data, num_steps=2, progress=False)
+    x, one = np.array(data.x), jax.tree.map(lambda leaf: leaf[1], fits.params)
+    x[1, 3, 0] = np.nan
+    for given, params, said in (
+        (x, fits.params, r"x holds 1 value\(s\) that are NaN"),
+        (data.x[:2], fits.params, "x is of 2 replications: give the params of fit_replicates on as many"),
+        (data.x, one, "or of one network bp.predict"),
+        (data.x[:, :0], fits.params, "at least one row"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            bp.predict_replicates(jax.random.key(1), bnn, params, given, num_samples=2)
+
+
+def test_a_replication_without_a_target_is_refused_by_its_number(data: bp.Dataset) -> None:
+    likelihood, y = bp.likelihoods.Masked(bp.likelihoods.Normal()), np.array(data.y)
+    bnn = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Gaussian(), likelihood=likelihood, input_shape=(3,))
+    y[1] = np.nan
+    with pytest.raises(ValueError, match=r"replication 1: .*no target at all"):
+        bp.fit_replicates(jax.random.key(0), bnn, bp.Dataset(data.x, y), num_steps=2, progress=False)

@@ -149,3 +149,15 @@ def test_numpyros_own_guide_takes_pruned_parameters(rng_key) -> None:
     density, _ = log_density(substitute(seed(pruned, rng_key), data=values), (), {}, params)
     alive = scipy.stats.norm.logpdf(VALUE, [0.4, 0.0, 2.0], [0.5, 1.0, 0.1])[[0, 2]].sum()
     assert float(density) == pytest.approx(alive + scipy.stats.norm.logpdf(0.3, 0.3, 0.2), rel=1e-5)
+
+
+def test_a_mask_of_probabilities_is_refused_and_a_list_is_taken() -> None:
+    def model() -> None:
+        numpyro.sample("w", dist.Normal(0, 1).expand([3]).to_event(1))
+
+    density = lambda alive: log_density(bp.masked(model, {"w": alive}), (), {}, {"w": jnp.asarray(VALUE)})[0]  # noqa: E731
+    expected = scipy.stats.norm.logpdf(VALUE[[0, 2]]).sum()
+    for alive in ([True, False, True], np.array([1.0, 0.0, 1.0]), MASK["w"]):
+        assert density(alive) == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(ValueError, match=r"mask\['w'\] must be boolean"):
+        density(np.array([0.5, 0.0, 1.0]))

@@ -166,5 +166,18 @@ def test_what_leaves_a_doubt_is_refused() -> None:
     tx = bp.keep_zeros(TX, True)
     with pytest.raises(ValueError, match=r"needs the parameters: update\(gradients, state, params\)"):
         tx.update(params, tx.init(params))
-    with pytest.raises(ValueError, match="mask must have the tree"):
+    with pytest.raises(ValueError, match=r"of \['bias'\] the shapes are pruned none and params \(2,\)"):
         bp.restore_zeros(params, {"kernel": params["kernel"]})
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1), (1, 3)])
+def test_no_mask_is_broadcast_where_rows_could_be_taken_for_columns(shape: tuple[int, ...]) -> None:
+    params, zeros = {"kernel": jnp.ones((3, 3))}, jnp.zeros(shape)
+    with pytest.raises(ValueError, match=r"mask\['kernel'\] has shape .* and its parameters \(3, 3\)"):
+        bp.keep_zeros(TX, {"kernel": zeros == 0}).init(params)
+    with pytest.raises(ValueError, match=r"of \['kernel'\] the shapes are pruned .* and params \(3, 3\)"):
+        bp.restore_zeros(params, {"kernel": zeros})
+    with pytest.raises(ValueError, match=r"of \['kernel'\] the shapes are pruned \(\) and params \(3, 3\)"):
+        bp.restore_zeros(params, {"kernel": jnp.array(0.0)})
+    with pytest.raises(ValueError, match=r"mask\['kernel'\] must be boolean"):
+        bp.keep_zeros(TX, {"kernel": np.full((3, 3), 0.2)}).init(params)

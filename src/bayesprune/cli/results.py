@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune import __version__
-from bayesprune.cli import build, course, rows, shipping
+from bayesprune.cli import build, course, fitted, rows, shipping
 from bayesprune.cli.settings import FILE as SETTINGS
 from bayesprune.cli.settings import RunSettings, to_json
 from bayesprune.core import lock
@@ -115,6 +115,8 @@ def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None)
 def read_metrics(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
+    if fitted.is_one(folder):
+        raise ValueError(f"{folder} is of bayesprune fit, which predict and evaluate read; this is for runs of bayesprune run.")
     if not path.is_file():
         begun = "Give the command that began it once more: it goes on." if (folder / SETTINGS).is_file() else ""
         what = lock.who_is_at_work(folder) or begun

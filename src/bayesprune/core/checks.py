@@ -181,11 +181,18 @@ def check_mask(mask: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
         )
     for site, alive in mask.items():
         check_site("mask", site, alive, shapes)
-        if getattr(alive, "dtype", None) == np.dtype(bool) or isinstance(alive, jax.core.Tracer):
-            continue
-        if not np.isin(np.asarray(alive), (0, 1)).all():
-            raise ValueError(f"mask[{site!r}] must be boolean, True = alive, got other numbers: compare first, as in p > 0.5.")
+        as_booleans(alive, f"mask[{site!r}]")
     return {site: send(alive, bool) for site, alive in mask.items()}
+
+
+def as_booleans(alive: Any, name: str) -> Any:
+    """A mask as an array of booleans; of zeros and ones, too. Fractions are refused, and what is traced passes as it is."""
+    array = alive if isinstance(alive, jax.Array | np.ndarray) else np.asarray(alive)
+    if array.dtype == bool or isinstance(array, jax.core.Tracer):
+        return array
+    if not np.isin(np.asarray(array), (0, 1)).all():
+        raise ValueError(f"{name} must be boolean, True = alive, got other numbers: compare first, as in p > 0.5.")
+    return array.astype(bool)
 
 
 def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:

@@ -15,6 +15,7 @@ from bayesprune.deploy.rungs import Ladder, Rung
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.prune.keep_all import KeepAll
+from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.one_shot import prune_once
 
 BUDGETS = ("latency_ms", "bytes", "flops", "nll_increase", "ece")
@@ -146,6 +147,8 @@ def prune_to(
     ((budget, most),) = asked.items()
     check_positive(most, budget)
     check_integer(rows, "rows")
+    if not any(spec.prunable and spec.bayesian for spec in program.layout):
+        raise nothing_to_prune("params have", program)
     with jax.transfer_guard_host_to_device("allow"):  # ranks and searches are the host's work
         ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
         rung = _search(ladder, budget, float(most))

@@ -15,8 +15,9 @@ from jax.typing import ArrayLike
 from numpyro.infer import ELBO
 
 from bayesprune.core import shown
-from bayesprune.core.checks import check_integer, check_key, check_mask
+from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.numbers import numbers_of
 from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
@@ -156,15 +157,28 @@ def predict_replicates(
     """
     check_bnn(bnn)
     check_integer(num_samples, "num_samples")
-    x = jnp.asarray(x)
-    if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape:
-        raise ValueError(f"x must have shape (replications, rows, {', '.join(map(str, bnn.input_shape))}), got {x.shape}.")
+    x = jnp.asarray(numbers_of(x, "x", bytes_stay=True))
+    if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape or not x.size:
+        wanted = ", ".join(map(str, bnn.input_shape))
+        raise ValueError(f"x must have shape (replications, rows, {wanted}), at least one row, got {x.shape}.")
+    _check_of_replicates(params, len(x))
     bnn.inputs.check(x.reshape((-1, *bnn.input_shape)), "x")
     keys = jax.random.split(check_key(rng_key), x.shape[0])
     mask = _check_masks(bnn, mask, x.shape[0])
     draw = _predictor(bnn)
     columns = [draw(keys, params, mask, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
     return np.stack([np.asarray(column) for column in columns], axis=1)
+
+
+def _check_of_replicates(params: dict[str, Any], replications: int) -> None:
+    """Refuse parameters of one network, or of another number of them."""
+    check_params(params)
+    for name, value in params.items():
+        if np.shape(value)[:1] != (replications,):
+            raise ValueError(
+                f"params[{name!r}] has shape {np.shape(value)}, and x is of {replications} replications: give the params of "
+                "fit_replicates on as many, or of one network bp.predict."
+            )
 
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
@@ -208,5 +222,9 @@ def _check_replicated(bnn: BNN, data: GivenRows) -> Dataset:
             f"{rows.x.shape} and {rows.y.shape}: stack the data sets, which must be of one size."
         )
     check_program_data(bnn, Dataset(rows.x[0], rows.y[0]), "data[0]")
-    bnn.likelihood.check(np.asarray(rows.y).reshape((-1, *rows.y.shape[2:])), bnn.output_shape)
+    for number, y in enumerate(np.asarray(rows.y)):
+        try:
+            bnn.likelihood.check(y, bnn.output_shape)
+        except ValueError as error:
+            raise ValueError(f"replication {number}: {error}") from error
     return rows

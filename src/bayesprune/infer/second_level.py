@@ -23,6 +23,7 @@ from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.scores import check_evidence
 
 REFERENCE = "markovic2024bayesian"
@@ -103,6 +104,8 @@ def reduce_scales(
                 "posterior='mean_field', or remove its weights by bp.bmr_prune."
             )
     layout = tuple(spec for spec in bnn.layout if spec.prunable)
+    if not layout:
+        raise nothing_to_prune("params have", bnn)
     family = _ScalesAlone(init_range=0.5)
     optimizer = optax.adam(optax.cosine_decay_schedule(0.02, num_steps)) if optimizer is None else optimizer
 

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from numpyro.distributions import Distribution, Independent, MaskedDistribution
 from numpyro.primitives import Messenger
 
+from bayesprune.core.checks import as_booleans
 from bayesprune.posteriors.mean_field import FAMILY as MEAN_FIELD
 
 
@@ -55,7 +56,7 @@ class masked(Messenger):
     """
 
     def __init__(self, fn: Callable[..., Any] | None = None, mask: dict[str, Any] | None = None) -> None:
-        self.mask = {} if mask is None else mask
+        self.mask = {} if mask is None else {site: as_booleans(alive, f"mask[{site!r}]") for site, alive in mask.items()}
         self._scales = {MEAN_FIELD.name(site, "scale"): alive for site, alive in self.mask.items()}
         super().__init__(fn)
 

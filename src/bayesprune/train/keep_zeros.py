@@ -8,6 +8,7 @@ import numpy as np
 import optax
 from jax.tree_util import keystr
 
+from bayesprune.core.checks import as_booleans
 from bayesprune.core.types import PyTree
 
 
@@ -86,7 +87,8 @@ def restore_zeros(params: PyTree, pruned: PyTree) -> PyTree:
         [[2. 0.]
          [0. 3.]]
     """
-    return _where(_as_tree(jax.tree.map(lambda weight: weight != 0, pruned), params), params)
+    _same_tree(pruned, params)
+    return _where(jax.tree.map(lambda weight: jnp.asarray(weight) != 0, pruned), params)
 
 
 def _where(alive: PyTree, tree: PyTree) -> Any:
@@ -110,14 +112,32 @@ def _alive(params: PyTree) -> Any:
 
 
 def _as_tree(mask: PyTree, params: PyTree) -> Any:
-    """The mask with an array of booleans for each parameter."""
+    """The mask with an array of booleans for each parameter; a single one stands for an array, or for a branch of them."""
 
-    def full(kept: Any, branch: PyTree) -> Any:
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(kept, bool), jnp.shape(leaf)), branch)
+    def full(path: Any, kept: Any, branch: PyTree) -> Any:
+        alive = as_booleans(kept, f"mask{keystr(path)}")
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(alive, bool), _same_shape(path, alive, leaf)), branch)
 
     try:
-        return jax.tree.map(full, mask, params)
+        return jax.tree_util.tree_map_with_path(full, mask, params)
     except ValueError as error:
         raise ValueError(
             f"mask must have the tree and the shapes of the parameters, or entries for whole branches: {error}"
         ) from error
+
+
+def _same_shape(path: Any, alive: Any, leaf: Any) -> tuple[int, ...]:
+    """The shape of a parameter; of another one a mask would be broadcast, and rows taken for columns."""
+    if np.ndim(alive) and np.shape(alive) != np.shape(leaf):
+        raise ValueError(f"mask{keystr(path)} has shape {np.shape(alive)}, and its parameters {np.shape(leaf)}.")
+    return np.shape(leaf)
+
+
+def _same_tree(pruned: PyTree, params: PyTree) -> None:
+    """Refuse arrays of other names or shapes."""
+    shapes = [jax.tree_util.tree_flatten_with_path(tree)[0] for tree in (pruned, params)]
+    theirs, ours = ({keystr(path): np.shape(leaf) for path, leaf in one} for one in shapes)
+    if theirs != ours:
+        name = next(name for name in [*theirs, *ours] if theirs.get(name) != ours.get(name))
+        what = " and ".join(f"{who} {tree.get(name, 'none')}" for who, tree in (("pruned", theirs), ("params", ours)))
+        raise ValueError(f"pruned must have the arrays of params: of {name} the shapes are {what}.")
