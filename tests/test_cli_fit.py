@@ -15,8 +15,9 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from bayesprune import cli
-from bayesprune.cli import fit, fitted
+from bayesprune.cli import fit, fitted, predict
 from bayesprune.core.files import DamagedFileError
+from bayesprune.data.tables.target import Target
 from bayesprune.sklearn import saving
 from tests.test_cli import refused
 
@@ -169,6 +170,11 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path
     assert "'ren'" in told(*words, "ren") and "rent" in told(*words, "ren")
     assert "number them" in told(*words, "kind", "--likelihood", "ordinal")
     assert "unknown choice of likelihood" in told(*words, "kind", "--likelihood", "gaussian")
+    rare = pd.DataFrame(
+        {"x": np.arange(20.0), "y": np.where(np.isin(np.arange(20), _held(20)), "zz", np.resize(["a", "b"], 20))}
+    )
+    rare.to_csv(tmp_path / "rare.csv", index=False)
+    assert "give another --split" in told("fit", str(tmp_path / "rare.csv"), "--target", "y", "--out", str(tmp_path / "out"))
     np.savez(tmp_path / "rows.npz", x=np.zeros((4, 2)), y=np.zeros(4))
     assert "bayesprune run --data" in told("fit", str(tmp_path / "rows.npz"), "--target", "y", "--out", str(tmp_path / "out"))
     table().drop(columns="area").to_csv(tmp_path / "less.csv", index=False)
@@ -178,6 +184,10 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path
     table().drop(columns="rent").to_csv(tmp_path / "less.csv", index=False)
     assert "lacks rent, the target" in told("evaluate", str(done / "rent"), "--data", str(tmp_path / "less.csv"))
     assert not (tmp_path / "out" / "fit.json").exists()
+
+
+def _held(rows: int) -> np.ndarray:
+    return np.random.RandomState(0).permutation(rows)[rows - rows // 5 :]
 
 
 class Foreign:
@@ -203,12 +213,52 @@ def test_a_strangers_file_runs_nothing(done: Path, tmp_path: Path) -> None:
     assert Foreign.made == before
 
 
+def node(loader: str, module: str, name: str, **content: Any) -> dict[str, Any]:
+    return {"__loader__": loader, "__module__": module, "__class__": name, **content}
+
+
+def text(value: str) -> dict[str, Any]:
+    return node("JsonNode", "builtins", "str", content=json.dumps(value), is_json=True)
+
+
+@pytest.mark.parametrize("loader", ["ConstructorFromReduceNode", "FunctionNode", "ObjectNode", "TupleNode", "ListNode"])
+@pytest.mark.parametrize(("module", "name"), [("bayesprune.core.files", "write_atomically"), ("bayesprune.__main__", "main")])
+def test_a_forged_file_calls_nothing_of_ours(loader: str, module: str, name: str, tmp_path: Path) -> None:
+    given = node("TupleNode", "builtins", "tuple", content=[text(str(tmp_path / "forged")), text("x")])
+    schema = node(loader, module, name, content=given) | {"protocol": 2, "_skops_version": "0.16.0"}
+    with zipfile.ZipFile(tmp_path / "model.skops", "w") as file:
+        file.writestr("schema.json", json.dumps(schema))
+    with pytest.raises(DamagedFileError, match=r"it holds .* (does not|is no part of an estimator)"):
+        saving.load(tmp_path / "model.skops")
+    assert not (tmp_path / "forged").exists()
+
+
+def test_what_an_estimator_can_hold_is_ours_and_a_data_type(done: Path) -> None:
+    saving._check_ours("bayesprune.priors.dirac_slab", "DiracSlab")
+    saving._check_ours("numpy", "ndarray")  # skops' own list decides
+    for module, name in (
+        ("bayesprune.sklearn.saving", "load"),
+        ("bayesprune.sklearn.columns", "Any"),
+        ("bayesprune.cli", "main"),
+    ):
+        with pytest.raises(ValueError, match="is no part of an estimator"):
+            saving._check_ours(module, name)
+
+
+@pytest.mark.parametrize(("target", "head"), [("low", "low,low: low,low: high"), ("rent", "rent,low,high")])
+def test_a_target_may_have_the_name_of_a_column_beside_it(target: str, head: str) -> None:
+    arrays = {"mean": np.array([1.0]), "low": np.array([0.0]), "high": np.array([2.0])}
+    lines = predict._csv(predict.Predicted(arrays, Target(target, "numbers"))).splitlines()
+    assert lines == [head, "1,0,2"]
+
+
 @pytest.mark.parametrize("damage", ["cut", "changed", "text", "another"])
 def test_a_damaged_estimator_is_named(damage: str, done: Path, tmp_path: Path) -> None:
     path, content = tmp_path / "rent" / fitted.MODEL, (done / "rent" / fitted.MODEL).read_bytes()
     shutil.copytree(done / "rent", tmp_path / "rent")
     middle = len(content) // 2
-    another = (done / "kind" / fitted.MODEL).read_bytes()
+    saving.save(fitted.load(done / "rent").model.set_params(verbose=True), tmp_path / "another.skops")
+    another = (tmp_path / "another.skops").read_bytes()
     made = {
         "another": another,
         "cut": content[:middle],

@@ -21,6 +21,15 @@ def test_the_line_is_how_often_intervals_hold(spread: float) -> None:
     np.testing.assert_array_equal(line.get_xdata(), LEVELS)
 
 
+def test_calibrated_counts_lie_on_the_diagonal() -> None:
+    """Under the law that they are of, whole numbers too, whose intervals hold more than they say."""
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(0.3, 2.0, 4000)
+    samples, y = rng.poisson(rates, (400, 4000)).astype(float), rng.poisson(rates).astype(float)
+    # Five standard errors of 4,000 rows, .04, at every level.
+    np.testing.assert_allclose(plots.coverage_diagram(samples, y).axes[0].lines[-1].get_ydata(), LEVELS, atol=0.04)
+
+
 def test_the_band_is_the_binomial_law_s() -> None:
     ax = plots.coverage_diagram(np.zeros((3, 100)), np.zeros(100)).axes[0]
     corners = ax.collections[0].get_paths()[0].vertices

@@ -120,6 +120,15 @@ def test_numbers_of_one_decimal_lie_on_one_side_of_a_threshold_in_either_precisi
     assert np.isclose(new[:, None], cuts.at, rtol=1e-6, atol=0).any()  # some are met
 
 
+@pytest.mark.parametrize(("base", "step"), [(2e7, 2.0), (1.7e9, 128.0), (3e6, 1.0), (0.0, 0.1), (-5e3, 0.01)])
+def test_a_threshold_stays_between_the_values_that_it_parts(base: float, step: float) -> None:
+    """Of columns far from zero float32 has few steps between two values: none is stepped over."""
+    rows = np.arange(200)
+    x, y = (base + step * rows)[:, None], (rows >= 100).astype(float)
+    at = fit_thresholds(np.random.RandomState(0), x, y, labels=False).at[0]
+    assert np.array_equal(x[:, 0].astype(np.float32).astype(float) > at, rows >= 100)
+
+
 def test_thresholds_of_a_number_are_the_best_and_what_is_missing_is_silent() -> None:
     x, y = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200.0)
     cuts = fit_thresholds(np.random.RandomState(0), x, y, labels=False)

@@ -113,6 +113,9 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         raise ValueError(
             f"likelihood=ordinal needs classes whose order is that of numbers, and {name!r} holds texts: number them."
         )
+    labels = fitted.targets(found, values_of(frame, name), str(data)) if found.classes else np.zeros(len(frame))
+    if not np.isin(labels[test], labels[train]).any():
+        raise ValueError("no row that was held back is of a class of the others: give another --split, or unite rare classes.")
     y = fitted.targets(found, values_of(frame, name), str(data))
     rows = Rows((frame[names].iloc[train], frame[names].iloc[test]), (y[train], y[test]))
     print(fit_report.begin(data, found, len(names), (len(train), len(test))), flush=True)

@@ -126,8 +126,7 @@ def _of_labels(of: Fitted, x: Any, y: np.ndarray) -> dict[str, float]:
     scores = {
         "accuracy": float(np.sum(probs[known].argmax(1) == labels) / len(y)),  # of a class that was not seen none is right
         "nll": float(-np.mean(np.log(own))) if known.all() else np.inf,
-        "ece": ece(probs[known], labels),
-    }
+    } | ({"ece": ece(probs[known], labels)} if known.any() else {})
     if _held_out(of.model):
         sets = of.model.predict_set(x, LEVEL)
         inside = sets[known][np.arange(len(labels)), labels]

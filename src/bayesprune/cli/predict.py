@@ -161,15 +161,17 @@ def _csv(found: Predicted) -> str:
     name, classes = ("y", ()) if target is None else (target.name, target.classes)
     columns: dict[str, Any] = {name: mean}
     if classes:
-        names = np.array(classes, dtype=object)
-        columns = {name: names[mean.argmax(-1)]} | {f"p({one})": mean[:, place] for place, one in enumerate(classes)}
+        columns = {name: np.array(classes, dtype=object)[mean.argmax(-1)]}
     elif mean.ndim > 1:
         columns = {f"{name}_{place}": mean[:, place] for place in range(mean.shape[1])}
+    beside = {f"p({one})": mean[:, place] for place, one in enumerate(classes)}
     for more in ("low", "high", *Uncertainty._fields):
         values = found.arrays.get(more, np.zeros(0))
         several = values.ndim > 1
-        columns |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
-        columns |= {more: values} if values.size and not several else {}
+        beside |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
+        beside |= {more: values} if values.size and not several else {}
+    # A target may be called "low" itself.
+    columns |= {f"{name}: {more}": values for more, values in beside.items()} if columns.keys() & beside.keys() else beside
     scale = 1.0 if target is None else target.scale
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

@@ -27,7 +27,7 @@ def share_pruned(mask: object) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one digit after the point; of more, where it would read as nothing or as all and is neither.
+    """A share of one digit after the point; of up to eight, where it would read as nothing or as all and is neither.
 
     >>> percent(0.5), percent(0.0), percent(0.99997), percent(2e-6)
     ('50.0 %', '0.0 %', '99.997 %', '0.0002 %')

@@ -8,6 +8,11 @@ def of_outputs(spec: ParamSpec) -> tuple[int, ...]:
     return _along(spec, spec.outputs)
 
 
+def of_inputs(spec: ParamSpec) -> tuple[int, ...]:
+    """The same for each input."""
+    return _along(spec, spec.inputs)
+
+
 def of_compression(spec: ParamSpec) -> tuple[int, ...] | None:
     """The same for each input of a dense kernel, or each output channel of a convolution; None for what is no kernel.
 

@@ -1,6 +1,7 @@
 """Priors of network weights, one file each: what the model samples, its guide, and the paper it is from."""
 
 from bayesprune.priors.cauchy import Cauchy
+from bayesprune.priors.concrete_dropout import ConcreteDropout
 from bayesprune.priors.dirac_slab import DiracSlab
 from bayesprune.priors.empirical import Empirical
 from bayesprune.priors.flat import Flat
@@ -17,6 +18,7 @@ from bayesprune.priors.unit_noise import UnitNoise
 
 __all__ = [
     "Cauchy",
+    "ConcreteDropout",
     "DiracSlab",
     "Empirical",
     "Flat",

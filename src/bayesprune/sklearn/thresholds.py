@@ -67,7 +67,8 @@ def fit_thresholds(
     for place in np.unique(column):
         if len(np.unique(x[:, place])) > 2:
             here = column == place
-            found += [(total, int(place), value) for total, value in _merged(x[:, place], at[here], gain[here])]
+            best = _merged(x[:, place], at[here], gain[here])
+            found += [(total, int(place), _beyond_rounding(value, x[:, place])) for total, value in best]
     found = sorted(found, key=lambda one: (-one[0], *one[1:]))[:MOST]
     residuals = np.zeros((0, 1)) if labels else (y - forest.oob_prediction_).reshape((len(y), -1))
     return Thresholds(np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64), residuals)
@@ -78,15 +79,17 @@ def _cuts(tree: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     inner = np.flatnonzero(tree.children_left >= 0)
     weighted = tree.weighted_n_node_samples * tree.impurity
     gain = weighted[inner] - weighted[tree.children_left[inner]] - weighted[tree.children_right[inner]]
-    return tree.feature[inner], _beyond_rounding(tree.threshold[inner]), gain
+    return tree.feature[inner], tree.threshold[inner], gain
 
 
-def _beyond_rounding(at: Float64[np.ndarray, " cuts"]) -> Float64[np.ndarray, " cuts"]:
-    """The same a little higher: between 81.6 and 81.8 a tree cuts at 81.69999695, which is 81.7 in float32 alone.
+def _beyond_rounding(at: float, values: np.ndarray) -> float:
+    """The same a little higher, and below the next value: between 81.6 and 81.8 a tree cuts at 81.69999695, float32's 81.7.
 
     Rows at 81.7 lie below it for the tree, and in float64 above it: where they lie would depend on the precision.
     """
-    return at + 4.0 * np.spacing(np.abs(at).astype(np.float32))
+    seen = values.astype(np.float32).astype(np.float64)  # as the trees see them
+    room = np.min(seen[seen > at]) - at
+    return float(at + min(4.0 * float(np.spacing(np.float32(abs(at)))), room / 2.0))
 
 
 def _merged(values: np.ndarray, at: np.ndarray, gain: np.ndarray) -> list[tuple[float, float]]:
