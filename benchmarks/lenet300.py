@@ -43,12 +43,7 @@ class Cell:
     seed: int = 0
 
 
-SEEDS = range(3)
-CELLS = (
-    *(Cell("sparse_vd", 200, seed) for seed in SEEDS),
-    *(Cell("standard", 60, seed) for seed in SEEDS),
-    Cell("lottery", 20),
-)
+CELLS = (Cell("sparse_vd", 200), *(Cell("standard", 60, seed) for seed in range(3)), Cell("lottery", 20))
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

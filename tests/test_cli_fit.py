@@ -162,6 +162,21 @@ def test_the_same_command_says_it_again_and_another_one_is_refused(done: Path, c
     assert cli.main(words) == 0 and "holds this very fit" in capsys.readouterr().out
     assert (done / "rent" / "fit.json").stat().st_mtime_ns == before
     assert "other settings: give another --out" in refused(capsys, *words, "--seed", "1")
+    run = ["run", "--data", str(done / "flats.csv"), "--target", "rent", "--out", str(done / "rent"), "--drop", "area", "zone"]
+    assert "is of bayesprune fit" in refused(capsys, *run) and "is of bayesprune fit" in refused(
+        capsys, "compact", str(done / "rent")
+    )
+
+
+def test_a_fit_that_is_not_whole_is_made_anew(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(done / "rent", tmp_path / "rent")
+    (tmp_path / "rent" / fitted.MODEL).unlink()
+    with pytest.raises(FileNotFoundError, match="give the same bayesprune fit command again"):
+        fitted.load(tmp_path / "rent")
+    made = []
+    monkeypatch.setattr(fit, "_complete", lambda folder, settings, data: made.append(folder))
+    words = ["fit", str(done / "flats.csv"), "--target", "rent", "--drop", "kind", "--out", str(tmp_path / "rent")]
+    assert cli.main(words) == 0 and made == [tmp_path / "rent"]
 
 
 def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +190,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path
     )
     rare.to_csv(tmp_path / "rare.csv", index=False)
     assert "give another --split" in told("fit", str(tmp_path / "rare.csv"), "--target", "y", "--out", str(tmp_path / "out"))
+    assert "which 'rent' cannot be: choose normal" in told(*words, "rent", "--likelihood", "poisson")
     np.savez(tmp_path / "rows.npz", x=np.zeros((4, 2)), y=np.zeros(4))
     assert "bayesprune run --data" in told("fit", str(tmp_path / "rows.npz"), "--target", "y", "--out", str(tmp_path / "out"))
     table().drop(columns="area").to_csv(tmp_path / "less.csv", index=False)

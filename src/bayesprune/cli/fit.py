@@ -22,7 +22,7 @@ from bayesprune.data.hold_out import hold_out
 from bayesprune.data.tables.columns import check_whole, choose
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import digest_of
-from bayesprune.data.tables.target import infer_target
+from bayesprune.data.tables.target import infer_target, may_be
 from bayesprune.model.likelihoods import named
 
 
@@ -85,7 +85,7 @@ def _is_finished(folder: Path, settings: Mapping[str, Any], data: Path) -> bool:
     """Whether this very fit is there; another one's folder is refused."""
     if (folder / RUN_SETTINGS).is_file():
         raise ValueError(f"{folder} holds a run of bayesprune run: give another --out.")
-    if not fitted.is_one(folder):
+    if not fitted.is_whole(folder):
         return False
     found = fitted.record_of(folder)
     if found["settings"] != settings or found["digest"] != digest_of(data):
@@ -99,7 +99,8 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     """Fit, judge, and write down; the record is written last."""
     from bayesprune.sklearn import saving
 
-    frame, name, kind = read_frame(data), settings["target"], settings["likelihood"]
+    digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
+    name, kind = settings["target"], settings["likelihood"]
     likelihood.check(kind)
     if name not in frame.columns:
         raise unknown_name("column", name, list(frame.columns), f"It was to be the target of {data}.")
@@ -108,6 +109,9 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     order = np.arange(len(frame))
     train, test = (np.asarray(part.x) for part in hold_out(Dataset(order, order), settings["test_share"], settings["split"]))
     asked = likelihood.kind_of(kind) or (named.CLASSES if is_declared(frame, name) else None)
+    if asked and asked not in (may := may_be(values_of(frame, name))):
+        others = " or ".join(likelihood.first(one) for one in may)
+        raise ValueError(f"likelihood={kind} is for {asked}, which {name!r} cannot be: choose {others}.")
     found = infer_target(name, values_of(frame, name), train, asked)
     if kind == "ordinal" and found.text:
         raise ValueError(
@@ -129,7 +133,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     record = {
         "settings": dict(settings),
         "file": data.name,
-        "digest": digest_of(data),
+        "digest": digest,
         "target": dataclasses.asdict(found),
         "columns": of.columns,
         "texts": of.texts,

@@ -18,7 +18,7 @@ from bayesprune.report.crps import crps
 
 RECORD, MODEL, PAGE, COMPACT, INPUTS = "fit.json", "model.skops", "report.html", "net.bayesprune", "inputs.csv"
 NEEDED = ("settings", "file", "digest", "target", "columns", "texts", "scores", "rows", "model")
-REMEDY = "Give the same bayesprune fit command again, in another folder."
+REMEDY = "Delete it, and give the same bayesprune fit command again: it fits anew."
 LEVEL, DRAWS = 0.9, 500  # of intervals and sets that are judged; targets of a row, for the CRPS
 
 
@@ -67,6 +67,19 @@ def is_one(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
+def refuse(folder: Path) -> None:
+    """Refuse a folder of `bayesprune fit` for what runs are asked."""
+    if is_one(folder):
+        raise ValueError(
+            f"{folder} is of bayesprune fit, which predict and evaluate read: give the folder of a run, or another --out."
+        )
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether all of a fit is there; the network alone may be missing, of one that has no small file."""
+    return is_one(folder) and all((folder / name).is_file() for name in (MODEL, PAGE, INPUTS))
+
+
 def record_of(folder: Path) -> dict[str, Any]:
     """What was fitted, and its scores."""
     return read_record(folder / RECORD, "fit's record", REMEDY, NEEDED)
@@ -77,6 +90,8 @@ def load(folder: Path) -> Fitted:
     from bayesprune.sklearn import saving
 
     found, path = record_of(folder), folder / MODEL
+    if not path.is_file():
+        raise FileNotFoundError(2, f"no {MODEL} in {folder}: give the same bayesprune fit command again, which fits anew")
     with reading(path, "saved estimator", REMEDY):
         if digest_of(path) != found["model"]:
             raise ValueError(f"it is not the one that {RECORD} was written with")

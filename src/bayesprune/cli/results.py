@@ -115,8 +115,7 @@ def _health(bnn: BNN, fit: FitResult, data: rows.Data, probs: np.ndarray | None)
 def read_metrics(folder: Path) -> dict[str, Any]:
     """``metrics.json``. Raises `FileNotFoundError` where no run has finished."""
     path = folder / METRICS
-    if fitted.is_one(folder):
-        raise ValueError(f"{folder} is of bayesprune fit, which predict and evaluate read; this is for runs of bayesprune run.")
+    fitted.refuse(folder)
     if not path.is_file():
         begun = "Give the command that began it once more: it goes on." if (folder / SETTINGS).is_file() else ""
         what = lock.who_is_at_work(folder) or begun

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro import conf
 
 from bayesprune.cli import course as courses
-from bayesprune.cli import own_net, valid
+from bayesprune.cli import fitted, own_net, valid
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, table
 from bayesprune.core.checks import unknown_name
@@ -194,6 +194,7 @@ def check(settings: RunSettings, folder: Path) -> None:
 
     Raises `ValueError` naming every setting that differs.
     """
+    fitted.refuse(folder)
     path = folder / FILE
     if not path.is_file():
         return
@@ -223,6 +224,7 @@ def load(folder: Path, net: str | None = None, **free: Any) -> RunSettings:
     Raises `FileNotFoundError` where there is no run, `ValueError` for settings that this release does not know, and for a
     network of the user's own that ``net`` does not name.
     """
+    fitted.refuse(folder)
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(2, f"no run in {folder}: it has no {FILE}. Make one with bayesprune run --out {folder}")
