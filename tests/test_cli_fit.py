@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from bayesprune import cli
-from bayesprune.cli import fit, fitted, predict
+from bayesprune.cli import fit, fit_report, fitted, predict
 from bayesprune.core.files import DamagedFileError
 from bayesprune.data.tables.target import Target
 from bayesprune.sklearn import saving
@@ -168,6 +168,34 @@ def test_the_same_command_says_it_again_and_another_one_is_refused(done: Path, c
     )
 
 
+def test_columns_of_text_are_read_as_text_again(done: Path, tmp_path: Path) -> None:
+    """Codes that a new file could be read of as numbers."""
+    of = fitted.load(done / "rent")
+    assert of.texts == ("district", "zone", "listed")
+    table().assign(zone="01").to_csv(tmp_path / "codes.csv", index=False)
+    assert set(of.frame(tmp_path / "codes.csv")["zone"]) == {"01"}
+
+
+def test_what_a_time_limit_cut_is_said(done: Path) -> None:
+    record = json.loads((done / "rent" / "fit.json").read_text())
+    assert not fit_report._left_out(record)
+    record["network"]["left_out"] = {"forms": ["linear"], "held_out": 0.25, "steps": 4688}
+    (said,) = fit_report._left_out(record)
+    assert (
+        said.startswith("--time-limit left no time for forms linear; held_out 0.25; steps 4688.") and "posterior's own" in said
+    )
+    assert said in fit_report.end(record, done / "rent")
+
+
+def test_names_are_no_markup(done: Path) -> None:
+    record = json.loads((done / "rent" / "fit.json").read_text())
+    record["inputs"][0]["input"], record["target"]["name"] = "<b>area", "<i>rent"
+    of, rows = held(done / "rent")
+    x = rows[list(of.columns)]
+    page = fit_report.html(record, of, x, rows["rent"].to_numpy(), of.model.explain(x))
+    assert "<b>" not in page and "<i>" not in page and "&lt;b&gt;area" in page
+
+
 def test_a_fit_that_is_not_whole_is_made_anew(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(done / "rent", tmp_path / "rent")
     (tmp_path / "rent" / fitted.MODEL).unlink()
@@ -182,6 +210,7 @@ def test_a_fit_that_is_not_whole_is_made_anew(done: Path, tmp_path: Path, monkey
 def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = functools.partial(refused, capsys)
     words = ["fit", str(done / "flats.csv"), "--out", str(tmp_path / "out"), "--target"]
+    assert "drop holds the target" in told(*words, "rent", "--drop", "rent")
     assert "'ren'" in told(*words, "ren") and "rent" in told(*words, "ren")
     assert "number them" in told(*words, "kind", "--likelihood", "ordinal")
     assert "unknown choice of likelihood" in told(*words, "kind", "--likelihood", "gaussian")

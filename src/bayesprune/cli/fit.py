@@ -165,6 +165,7 @@ def _small(model: Any, folder: Path) -> dict[str, Any]:
     try:
         small = model.compact(keep="mean")
     except ValueError as refused:
+        (folder / fitted.COMPACT).unlink(missing_ok=True)  # that of an earlier try
         return {"refused": str(refused)}
     small.save(folder / fitted.COMPACT)
     return {"bytes": (folder / fitted.COMPACT).stat().st_size, "inputs": list(model.number_names_)}

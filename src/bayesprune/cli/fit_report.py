@@ -69,6 +69,7 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
         f"\n{_scored(record)}",
         aligned([(name, number(value)) for name, value in record["scores"].items()]),
         _beside(record),
+        *_left_out(record),
         f"\n{_read(record)} Each moves predictions by, in {_unit(record)} (mean absolute Shapley value):",
         aligned([(one["input"], number(one["moves"])) for one in read[:SHOWN]]) if read else "  (nothing)",
         *[f"  and {len(read) - SHOWN} more, in {fitted.INPUTS}"] * (len(read) > SHOWN),
@@ -96,6 +97,7 @@ def html(record: Mapping[str, Any], of: fitted.Fitted, x: Any, y: np.ndarray, re
         said(_scored(record)),
         table(("score", "value", "what it is"), scores),
         said(_beside(record).strip()),
+        *map(said, _left_out(record)),
         "<h2>Calibration</h2>",
         picture(_calibration(of, x, y), "how often predictions hold, over how sure they are"),
         said(_of_figure(of)),
@@ -121,6 +123,17 @@ def _beside(record: Mapping[str, Any]) -> str:
     (name, value), *_ = record["without_inputs"].items()
     what = "the most frequent class" if name == "accuracy" else "the mean of the rows that were fitted"
     return f"  Without inputs, by {what}: {name} {number(value)}"
+
+
+def _left_out(record: Mapping[str, Any]) -> list[str]:
+    """What the time limit had no time for, in a sentence; none where it cut nothing."""
+    left = record["network"]["left_out"]
+    if not left:
+        return []
+    listed_or_number = lambda what: ", ".join(map(str, what)) if isinstance(what, list | tuple) else f"{what:g}"  # noqa: E731
+    words = "; ".join(f"{name} {listed_or_number(what)}" for name, what in left.items())
+    held = " No rows were held out: intervals are the posterior's own." if "held_out" in left else ""
+    return [f"--time-limit left no time for {words}.{held}"]
 
 
 def _read(record: Mapping[str, Any]) -> str:

@@ -20,7 +20,11 @@ def page(title: str, parts: Sequence[str]) -> str:
 
 
 def said(text: str) -> str:
-    """A paragraph."""
+    """A paragraph.
+
+    >>> said("a < b")
+    '<p>a &lt; b</p>'
+    """
     return f"<p>{escape(text)}</p>"
 
 

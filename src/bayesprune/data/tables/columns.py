@@ -52,8 +52,9 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     for name in (*features, *drop):
         if name not in names:
             raise unknown_name("column", name, names)
-    if target in features:
-        raise ValueError(f"features holds the target, {target!r}: leave it out.")
+    for name, given in (("features", features), ("drop", drop)):
+        if target in given:
+            raise ValueError(f"{name} holds the target, {target!r}: leave it out.")
     chosen = [name for name in features or names if name != target and name not in drop]
     if not chosen:
         raise ValueError(f"no column is left to predict {target!r} from.")
