@@ -121,7 +121,7 @@ def test_a_fit_learns_its_rates_and_predicts_by_gates(rng_key: jax.Array) -> Non
         for name, p in rates.items():
             u = rng.uniform(size=(len(hat[name]), 1))
             drawn[name] = hat[name] * (1 - 1 / (1 + np.exp(-(logit(p) + np.log(u / (1 - u))) / 0.1))) / (1 - p)
-        total = total + np.asarray(jax.nn.softmax(bnn.forward(drawn, {}, data.x), axis=-1)) / 400
+        total = total + np.asarray(jax.nn.softmax(bnn.forward(drawn, {}, jnp.asarray(data.x)), axis=-1)) / 400
     # Five standard errors of a difference of two means of 400 probabilities, whose spread is at most .15 here.
     np.testing.assert_allclose(probs, total, atol=0.053)
     cut = bp.prune_once(fit.params, bp.methods.Magnitude(density=0.5), program=bnn)

@@ -14,7 +14,7 @@ def files(package: str) -> Iterator[ModuleType]:
     """The modules of a package's own folder, imported, by alphabet.
 
     >>> [file.__name__ for file in files("bayesprune.priors")][:2]
-    ['bayesprune.priors.cauchy', 'bayesprune.priors.dirac_slab']
+    ['bayesprune.priors.cauchy', 'bayesprune.priors.concrete_dropout']
     """
     paths = importlib.import_module(package).__path__
     return (importlib.import_module(f"{package}.{info.name}") for info in pkgutil.iter_modules(paths))

@@ -1,13 +1,16 @@
 """Improper priors: densities without a norm. They have a divergence up to a constant, no evidence, and no draws."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
+from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.types import Array
 from bayesprune.formulas import log_uniform
 
@@ -41,6 +44,12 @@ class FlatLine(Improper):
 
     def log_prob(self, value: Array, intermediates: object = None) -> jax.Array:
         return jnp.zeros(jnp.shape(value))
+
+
+def noisy_weights(layout: Layout, noise: Callable[[ParamSpec], Any]) -> dict[str, Any]:
+    """Every Bayesian array under `FlatLine`, times what ``noise`` samples for it; path -> w."""
+    bayesian = (spec for spec in layout if spec.bayesian)
+    return {str(s.path): numpyro.sample(str(s.path), FlatLine().expand(s.shape)) * noise(s) for s in bayesian}
 
 
 class DrawnNormal(dist.Normal):

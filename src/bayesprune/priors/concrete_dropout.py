@@ -16,7 +16,7 @@ from bayesprune.core.checks import check_number, check_positive
 from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
-from bayesprune.model.improper import FlatLine, Improper
+from bayesprune.model.improper import Improper, noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import SiteMoments
 from bayesprune.model.unit_axes import of_inputs
@@ -86,13 +86,8 @@ class ConcreteDropout:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        weights: dict[str, Any] = {}
-        for spec in layout:
-            if spec.bayesian:
-                weights[str(spec.path)] = numpyro.sample(str(spec.path), FlatLine().expand(spec.shape))
-                if _has_gates(spec):
-                    weights[str(spec.path)] *= numpyro.sample(f"{spec.path}.gate", Penalised().expand(of_inputs(spec)))
-        return weights
+        gate = lambda spec: numpyro.sample(f"{spec.path}.gate", Penalised().expand(of_inputs(spec)))  # noqa: E731
+        return noisy_weights(layout, lambda spec: gate(spec) if _has_gates(spec) else 1.0)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model`: weights by points, gates by relaxed Bernoulli variables."""

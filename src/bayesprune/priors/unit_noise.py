@@ -12,7 +12,7 @@ from numpyro.distributions import constraints
 from bayesprune.core.types import Array
 from bayesprune.model import select
 from bayesprune.model.families import Family
-from bayesprune.model.improper import FlatLine
+from bayesprune.model.improper import noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
 from bayesprune.model.prior import SiteMoments
 from bayesprune.model.truncated_normal import TruncatedNormal
@@ -72,14 +72,9 @@ class UnitNoise:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        weights: dict[str, Any] = {}
-        for spec in layout:
-            if spec.bayesian:
-                weights[str(spec.path)] = numpyro.sample(str(spec.path), FlatLine().expand(spec.shape))
-                if _has_noise(spec):
-                    noise = dist.Uniform(self.low, HIGH).expand(of_outputs(spec))
-                    weights[str(spec.path)] *= jnp.exp(numpyro.sample(f"{spec.path}.log_theta", noise))
-        return weights
+        law = dist.Uniform(self.low, HIGH)
+        theta = lambda spec: jnp.exp(numpyro.sample(f"{spec.path}.log_theta", law.expand(of_outputs(spec))))  # noqa: E731
+        return noisy_weights(layout, lambda spec: theta(spec) if _has_noise(spec) else 1.0)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model`: weights by points, noise by a truncated normal of log theta."""
