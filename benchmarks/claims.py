@@ -69,7 +69,10 @@ def row(claim: Claim) -> list[str]:
     """One line of the table."""
     ours, left, (word, rest) = judged(claim)
     seconds = [record.get("seconds") or record.get("training_seconds") for record in records(claim)]
-    connected = [record["connected"] for record in records(claim) if claim.left and "connected" in record]
+    connected = [record.get("connected") for record in records(claim) if claim.left]
+    connected = [
+        share for share in connected if np.ndim(share) == 0 and share is not None
+    ]  # of several networks there are lists
     shares = [
         "-" if claim.published_left is None else f"{100 * claim.published_left:.3g}",
         f"{100 * np.mean(left):.3g}" if len(left) else "-",

@@ -311,7 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
         published_left=1 / 68,
         slack=0.1,
         digits=2,
-        needs="means of idle weights at 0 in training already, as the code has them",
+        needs="the means of idle weights at 0 in training already, as the code has them: not tried",
         page="mnist.md",
     ),
     ticket(9, "error % less the dense network's", -0.3, 0.135, lambda record: record["error"][9] - record["error"][0]),
