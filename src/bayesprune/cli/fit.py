@@ -22,16 +22,20 @@ from bayesprune.data.hold_out import hold_out
 from bayesprune.data.tables.columns import check_whole, choose
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import digest_of
-from bayesprune.data.tables.target import infer_target, may_be
+from bayesprune.data.tables.target import Target, infer_target, may_be
 from bayesprune.model.likelihoods import named
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Inputs and targets of the rows to fit and of those to judge by; ``x``, ``y``: of the first, then of the second."""
+class Table:
+    """What is fitted: inputs and targets of the rows to fit and of those to judge by, and what the file was found to be."""
 
     x: tuple[Any, Any]
     y: tuple[np.ndarray, np.ndarray]
+    target: Target
+    columns: tuple[str, ...]
+    texts: tuple[str, ...]
+    digest: str
 
 
 def fit(
@@ -96,50 +100,29 @@ def _is_finished(folder: Path, settings: Mapping[str, Any], data: Path) -> bool:
 
 
 def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
-    """Fit, judge, and write down; the record is written last."""
+    """Fit, judge, and write down; the record is written last, and an older one goes first."""
     from bayesprune.sklearn import saving
 
-    digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
-    name, kind = settings["target"], settings["likelihood"]
-    likelihood.check(kind)
-    if name not in frame.columns:
-        raise unknown_name("column", name, list(frame.columns), f"It was to be the target of {data}.")
-    names = choose(list(frame.columns), name, settings["features"], settings["drop"])
-    check_whole(frame, [name])
-    order = np.arange(len(frame))
-    train, test = (np.asarray(part.x) for part in hold_out(Dataset(order, order), settings["test_share"], settings["split"]))
-    asked = likelihood.kind_of(kind) or (named.CLASSES if is_declared(frame, name) else None)
-    if asked and asked not in (may := may_be(values_of(frame, name))):
-        others = " or ".join(likelihood.first(one) for one in may)
-        raise ValueError(f"likelihood={kind} is for {asked}, which {name!r} cannot be: choose {others}.")
-    found = infer_target(name, values_of(frame, name), train, asked)
-    if kind == "ordinal" and found.text:
-        raise ValueError(
-            f"likelihood=ordinal needs classes whose order is that of numbers, and {name!r} holds texts: number them."
-        )
-    labels = fitted.targets(found, values_of(frame, name), str(data)) if found.classes else np.zeros(len(frame))
-    if not np.isin(labels[test], labels[train]).any():
-        raise ValueError("no row that was held back is of a class of the others: give another --split, or unite rare classes.")
-    y = fitted.targets(found, values_of(frame, name), str(data))
-    rows = Rows((frame[names].iloc[train], frame[names].iloc[test]), (y[train], y[test]))
-    print(fit_report.begin(data, found, len(names), (len(train), len(test))), flush=True)
-
+    table = _read(data, settings)
+    (x, held), (y, true), target = table.x, table.y, table.target
+    print(fit_report.begin(data, target, len(table.columns), (len(y), len(true))), flush=True)
     begin = time.perf_counter()
-    model = _estimator(settings, found.classes != ()).fit(rows.x[0], rows.y[0])
+    model = _estimator(settings, target.classes != ()).fit(x, y)
     seconds = time.perf_counter() - begin
-    of = fitted.Fitted(model, found, tuple(names), tuple(fitted.text_columns(frame, names)), data.name)
-    moved, reasons = fit_report.inputs(of, rows.x[1])
+    of = fitted.Fitted(model, target, table.columns, table.texts, data.name)
+    moved, reasons = fit_report.inputs(of, held)
+    (folder / fitted.RECORD).unlink(missing_ok=True)
     saving.save(model, folder / fitted.MODEL)
     record = {
         "settings": dict(settings),
         "file": data.name,
-        "digest": digest,
-        "target": dataclasses.asdict(found),
+        "digest": table.digest,
+        "target": dataclasses.asdict(target),
         "columns": of.columns,
         "texts": of.texts,
-        "rows": {"fit": len(train), "judged": len(test)},
-        "scores": fitted.judged(of, rows.x[1], rows.y[1]),
-        "without_inputs": fitted.of_nothing(found, rows.y[0], rows.y[1]),
+        "rows": {"fit": len(y), "judged": len(true)},
+        "scores": fitted.judged(of, held, true),
+        "without_inputs": fitted.of_nothing(target, y, true),
         "network": {"forms": model.weights_, "density": model.density_, "left_out": model.left_out_},
         "inputs": moved,
         "model": digest_of(folder / fitted.MODEL),
@@ -148,8 +131,43 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "version": __version__,
     }
     write_atomically(folder / fitted.INPUTS, fit_report.csv_of(moved).encode())
-    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, rows.x[1], rows.y[1], reasons).encode())
+    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, held, true, reasons).encode())
     write_record(folder / fitted.RECORD, record)
+
+
+def _read(data: Path, settings: Mapping[str, Any]) -> Table:
+    """The file as its columns look and the settings ask. Raises `ValueError` for what cannot be fitted or judged."""
+    digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
+    name, kind = settings["target"], settings["likelihood"]
+    if name not in frame.columns:
+        raise unknown_name("column", name, list(frame.columns), f"It was to be the target of {data}.")
+    columns = choose(list(frame.columns), name, settings["features"], settings["drop"])
+    check_whole(frame, [name])
+    order = np.arange(len(frame))
+    parts = hold_out(Dataset(order, order), settings["test_share"], settings["split"])
+    train, test = (np.asarray(part.x) for part in parts)
+    values = values_of(frame, name)
+    target = infer_target(name, values, train, _asked(kind, name, values, is_declared(frame, name)))
+    if kind == "ordinal" and target.text:
+        raise ValueError(
+            f"likelihood=ordinal needs classes whose order is that of numbers, and {name!r} holds texts: number them."
+        )
+    y = fitted.targets(target, values, str(data))
+    if target.classes and not np.isin(y[test], y[train]).any():
+        raise ValueError("no row that was held back is of a class of the others: give another --split, or unite rare classes.")
+    x = frame[columns]
+    texts = tuple(fitted.text_columns(frame, columns))
+    return Table((x.iloc[train], x.iloc[test]), (y[train], y[test]), target, tuple(columns), texts, digest)
+
+
+def _asked(kind: str, name: str, values: np.ndarray, declared: bool) -> str | None:
+    """The kind of target that a likelihood, or the file itself, says there is; None: as its values look."""
+    likelihood.check(kind)
+    asked = likelihood.kind_of(kind) or (named.CLASSES if declared else None)
+    if asked and asked not in (may := may_be(values)):
+        others = " or ".join(likelihood.first(one) for one in may)
+        raise ValueError(f"likelihood={kind} is for {asked}, which {name!r} cannot be: choose {others}.")
+    return asked
 
 
 def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:

@@ -14,7 +14,7 @@ from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent
 
-EXPLAINED, SHOWN, DRAWS = 100, 8, 1000  # rows that are explained; inputs on the terminal; targets of a row in the figure
+EXPLAINED, SHOWN, DRAWS = 50, 8, 1000  # rows that are explained; inputs on the terminal; targets of a row in the figure
 HEAD = ("input", "read", "moves")
 WORDS = {
     "r2": "R², 1 is right, 0 the mean",
