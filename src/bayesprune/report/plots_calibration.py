@@ -3,6 +3,8 @@
 Taken in by `bayesprune.report.plots`, which says what all figures have in common.
 """
 
+from typing import Any
+
 import numpy as np
 
 from bayesprune.report.calibration import ece, top_label_bins
@@ -50,7 +52,7 @@ def reliability_diagram(probs: ArrayLike, y: ArrayLike, fig: FigureBase | None =
     return fig
 
 
-def coverage_diagram(samples: ArrayLike, y: ArrayLike, ax: Axes | None = None) -> Figure:
+def coverage_diagram(samples: ArrayLike, y: ArrayLike | Any, ax: Axes | None = None) -> Figure:
     """How often central intervals of the predictive distribution held the number, over what they promise, 5 to 95 %.
 
     The grey band is where nineteen of twenty well calibrated models of as many rows lie, at each level by itself. Below the
@@ -71,7 +73,7 @@ def coverage_diagram(samples: ArrayLike, y: ArrayLike, ax: Axes | None = None) -
         >>> print(line.get_ydata()[-1])           # zero lies in the middle of every interval
         1.0
     """
-    drawn, y = finite(samples, "samples"), finite(y, "y")
+    drawn, y = finite(samples, "samples"), finite(y if isinstance(y, np.ndarray) else np.asarray(y), "y")
     if drawn.ndim != 2 or y.ndim != 1 or drawn.shape[1:] != y.shape or not drawn.size:
         raise ValueError(f"samples must be (draws, rows) and y (rows,), got {drawn.shape} and {y.shape}.")
     fig, ax = single(ax, 5.4, 4.6)

@@ -16,8 +16,8 @@ MOST_BINS, HALF_HEIGHT = 30, 0.38
 
 def reasons(
     found: Any,
-    names: Sequence[str] | None = None,
-    x: ArrayLike | None = None,
+    names: Sequence[str] | Any | None = None,
+    x: ArrayLike | Any | None = None,
     most: int = 12,
     unit: str = "units of y",
     ax: Axes | None = None,
@@ -73,7 +73,7 @@ def reasons(
     return fig
 
 
-def _ranks(x: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+def _ranks(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Of each value its place among its column's different ones, 0 to 1; NaN stays."""
     x = np.asarray(x, np.float64)
     if x.shape != shape:
