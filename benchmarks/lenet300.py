@@ -43,7 +43,8 @@ class Cell:
     seed: int = 0
 
 
-CELLS = (Cell("sparse_vd", 200), *(Cell("standard", 60, seed) for seed in range(3)), Cell("lottery", 20))
+LENGTHS = {"sparse_vd": 200, "standard": 60}
+CELLS = (*(Cell(method, epochs, seed) for method, epochs in LENGTHS.items() for seed in range(3)), Cell("lottery", 20))
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
