@@ -13,13 +13,11 @@ from tyro.conf import Positional, arg
 from bayesprune import __version__
 from bayesprune.cli import fit_report, fitted, likelihood
 from bayesprune.cli.settings import FILE as RUN_SETTINGS
-from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import write_atomically
 from bayesprune.core.formats import write_record
 from bayesprune.core.lock import alone_in
-from bayesprune.core.types import Dataset
-from bayesprune.data.hold_out import hold_out
 from bayesprune.data.tables.columns import check_whole, choose
+from bayesprune.data.tables.own import no_target, parts
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import digest_of
 from bayesprune.data.tables.target import Target, infer_target, may_be
@@ -110,7 +108,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     model = _estimator(settings, target.classes != ()).fit(x, y)
     seconds = time.perf_counter() - begin
     of = fitted.Fitted(model, target, table.columns, table.texts, data.name)
-    moved, reasons = fit_report.inputs(of, held)
+    foreseen, (moved, reasons) = of.foresee(held), fit_report.inputs(of, held)
     (folder / fitted.RECORD).unlink(missing_ok=True)
     saving.save(model, folder / fitted.MODEL)
     record = {
@@ -121,7 +119,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "columns": of.columns,
         "texts": of.texts,
         "rows": {"fit": len(y), "judged": len(true)},
-        "scores": fitted.judged(of, held, true),
+        "scores": fitted.judged(of, held, true, foreseen),
         "without_inputs": fitted.of_nothing(target, y, true),
         "network": {"forms": model.weights_, "density": model.density_, "left_out": model.left_out_},
         "inputs": moved,
@@ -131,7 +129,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "version": __version__,
     }
     write_atomically(folder / fitted.INPUTS, fit_report.csv_of(moved).encode())
-    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, held, true, reasons).encode())
+    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, (held, true), foreseen, reasons).encode())
     write_record(folder / fitted.RECORD, record)
 
 
@@ -140,12 +138,10 @@ def _read(data: Path, settings: Mapping[str, Any]) -> Table:
     digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
     name, kind = settings["target"], settings["likelihood"]
     if name not in frame.columns:
-        raise unknown_name("column", name, list(frame.columns), f"It was to be the target of {data}.")
+        raise no_target(data, name, list(frame.columns))
     columns = choose(list(frame.columns), name, settings["features"], settings["drop"])
     check_whole(frame, [name])
-    order = np.arange(len(frame))
-    parts = hold_out(Dataset(order, order), settings["test_share"], settings["split"])
-    train, test = (np.asarray(part.x) for part in parts)
+    train, test = parts(len(frame), settings["test_share"], settings["split"])
     values = values_of(frame, name)
     target = infer_target(name, values, train, _asked(kind, name, values, is_declared(frame, name)))
     if kind == "ordinal" and target.text:
@@ -174,7 +170,7 @@ def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
     from bayesprune.sklearn import BayesianSparseClassifier, BayesianSparseRegressor
 
     kind = BayesianSparseClassifier if of_labels else BayesianSparseRegressor
-    name = settings["likelihood"].replace("-", "_")
+    name = likelihood.undashed(settings["likelihood"])
     return kind(likelihood=name, presets=settings["presets"], time_limit=settings["time_limit"], random_state=settings["seed"])
 
 

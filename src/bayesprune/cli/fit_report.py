@@ -14,7 +14,7 @@ from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent
 
-EXPLAINED, SHOWN, DRAWS = 50, 8, 1000  # rows that are explained; inputs on the terminal; targets of a row in the figure
+EXPLAINED, SHOWN = 50, 8  # rows that are explained; inputs on the terminal
 HEAD = ("input", "read", "moves")
 WORDS = {
     "r2": "R², 1 is right, 0 the mean",
@@ -81,8 +81,9 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
     return "\n".join(parts)
 
 
-def html(record: Mapping[str, Any], of: fitted.Fitted, x: Any, y: np.ndarray, reasons: Any) -> str:
-    """report.html: one file with the figures in it."""
+def html(record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarray], foreseen: np.ndarray, reasons: Any) -> str:
+    """report.html: one file with the figures in it; ``held``: the rows held back, ``foreseen``: what is foreseen of them."""
+    x, y = held
     scores = [(name, number(value), WORDS[name]) for name, value in record["scores"].items()]
     moved = [(one["input"], "yes" if one["read"] else "no", number(one["moves"])) for one in record["inputs"]]
     forms = ", ".join(f"{name} {percent(weight)}" for name, weight in record["network"]["forms"].items())
@@ -99,12 +100,12 @@ def html(record: Mapping[str, Any], of: fitted.Fitted, x: Any, y: np.ndarray, re
         said(_beside(record).strip()),
         *map(said, _left_out(record)),
         "<h2>Calibration</h2>",
-        picture(_calibration(of, x, y), "how often predictions hold, over how sure they are"),
+        picture(_calibration(of, y, foreseen), "how often predictions hold, over how sure they are"),
         said(_of_figure(of)),
         "<h2>Inputs</h2>",
         said(f"{_read(record)} What an input moves predictions by: its mean absolute Shapley value over "
              f"{min(EXPLAINED, len(x))} rows, in {_unit(record)}. Inputs that are not read could have any value."),
-        picture(_reasons(of, x, reasons), "what each input adds to the predictions of single rows"),
+        picture(_reasons(of, x, foreseen, reasons), "what each input adds to the predictions of single rows"),
         table(("input", "read", "moves predictions by"), moved),
         "<h2>Network</h2>",
         said(f"Forms and their weights: {forms}. {percent(record['network']['density'])} of the weights are left. Fitted in "
@@ -154,17 +155,16 @@ def _of_figure(of: fitted.Fitted) -> str:
     )
 
 
-def _calibration(of: fitted.Fitted, x: Any, y: np.ndarray) -> Any:
+def _calibration(of: fitted.Fitted, y: np.ndarray, foreseen: np.ndarray) -> Any:
     from bayesprune.report import plots
 
     if not of.classes:
-        return plots.coverage_diagram(of.model.sample_y(x, DRAWS).T, y)
-    places = {label: place for place, label in enumerate(of.model.classes_.tolist())}
-    known = np.array([label in places for label in y.tolist()])
-    return plots.reliability_diagram(of.model.predict_proba(x)[known], np.array([places[label] for label in y[known].tolist()]))
+        return plots.coverage_diagram(foreseen, y)
+    known, labels = of.placed(y)
+    return plots.reliability_diagram(foreseen[known], labels)
 
 
-def _reasons(of: fitted.Fitted, x: Any, reasons: Any) -> Any:
+def _reasons(of: fitted.Fitted, x: Any, foreseen: np.ndarray, reasons: Any) -> Any:
     """Of classes, of the one that is foreseen most often."""
     import pandas as pd
 
@@ -173,7 +173,7 @@ def _reasons(of: fitted.Fitted, x: Any, reasons: Any) -> Any:
     rows = x.iloc[:EXPLAINED]
     values, unit = reasons.values, of.target.name
     if of.classes:
-        place = int(np.bincount(of.model.predict_proba(x).argmax(axis=1)).argmax())
+        place = int(np.bincount(foreseen.argmax(axis=1)).argmax())
         values, unit = values[..., place], f"probability of {of.target.name} {of.classes[place]}"
     numbers = np.column_stack([pd.to_numeric(rows[name], errors="coerce").to_numpy(np.float64) for name in of.columns])
     return plots.reasons(reasons._replace(values=values), of.columns, numbers, unit=unit)

@@ -11,7 +11,7 @@ from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.data.tables.columns import check_whole
 from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
-from bayesprune.data.tables.schema import digest_of, listed
+from bayesprune.data.tables.schema import digest_of, listed, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
@@ -19,7 +19,7 @@ from bayesprune.report.crps import crps
 RECORD, MODEL, PAGE, COMPACT, INPUTS = "fit.json", "model.skops", "report.html", "net.bayesprune", "inputs.csv"
 NEEDED = ("settings", "file", "digest", "target", "columns", "texts", "scores", "rows", "model")
 REMEDY = "Delete it, and give the same bayesprune fit command again: it fits anew."
-LEVEL, DRAWS = 0.9, 500  # of intervals and sets that are judged; targets of a row, for the CRPS
+LEVEL, DRAWS = 0.9, 500  # of intervals and sets that are judged; targets of a row, for the CRPS and the figure of coverage
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,16 @@ class Fitted:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes that the estimator tells apart, in the order of its probabilities; none of numbers."""
         return tuple(self.target.classes[place] for place in self.model.classes_) if self.target.classes else ()
+
+    def foresee(self, x: Any) -> np.ndarray:
+        """Probabilities of the classes, (rows, classes); of numbers `DRAWS` targets of each row, (draws, rows)."""
+        return self.model.predict_proba(x) if self.target.classes else self.model.sample_y(x, DRAWS).T  # type: ignore[no-any-return]
+
+    def placed(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which labels are of a class that the estimator tells apart, and the places of these among its probabilities."""
+        places = {label: place for place, label in enumerate(self.model.classes_.tolist())}
+        known = np.array([label in places for label in y.tolist()])
+        return known, np.array([places[label] for label in y[known].tolist()], int)
 
     def inputs(self, frame: Any, where: str) -> Any:
         """The columns of a frame that the estimator reads."""
@@ -95,8 +105,7 @@ def load(folder: Path) -> Fitted:
     with reading(path, "saved estimator", REMEDY):
         if digest_of(path) != found["model"]:
             raise ValueError(f"it is not the one that {RECORD} was written with")
-    lists = {name: tuple(found["target"][name]) for name in ("classes", "others")}
-    target = Target(**found["target"] | lists)
+    target = target_from_json(found["target"])
     return Fitted(saving.load(path), target, tuple(found["columns"]), tuple(found["texts"]), found["file"])
 
 
@@ -114,29 +123,26 @@ def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
     return {"mean": mean, "low": ends[:, 0], "high": ends[:, 1]}
 
 
-def judged(of: Fitted, x: Any, y: np.ndarray) -> dict[str, float]:
-    """What rows that the fit had not seen say of it."""
-    return _of_labels(of, x, y) if of.classes else _of_numbers(of.model, x, y)
+def judged(of: Fitted, x: Any, y: np.ndarray, foreseen: np.ndarray) -> dict[str, float]:
+    """What rows that the fit had not seen say of it; ``foreseen``: what it foresees of them."""
+    return _of_labels(of, x, y, foreseen) if of.classes else _of_numbers(of.model, x, y, foreseen)
 
 
-def _of_numbers(model: Any, x: Any, y: np.ndarray) -> dict[str, float]:
+def _of_numbers(model: Any, x: Any, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:
     mean, ends = _with_interval(model, x, LEVEL)
     squares = np.square(y - mean)
     return {
         "r2": float(1.0 - squares.sum() / np.square(y - y.mean()).sum()) if np.ptp(y) else np.nan,
         "rmse": float(np.sqrt(squares.mean())),
-        "crps": crps(model.sample_y(x, DRAWS).T, y),
+        "crps": crps(samples, y),
         "nll": float(-np.mean(model.log_density(x, y))),
         "coverage_90": float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))),
         "width_90": float(np.mean(ends[:, 1] - ends[:, 0])),
     }
 
 
-def _of_labels(of: Fitted, x: Any, y: np.ndarray) -> dict[str, float]:
-    probs = of.model.predict_proba(x)
-    places = {label: place for place, label in enumerate(of.model.classes_.tolist())}
-    known = np.array([label in places for label in y.tolist()])
-    labels = np.array([places[label] for label in y[known].tolist()], int)
+def _of_labels(of: Fitted, x: Any, y: np.ndarray, probs: np.ndarray) -> dict[str, float]:
+    known, labels = of.placed(y)
     own = probs[known][np.arange(len(labels)), labels]
     scores = {
         "accuracy": float(np.sum(probs[known].argmax(1) == labels) / len(y)),  # of a class that was not seen none is right

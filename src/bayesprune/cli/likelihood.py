@@ -17,7 +17,8 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _undashed(name: str) -> str:
+def undashed(name: str) -> str:
+    """The name as it is in Python."""
     return name.replace("-", "_")
 
 
@@ -35,7 +36,7 @@ def check(name: str) -> None:
 
 def kind_of(name: str) -> str | None:
     """The kind of targets that a likelihood is for; None for "auto", which takes them as they look."""
-    return None if name == AUTO else named.all_named()[_undashed(name)].kinds[0]
+    return None if name == AUTO else named.all_named()[undashed(name)].kinds[0]
 
 
 def first(kind: str) -> str:
@@ -57,7 +58,7 @@ def make(name: str, kind: str, size: int, rate: float | None = None, exposure: b
 
     ``rate``, ``exposure``: of counts, their mean, at which the likelihood starts, and whether their exposures are known.
     """
-    found = named.of_kind(kind)[_undashed(chosen(name, kind))]
+    found = named.of_kind(kind)[undashed(chosen(name, kind))]
     made = starting_at(found.make(size), rate)
     if exposure and hasattr(made, "exposure"):
         made = dataclasses.replace(made, exposure=KNOWN)

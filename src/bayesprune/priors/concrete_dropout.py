@@ -99,7 +99,7 @@ class ConcreteDropout:
             if _has_gates(spec):
                 odds = numpyro.param(f"{spec.path}.gate_log_odds", jnp.asarray(math.log(self.start / (1.0 - self.start))))
                 shape = of_inputs(spec)
-                axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
+                axes = tuple(axis for axis in range(len(shape)) if axis not in spec.inputs)
                 squares = jnp.sum(jnp.square(weight), axis=axes, keepdims=True)
                 gates = Gates(jnp.broadcast_to(odds, shape), squares, self.temperature, self.length_scale)
                 numpyro.sample(f"{spec.path}.gate", gates)

@@ -14,7 +14,7 @@ ArrayLike = Shaped[Array | np.ndarray, "..."]
 ROW_SUM_TOLERANCE = 1e-3  # float32 averages of softmaxes stay within 1e-5; logits and raw scores do not come near
 
 
-def finite(values: ArrayLike, name: str) -> Float64[np.ndarray, "..."]:
+def finite(values: ArrayLike | Any, name: str) -> Float64[np.ndarray, "..."]:
     """Real numbers as float64; refuses NaN, infinities and what is not a number."""
     array = np.asarray(without_mask(values, name))
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":

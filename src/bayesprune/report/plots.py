@@ -160,13 +160,13 @@ def _medians(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _scale_losses(ax: Axes, losses: np.ndarray) -> None:
     """Logarithmic where losses fall far; where they end below zero, linear about what the later half spans."""
-    reach = float(np.quantile(np.abs(losses[len(losses) // 2 :]), 0.95)) if losses.size else 0.0
-    if not losses.size or losses.max() <= STEEP * (losses.min() if losses.min() > 0 else reach):
+    if not losses.size:
         return
-    if losses.min() > 0:
+    lowest, reach = losses.min(), float(np.quantile(np.abs(losses[len(losses) // 2 :]), 0.95))
+    if lowest > 0 and losses.max() > STEEP * lowest:
         ax.set_yscale("log")
         few_decades(ax.yaxis)
-    elif reach > 0:
+    elif lowest <= 0 < reach and losses.max() > STEEP * reach:
         ax.set_yscale("symlog", linthresh=reach)
 
 

@@ -73,7 +73,7 @@ def coverage_diagram(samples: ArrayLike, y: ArrayLike | Any, ax: Axes | None = N
         >>> print(line.get_ydata()[-1])           # zero lies in the middle of every interval
         1.0
     """
-    drawn, y = finite(samples, "samples"), finite(y if isinstance(y, np.ndarray) else np.asarray(y), "y")
+    drawn, y = finite(samples, "samples"), finite(y, "y")
     if drawn.ndim != 2 or y.ndim != 1 or drawn.shape[1:] != y.shape or not drawn.size:
         raise ValueError(f"samples must be (draws, rows) and y (rows,), got {drawn.shape} and {y.shape}.")
     fig, ax = single(ax, 5.4, 4.6)

@@ -96,9 +96,10 @@ def _colours(ranks: np.ndarray) -> np.ndarray:
 def _spread(values: np.ndarray) -> np.ndarray:
     """Heights from -1 to 1 that part dots of like values: those of a bin side by side, the fullest bin the highest."""
     low, high = values.min(), values.max()
-    bins = np.zeros(len(values), int) if high == low else np.minimum((values - low) / (high - low) * MOST_BINS, MOST_BINS - 1)
-    heights, fullest = np.zeros(len(values)), np.bincount(np.asarray(bins, int)).max()
-    for one in np.unique(np.asarray(bins, int)):
-        rows = np.flatnonzero(np.asarray(bins, int) == one)
+    share = (values - low) / (high - low or 1.0)
+    bins = np.minimum(share * MOST_BINS, MOST_BINS - 1).astype(int)
+    heights, fullest = np.zeros(len(values)), np.bincount(bins).max()
+    for one in np.unique(bins):
+        rows = np.flatnonzero(bins == one)
         heights[rows] = (np.arange(len(rows)) - (len(rows) - 1) / 2) * 2 / max(fullest, 2)
     return heights

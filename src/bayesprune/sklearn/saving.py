@@ -43,7 +43,7 @@ def load(path: str | PathLike[str]) -> Any:
     so are nodes that call a function. Another version of the packages may read other things in it, or nothing.
 
     Raises:
-        DamagedFileError: no such file, one that holds other types, or one that unpacks to far more than its size.
+        DamagedFileError: a file of another kind, one that holds other types, or one that unpacks to far more than its size.
         FileNotFoundError: none is there.
         ImportError: without skops.
 

@@ -73,7 +73,7 @@ def _of_table(
 ) -> OwnTable:
     frame = read_frame(path)
     if target is None or target not in frame.columns:
-        raise _no_target(path, target, list(frame.columns))
+        raise no_target(path, target, list(frame.columns))
     over = [] if exposure is None else [exposure]
     for name in over:
         check_column(name, target, tuple(features), kind)
@@ -82,7 +82,7 @@ def _of_table(
     names = [name for name in choose(list(frame.columns), target, features, drop) if name not in over]
     check_whole(frame, [target, *over])
     check_whole(frame, names, "leave columns out (drop)")
-    train, test = _parts(len(frame), share, seed)
+    train, test = parts(len(frame), share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame, name)) for name in names)
     kind = kind or ("classes" if is_declared(frame, target) else None)
     exposures = None if exposure is None else values_of(frame, exposure)
@@ -105,7 +105,7 @@ def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> OwnTabl
         )
     if ("x_test" in found) != ("y_test" in found):
         raise ValueError(f"{path} has one of x_test and y_test: give both, or neither.")
-    train, test = _parts(rows, share, seed)
+    train, test = parts(rows, share, seed)
     if "x_test" in found:
         train, test = np.arange(rows), rows + np.arange(len(found["x_test"]))
         if found["x_test"].shape[1:] != x.shape[1:] or len(found["x_test"]) != len(found["y_test"]):
@@ -122,14 +122,15 @@ def _of_arrays(path: Path, kind: str | None, share: float, seed: int) -> OwnTabl
     return OwnTable(Dataset(made[train], labels[train]), Dataset(made[test], labels[test]), schema)
 
 
-def _parts(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def parts(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the rows to train on, and of those to judge on."""
     order = np.arange(rows)
     parts = hold_out(Dataset(order, order), share, seed)
     return tuple(np.asarray(part.x) for part in parts)  # type: ignore[return-value]
 
 
-def _no_target(path: Path, target: str | None, names: list[str]) -> ValueError:
+def no_target(path: Path, target: str | None, names: list[str]) -> ValueError:
+    """The error where the column to predict is none of the file's."""
     if target is None:
         return ValueError(f"target is needed: which column of {path} is to be predicted? It has {', '.join(names)}.")
     return unknown_name("column", target, names, f"It was to be the target of {path}.")

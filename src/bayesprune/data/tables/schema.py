@@ -99,9 +99,13 @@ class Schema:
 def from_json(content: Mapping[str, Any]) -> Schema:
     """A schema as `core.formats.jsonable` wrote it."""
     columns = [Column(**one | {"categories": tuple(one["categories"])}) for one in content["columns"]]
-    lists = {name: tuple(content["target"].get(name, ())) for name in ("classes", "others")}
-    target = Target(**content["target"] | lists)
+    target = target_from_json(content["target"])
     return Schema(**dict(content) | {"columns": tuple(columns), "target": target, "shape": tuple(content["shape"])})
+
+
+def target_from_json(content: Mapping[str, Any]) -> Target:
+    """A target as `core.formats.jsonable` wrote it."""
+    return Target(**dict(content) | {name: tuple(content.get(name, ())) for name in ("classes", "others")})
 
 
 def to_json(schema: Schema) -> dict[str, Any]:
