@@ -87,6 +87,36 @@ def test_units_that_do_not_matter_shrink_and_are_cut() -> None:
     assert float(node.unit) == 0.5
 
 
+def test_dead_weights_say_nothing_of_their_scales() -> None:
+    """Of pruned parameters: the bound is that of the living weights alone, which are not shrunk by the dead beside them."""
+    bnn, params = fitted()
+    alive = {site: jax.random.bernoulli(jax.random.key(8), 0.3, node.loc.shape) for site, node in bnn.read(params).items()}
+    alive[BIAS] = jnp.ones(8, bool)
+    cut = bnn.cut(params, alive)
+    reduction = bp.reduce_scales(jax.random.key(2), bnn, cut, OneScale(), num_steps=300)
+    living = {
+        site: bp.MeanField(node.loc[alive[site]], node.scale[alive[site]], 1.0, 1.0) for site, node in bnn.read(params).items()
+    }
+    exact, error = true_gain(living), reduction.bounds[-30:].std() / np.sqrt(30)
+    assert exact - 0.2 - 5 * error < reduction.evidence_gained < exact + 5 * error
+    node = reduction.posterior[KERNEL]
+    assert (
+        not np.asarray(node.loc)[~np.asarray(alive[KERNEL])].any()
+        and not np.asarray(node.scale)[~np.asarray(alive[KERNEL])].any()
+    )
+    important = np.asarray(alive[KERNEL]) & (np.arange(8) < 3)
+    assert (np.asarray(node.loc)[important] > 0.5).all()
+
+
+@pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.GroupHorseshoe(), bp.priors.GroupNormalJeffreys()])
+def test_a_fit_that_has_scales_gets_no_second_ones(prior) -> None:
+    bnn = programs.small_bnn(prior=prior)
+    sites = trace(seed(bnn.guide, jax.random.key(0))).get_trace()
+    params = {n: s["value"] for n, s in sites.items() if s["type"] == "param"}
+    with pytest.raises(ValueError, match="has scales already, those of priors"):
+        bp.reduce_scales(jax.random.key(0), bnn, params, bp.priors.Horseshoe(), num_steps=2)
+
+
 @pytest.mark.slow
 def test_refusals() -> None:
     bnn, params = fitted()

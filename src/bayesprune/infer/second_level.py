@@ -63,7 +63,7 @@ def reduce_scales(
       maximise  E_q(gamma)[ sum_i dF(gamma_i) ] - KL( q(gamma) || p(gamma) )
 
     with dF of (2.4), the log evidence of N(0, gamma_i²) in the place of the fit's prior. Neither data nor network are asked
-    again: a step costs a pass over the weights.
+    again: a step costs a pass over the weights. Dead weights, at loc = scale = 0, say nothing of their scales and stay dead.
 
     Args:
         rng_key: a JAX random key.
@@ -98,6 +98,11 @@ def reduce_scales(
     nodes = bnn.read(params)
     check_evidence(nodes)
     for site, node in nodes.items():
+        if getattr(node, "law", None) is not None:
+            raise ValueError(
+                f"site {site!r} has scales already, those of {node.law.priors}, and a second level gives some to the "
+                "weights of a Gaussian prior: fit with priors.Flat or priors.Gaussian."
+            )
         if node.together:
             raise ValueError(
                 f"site {site!r} has weights that vary together, and a second level asks for independent ones: fit with "
@@ -159,8 +164,16 @@ def _no_scales(prior: Any, path: object = "") -> TypeError:
 
 
 def _standard(node: MeanField) -> tuple[Any, Any]:
-    """loc and scale where the fit's prior is N(0, 1); one wider than that, of a fit that has not converged, is the prior."""
-    return node.loc / node.prior_scale, jnp.minimum(node.scale / node.prior_scale, 1.0)
+    """loc and scale where the fit's prior is N(0, 1); one wider than that, of a fit that has not converged, is the prior.
+
+    A dead weight's are those of the prior itself, whose gain is 0 at every scale: as a posterior that is sure of 0 it would
+    gain -log gamma, without bound, and take the living weights of its unit along.
+    """
+    return node.loc / node.prior_scale, jnp.where(_alive(node), jnp.minimum(node.scale / node.prior_scale, 1.0), 1.0)
+
+
+def _alive(node: MeanField) -> Any:
+    return (node.scale > 0) | (node.loc != 0)
 
 
 def _reduced(node: MeanField, prior: Any, spec: ParamSpec, moments: Moments) -> Scaled:
