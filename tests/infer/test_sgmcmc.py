@@ -265,6 +265,9 @@ def test_samples_are_pruned_by_their_moments(rng_key) -> None:
     fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=KERNEL, **FAST)
     cut = bp.bmr_prune(fit.params)
     assert 0 < float(cut.info.density) < 1
+    prunable = {str(spec.path) for spec in bnn.layout if spec.prunable}
+    assert cut.mask.keys() == prunable == bp.bmr_prune(fit.params, program=bnn).mask.keys() and len(prunable) < len(bnn.layout)
+    assert bp.prune_once(fit.params, bp.methods.Magnitude(0.2)).mask.keys() == prunable
     node = bnn.posterior(fit.params)["Dense_0.kernel"]
     by_hand = bp.bmr_prune({"w": bp.MeanField(node.loc, node.scale, 1.0, 0.5)})
     np.testing.assert_array_equal(cut.mask["Dense_0.kernel"], by_hand.mask["w"])

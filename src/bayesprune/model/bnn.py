@@ -260,6 +260,8 @@ class BNN:
         Of weights that are no Gaussians the prior is left out: by it the evidence of Gaussians would be taken for theirs.
         """
         said = posterior_params.describe(self.posterior(params))
+        whole = [str(spec.path) for spec in self.layout if spec.bayesian and not spec.prunable]
+        said |= posterior_params.keep_whole(params, whole)
         return {n: v for n, v in said.items() if not (self.uncut and n.endswith(posterior_params.PRIOR_SCALE))}
 
     def groups(self, name: str) -> Groups:

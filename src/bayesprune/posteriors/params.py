@@ -5,7 +5,7 @@ with more fields has it.
 """
 
 import functools
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,13 +18,16 @@ from bayesprune.core.folder import files
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Node
 from bayesprune.posteriors.family import ParamNames
+from bayesprune.posteriors.samples import DRAWS
 
 # Entries by which parameters say what a site's node means, beside its arrays: "<site>$unit", and "<site>$prior_scale" where
 # the prior is Gaussian.
 UNIT, PRIOR_SCALE = "$unit", "$prior_scale"
 # The same, of a prior that the data chose after training: it takes the place of the prior that the network was built with.
 CHOSEN = "$chosen_prior_scale"
-MEANINGS = (UNIT, PRIOR_SCALE, CHOSEN)
+# Of stored draws, whose arrays have one kind of name: an entry of each site that is never pruned.
+KEPT = "$kept"
+MEANINGS = (UNIT, PRIOR_SCALE, CHOSEN, KEPT)
 # A guide of ours declares it as a parameter without leaves, for who trains it by NumPyro's own SVI: site -> `Known`.
 PRIORS = "posterior$priors"
 
@@ -74,7 +77,7 @@ def read(params: Mapping[str, Any]) -> dict[str, Node]:
     nodes = {site: family.make(family.values(params, site)) for site, family in owners.items()}
     known = [name.removesuffix(UNIT) for name in params if name.endswith(UNIT)]
     if known:
-        return {site: _mean(nodes[site], site, params) for site in known if site in nodes}
+        return {site: _mean(nodes[site], site, params) for site in known if site in nodes and site + KEPT not in params}
     priors = params.get(PRIORS, {})
     return {s: replace(n, prior_scale=priors[s].prior_scale) if s in priors else n for s, n in nodes.items()}
 
@@ -176,12 +179,12 @@ def named(params: Mapping[str, Any], site: str) -> tuple[Any, bool]:
 
 
 def kept_whole(params: Mapping[str, Any]) -> list[str]:
-    """The sites whose weights are never pruned: their parameters have names that `read` does not find.
+    """The sites whose weights are never pruned: their parameters have names that `read` does not find, or an entry `KEPT`.
 
     >>> kept_whole({"w_dense_loc": 0.0, "w_dense_scale": 1.0, "v_auto_loc": 0.0})
     ['w']
     """
-    ends = {family.name("", family.fields[0], hidden=True) for family in families()}
+    ends = {family.name("", family.fields[0], hidden=True) for family in families()} | {KEPT}
     ends -= {family.name("", family.fields[0]) for family in families()}
     return list(dict.fromkeys(name.removesuffix(end) for name in params for end in ends if name.endswith(end)))
 
@@ -196,6 +199,15 @@ def describe(nodes: Mapping[str, Node]) -> dict[str, Any]:
     units = {site + UNIT: send(node.unit, jnp.result_type(float)) for site, node in nodes.items()}
     priors = {site + PRIOR_SCALE: getattr(node, "prior_scale", None) for site, node in nodes.items()}
     return units | {name: send(scale, jnp.result_type(float)) for name, scale in priors.items() if scale is not None}
+
+
+def keep_whole(params: Mapping[str, Any], sites: Iterable[str]) -> dict[str, Any]:
+    """The entries by which stored draws say that sites are never pruned; the names of a density say so themselves.
+
+    >>> list(keep_whole({"w$draws": 0.0, "v$draws": 0.0}, ["w"])), keep_whole({"w_dense_loc": 0.0}, ["w"])
+    (['w$kept'], {})
+    """
+    return {site + KEPT: send(1.0, jnp.result_type(float)) for site in sites if site + DRAWS in params}
 
 
 def is_meaning(name: str) -> bool:
