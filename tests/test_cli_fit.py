@@ -224,7 +224,11 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(done: Path, tmp_path: Path
     assert "bayesprune run --data" in told("fit", str(tmp_path / "rows.npz"), "--target", "y", "--out", str(tmp_path / "out"))
     table().drop(columns="area").to_csv(tmp_path / "less.csv", index=False)
     assert "lacks area, which flats.csv had" in told("predict", str(done / "rent"), str(tmp_path / "less.csv"))
-    assert "leave num_samples and net out" in told("predict", str(done / "rent"), str(done / "new.csv"), "--num-samples", "5")
+    assert "leave num_samples, seed and net out" in told(
+        "predict", str(done / "rent"), str(done / "new.csv"), "--num-samples", "5"
+    )
+    assert "leave num_samples, seed and net out" in told("predict", str(done / "rent"), str(done / "new.csv"), "--seed", "0")
+    assert "leave num_samples out" in told("evaluate", str(done / "rent"), "--num-samples", "5")
     assert "which predict and evaluate read" in told("report", str(done / "rent"))
     table().drop(columns="rent").to_csv(tmp_path / "less.csv", index=False)
     assert "lacks rent, the target" in told("evaluate", str(done / "rent"), "--data", str(tmp_path / "less.csv"))

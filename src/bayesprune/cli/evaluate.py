@@ -16,12 +16,14 @@ from bayesprune.infer.evaluate import scored
 from bayesprune.infer.predict import predict
 from bayesprune.report import metrics, runs
 
+DRAWS = 100
+
 
 def evaluate(
     out: Positional[Path],
     dataset: str | None = None,
     data: Path | None = None,
-    num_samples: int = 100,
+    num_samples: int | None = None,
     ood: str | None = None,
     data_dir: Path | None = None,
     net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
@@ -33,7 +35,7 @@ def evaluate(
         out: Folder of the run, or of a fit of a table, which is judged by --data or gives the scores of its held-back rows.
         dataset: Another data set with the same classes, or targets; the run's own if left out.
         data: A file with the columns of the one that the run was made of; that one's held-back rows if left out.
-        num_samples: Networks drawn from the posterior.
+        num_samples: Networks drawn from the posterior, 100 if left out. A fit has its own.
         ood: An image set of foreign classes: the predictive entropy's AUROC in telling it from the test set.
         data_dir: Folder of the data sets; $BAYESPRUNE_DATA if left out.
         net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
@@ -43,10 +45,12 @@ def evaluate(
     if fitted.is_one(out):
         if dataset or ood or net:
             raise ValueError(f"{out} is of bayesprune fit, and data sets by name have other columns: give --data FILE.")
+        if num_samples is not None:
+            raise ValueError(f"{out} is of bayesprune fit, whose networks are its own: leave num_samples out.")
         scores, rows_of, on = _of_fit(out, data)
         print(json.dumps(scores, indent=2) if as_json else f"{out}: {on}, {rows_of:,} rows\n{runs.scores(scores)}")
         return
-    chosen = settings.load(out, net, data_dir=data_dir)
+    chosen, num_samples = settings.load(out, net, data_dir=data_dir), DRAWS if num_samples is None else num_samples
     saved = read_posterior(out)
     test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
     bnn, key = build.bnn_for(chosen, task), build.keys(chosen)[1]

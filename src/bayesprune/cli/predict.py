@@ -43,7 +43,7 @@ def predict(
     source: Positional[Path],
     data: Positional[Path],
     num_samples: int = 0,
-    seed: int = 0,
+    seed: int | None = None,
     to: Path | None = None,
     net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
     uncertainty: bool = False,
@@ -57,7 +57,7 @@ def predict(
             file; of a network of several inputs, the arrays of their names in one.
         num_samples: Networks drawn from the posterior; 0: of a run as many as for its results, of a file the one at its mean.
             A fit has its own.
-        seed: Of those draws.
+        seed: Of those draws, 0 if left out. A fit's are of its own seed.
         to: A file to write: .csv, or .npz with mean and, where there are any, draws.
         net: Of a run with a network of your own, its MODULE:FUNCTION once more: a folder may be anybody's, and to import the
             module runs its code. Naming it says that you trust it.
@@ -68,10 +68,10 @@ def predict(
     if to is not None and to.suffix.lower() not in (".csv", ".npz"):
         raise ValueError(f"to={to} must end in .csv or .npz.")
     check_level(level, "level")
-    key = jax.random.key(seed)
+    key = jax.random.key(seed or 0)
     if fitted.is_one(source):
-        if num_samples or net is not None:
-            raise ValueError(f"{source} is of bayesprune fit, whose networks are its own: leave num_samples and net out.")
+        if num_samples or seed is not None or net is not None:
+            raise ValueError(f"{source} is of bayesprune fit, whose networks are its own: leave num_samples, seed and net out.")
         found = _by_fit(source, data, level, uncertainty)
     elif source.is_dir():
         found = _by_run(source, data, num_samples, key, net, level, uncertainty)

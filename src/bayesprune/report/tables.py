@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from bayesprune.core import shown
+
 Row = Sequence[str]
 NOTHING = "-"
 
@@ -35,8 +37,8 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage of one decimal."""
-    return NOTHING if share is None else f"{100 * share:.1f} %"
+    """A share as `core.shown.percent` says it; a dash where there is none."""
+    return NOTHING if share is None else shown.percent(share)
 
 
 def _padded(rows: Sequence[Row], least: int = 0) -> list[list[str]]:
