@@ -129,6 +129,6 @@ def _moving(bnn: BNN) -> BNN:
     except ValueError as error:
         raise ValueError(
             f"priors.{type(bnn.prior).__name__} cannot be sampled, for a sampler needs a density at every point: take "
-            "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
+            "Gaussian, Cauchy, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
         ) from error
     return moving
