@@ -1,5 +1,7 @@
 """`fit_sgmcmc`: the posterior it samples, what it keeps, how it goes on, and what takes its samples."""
 
+import re
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import scipy.stats
 from numpyro.infer import MCMC, NUTS
 
 import bayesprune as bp
+from bayesprune.infer.chains_laid_out import _moving
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.samples import draws_of
@@ -344,6 +347,18 @@ def test_priors_with_a_density_are_sampled(rng_key, prior) -> None:
     fit = bp.fit_sgmcmc(rng_key, bnn, data, kernel=bp.kernels.SGHMC(1e-4), **FAST, **settings)
     assert np.isfinite(bp.predict(rng_key, bnn, fit.params, data.x)).all()
     assert float(bp.prune_once(fit.params, bp.methods.SNR(0.5), program=bnn).info.density) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_refused_prior_names_all_that_can_be_sampled() -> None:
+    can, refusals = set(), set()
+    for name in set(bp.priors.__all__) - {"Empirical", "Posterior", "moped"}:  # which are made of a fit
+        try:
+            _moving(programs.small_bnn(prior=getattr(bp.priors, name)()))
+            can.add(name)
+        except ValueError as error:
+            refusals.add(str(error).partition("take ")[2])
+    (told,) = refusals
+    assert {name for name in bp.priors.__all__ if re.search(rf"\b{name}\b", told)} == can
 
 
 def test_refusals(rng_key) -> None:

@@ -18,7 +18,6 @@ from bayesprune.infer.sampling_plan import plan
 from bayesprune.infer.settings import (
     as_callbacks,
     as_schedule,
-    automatic,
     check_parts,
     check_sampler,
     check_surroundings,
@@ -30,6 +29,7 @@ from bayesprune.model.samples import current_sample
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.recipe import make_recipe
+from bayesprune.train.share import automatic
 from bayesprune.train.state import Recipe
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
@@ -129,6 +129,6 @@ def _moving(bnn: BNN) -> BNN:
     except ValueError as error:
         raise ValueError(
             f"priors.{type(bnn.prior).__name__} cannot be sampled, for a sampler needs a density at every point: take "
-            "Gaussian, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
+            "Gaussian, Cauchy, Flat, Horseshoe, ScaleMixture or GaussianSlab, or fit it by bp.fit_svi."
         ) from error
     return moving

@@ -24,7 +24,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
 from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.processes import Alone, Together, check_same, check_shares, of_mesh
-from bayesprune.train.share import check_spread, everywhere, rows_here
+from bayesprune.train.share import check_spread, everywhere, laid_automatically, rows_here
 from bayesprune.train.sources.batched import Batched
 from bayesprune.train.sources.by_row import ByRow, Examples, Mapped, mapped_files
 from bayesprune.train.sources.in_order import by_batch, by_number
@@ -247,7 +247,8 @@ def takes_nan(bnn: BNN) -> bool:
 def numbers_in(data: Any, name: str, bytes_stay: bool = False, takes_nan: bool = False) -> Dataset:
     """Real numbers out of data with fields x and y, as many rows of each; ``bytes_stay``: see `core.numbers.numbers_of`."""
     check_fields(data, name)
-    found = Dataset(numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y", takes_nan))
+    x, y = numbers_of(data.x, f"{name}.x", bytes_stay), real_numbers(data.y, f"{name}.y", takes_nan)
+    found: Dataset = jax.tree.map(laid_automatically, Dataset(x, y))
     check_same_length(*found, name)
     for path, leaf in jax.tree_util.tree_leaves_with_path(found):
         _check_squares(leaf, name + jax.tree_util.keystr(path))

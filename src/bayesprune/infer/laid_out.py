@@ -15,7 +15,6 @@ from bayesprune.infer.origins import as_origin
 from bayesprune.infer.settings import (
     as_callbacks,
     as_schedule,
-    automatic,
     check_before,
     check_optimizer,
     check_parts,
@@ -33,6 +32,7 @@ from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.kernel import for_fit
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
+from bayesprune.train.share import automatic
 from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.state import Recipe
 from bayesprune.train.training import Periods

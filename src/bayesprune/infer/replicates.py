@@ -26,7 +26,6 @@ from bayesprune.infer.data import check_batch, check_program_data, numbers_in, t
 from bayesprune.infer.predict import check_bnn, draw_outputs
 from bayesprune.infer.settings import (
     as_schedule,
-    automatic,
     check_mesh,
     check_optimizer,
     standing_mask,
@@ -41,6 +40,7 @@ from bayesprune.train.kernel import Kernel, for_fit
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
+from bayesprune.train.share import automatic
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
 

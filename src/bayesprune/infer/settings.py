@@ -169,11 +169,6 @@ def check_acts(sparsifier: Sparsifier, every: int, num_steps: int) -> None:
     warnings.warn(f"the sparsifier never acts: {message}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
 
 
-def automatic(mesh: jax.sharding.Mesh | None) -> jax.sharding.Mesh | None:
-    """The same devices with automatic axes: the compiler finds the layout of everything but the batch."""
-    return None if mesh is None else jax.sharding.Mesh(mesh.devices, mesh.axis_names)
-
-
 def as_callbacks(callbacks: Callable[[Any], Any] | Iterable[Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:
     """Functions of a `Moment`; one alone needs no list."""
     alone = callable(callbacks) or not isinstance(callbacks, Iterable)

@@ -9,10 +9,11 @@ from jax.stages import Traced
 
 from bayesprune.core import traced
 from bayesprune.core.same import array_digest, digest, spelled
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, PyTree
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Trainable
 from bayesprune.train.alike import kernel_digest
+from bayesprune.train.loop import compile_loop
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.sources.in_order import InOrder
 from bayesprune.train.state import Recipe
@@ -32,6 +33,16 @@ def fingerprint(recipe: Recipe, example: Example, rng_key: jax.Array, settings: 
     rest["optimizer"] = spelled(recipe.kernel) if moves is None else moves[:16]
     named = {"estimator": rest.pop("elbo"), "jax": jax.__version__} | rest | _program(recipe.program) | settings
     return {name: _word(value) for name, value in named.items()} | {"rng_key": jax.random.key_data(rng_key).tolist()}
+
+
+def traces(recipe: Recipe, example: Example, start: PyTree, step: PyTree) -> tuple[Traced, Traced]:
+    """The start and the step of a fit, of these arguments, as they are without a mesh.
+
+    A mesh says where arrays lie, in the trace too, and not what is computed: traced so, all devices have the same.
+    """
+    loop = compile_loop(dataclasses.replace(recipe, mesh=None), example)
+    start, step = jax.tree.map(_alike, (start, step))
+    return loop.init.trace(*start), loop.run.trace(*step)
 
 
 def of_traces(start: Traced, step: Traced) -> dict[str, Any]:
@@ -70,6 +81,11 @@ def _word(value: object) -> Any:
         arrays = tuple((jax.tree_util.keystr(path), array_digest(jax.numpy.asarray(leaf))) for path, leaf in leaves)
         return f"{len(leaves)} arrays [{digest(arrays)[:16]}]"
     return spelled(value)
+
+
+def _alike(leaf: Any) -> jax.ShapeDtypeStruct:
+    """What a trace is of, on no device."""
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
 
 
 def _trace(trace: ClosedJaxpr) -> str:

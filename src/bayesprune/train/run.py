@@ -1,5 +1,6 @@
 """A fit from its recipe to its result: from its start, or from its last checkpoint."""
 
+import dataclasses
 import functools
 import os
 
@@ -12,7 +13,7 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.prune.paths import Paths
 from bayesprune.train.alike import state_law
 from bayesprune.train.feed import Now, Stream, WholeFeed
-from bayesprune.train.fingerprint import fingerprint
+from bayesprune.train.fingerprint import fingerprint, traces
 from bayesprune.train.history import Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import check_same, of_mesh
@@ -58,8 +59,9 @@ def run(
     shrinking = shrinking_of(given.storage, recipe, example, num_steps)
     checkpoints = open_checkpoints(checkpoint, num_steps, words, processes)
     loop, carry, sparse, known = start(recipe, rng_key, data, given)
+    stored = dataclasses.replace(recipe, storage=loop.storage)
     checkpoints = checkpoints.of_traces(
-        lambda: (loop.init.trace(rng_key, data.first), loop.run.trace(carry, data.alike, sparse.mask, send(0, np.int32)))
+        lambda: traces(stored, example, (rng_key, data.first), (carry, data.alike, sparse.mask, send(0, np.int32)))
     )
     ahead, keep = needs_of(recipe.sparsifier).gradient.num_draws, checkpoint is not None
     with checkpoints.alone():

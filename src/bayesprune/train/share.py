@@ -18,6 +18,22 @@ def everywhere(tree: PyTree, mesh: Mesh) -> Any:
     return jax.tree.map(lambda leaf: _made(np.asarray(leaf), np.shape(leaf), sharding, 0, {}), tree)
 
 
+def automatic(mesh: Mesh | None) -> Any:
+    """The same devices with automatic axes: the compiler finds the layout of everything but the batch."""
+    return None if mesh is None else Mesh(mesh.devices, mesh.axis_names)
+
+
+def laid_automatically(leaf: Any) -> Any:
+    """An array where it lies, on axes that are automatic; what is on no mesh of this process's devices stays as it is.
+
+    Of explicit axes, which `jax.make_mesh` gives, JAX asks at every operation how the result is to lie.
+    """
+    sharding = getattr(leaf, "sharding", None)
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh) or not sharding.is_fully_addressable:
+        return leaf
+    return jax.device_put(leaf, NamedSharding(automatic(sharding.mesh), sharding.spec, memory_kind=sharding.memory_kind))
+
+
 def rows_here(mesh: Mesh | Any, batch_size: int) -> np.ndarray:
     """The numbers of a minibatch's rows that this process's devices hold, rising.
 

@@ -197,15 +197,15 @@ def test_the_optax_form_moves_alike() -> None:
 CHAINS = 4000  # side by side; a variance of so many draws has a standard error of sqrt(2/4000) = 2.2 %
 
 
-def settled(kernel, curvature: float, steps: int) -> np.ndarray:
-    """Where 4,000 chains on a Gaussian of this curvature stand after ``steps`` steps."""
+def settled(kernel, curvature, steps: int) -> np.ndarray:
+    """Where 4,000 chains on a Gaussian of this curvature, or of a column of them, stand after ``steps`` steps."""
 
     def body(number, carry):
         params, state = carry
         gradient = jax.tree.map(lambda w: curvature * w, params)
         return kernel.step(jax.random.fold_in(jax.random.key(7), number), gradient, params, state)
 
-    first = {"w": jnp.zeros(CHAINS)}
+    first = {"w": jnp.zeros((*np.shape(curvature)[:1], CHAINS))}
     params, state = jax.jit(lambda: jax.lax.fori_loop(0, steps, body, (first, kernel.init(first))))()
     return np.asarray(params["w"]), state
 
@@ -232,6 +232,27 @@ def test_the_variance_of_spl_is_the_derived_one() -> None:
     assert 0.5 < tau < 0.6
     exact = float(formula.variance(2.0, 0.2, tau, formula.Knobs(0.1, 1000)))
     assert found.var() == pytest.approx(exact, rel=4 * np.sqrt(2 / CHAINS) + 0.02)
+
+
+@pytest.mark.parametrize("steps", [100, 1000])
+def test_the_tau_of_spl_climbs_to_one(steps) -> None:
+    """By eta/(tau n) in rho: 1 - tau falls by the factor exp(-eta/n) in a step, and the spread's factor rises with tau."""
+    kernel = bp.kernels.SGHMCSPL(step_size=0.01, num_cycles=0, num_rows=50)
+    tau = formula.spread(settled(kernel, 1.0, steps)[1].rho["w"])
+    np.testing.assert_allclose(np.mean(1 - tau), 0.5 * np.exp(-0.1 / 50 * steps), rtol=0.02)
+    for at, factor in ((0.5, 0.056), (1.0, 0.112)):
+        exact = float(formula.variance(1.0, 0.01, at, formula.Knobs(50**-0.5, 50)))
+        assert exact * 50 == pytest.approx(factor, rel=0.02)
+
+
+def test_the_spread_of_the_thermostat_is_biased_as_it_says() -> None:
+    """Its steps heat steep directions, and its thermostat cools flat ones; terms of the second order are left out, 3 %."""
+    curvature, alpha, h = np.array([[2.0], [10.0]]), 2.0, 0.05
+    start = lambda at: blackjax.sgmcmc.sgnht.init(at, jax.random.key(0), alpha)  # noqa: E731
+    found, _ = settled(bp.kernels.BlackJAX(blackjax.sgnht.build_kernel(alpha), start, step_size=h), curvature, 600)
+    told = 1 + h * (curvature - curvature.mean()) / alpha - alpha * h / 2
+    np.testing.assert_allclose(found.var(axis=1) * curvature[:, 0], told[:, 0], rtol=4 * np.sqrt(2 / CHAINS) + 0.03)
+    assert told[0] < 0.9 < 1.04 < told[1]
 
 
 def test_cycles_begin_anew() -> None:

@@ -48,8 +48,10 @@ class SGHMCSPL(Paced):
     rho, m and the first e start at 0; the authors draw m from N(0, .001²), e from N(0, 1).
 
     Temp does not mean one temperature: where g = h w the variance is (7.6), about Temp² C tau (1 + beta_1²)/((1 - beta_1) h),
-    which at Temp = n^(-1/2) is the posterior's 1/(n h) times C tau (1 + beta_1²)/(1 - beta_1), .056 at C = .1. tau barely
-    moves: 1/(tau n) is small.
+    which at Temp = n^(-1/2) is the posterior's 1/(n h) times C tau (1 + beta_1²)/(1 - beta_1). tau climbs from 1/2 to 1: rho
+    by eta/(tau n) a step, by which 1 - tau falls to .37 of itself in n/eta steps, 2,000 of 200 rows; the other terms are
+    small. So at C = .1 the samples have .056 of the posterior's variance at first and .112 at last, .24 and .33 of its
+    standard deviation.
 
     Raises:
         ValueError: a number out of its range; ``num_rows`` is not known yet.
