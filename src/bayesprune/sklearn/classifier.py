@@ -13,9 +13,10 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import classes_within, known, of_labels, threshold
+from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
@@ -44,6 +45,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
+    @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")

@@ -17,8 +17,9 @@ from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
+from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.frames import check_frame, of_polars
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
@@ -102,6 +103,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.copies = copies
         self.random_state = random_state
 
+    @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
         """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
         refuse_others(others)
