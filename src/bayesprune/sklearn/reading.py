@@ -25,6 +25,7 @@ from bayesprune.sklearn.frames import (
     kinds_of,
     of_kinds,
     of_polars,
+    with_clocks,
 )
 
 NUMBERS = "numbers"
@@ -118,7 +119,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of
     all, of rows that are fitted by the others (cross-fitting); rarer ones have one mean together. Gaps among numbers are
     filled by the median, and a column of zeros and ones says where. A date, as such or written with the year first, is a
-    number of days, and what of month, weekday and hour varies (`dates.DateParts`).
+    number of days, and what of month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that its column
+    has; later rows' moments are read by the same one.
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
@@ -130,7 +132,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
-    kinds = kinds_of(X) if is_frame(X) else Kinds()
+    kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
         check_texts(X.columns[place], frame.iloc[:, place])
