@@ -2,6 +2,7 @@
 
 import datetime
 import warnings
+from pathlib import Path
 
 import dateutil.tz
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import bayesprune as bp
+from bayesprune.sklearn import saving
 from bayesprune.sklearn.frames import of_polars
 from bayesprune.sklearn.reading import Reading, fit_reading, is_encoded
 
@@ -191,6 +193,13 @@ def test_the_offsets_of_the_fit_are_nothing_to_speak_of(held: pd.Index) -> None:
         warnings.simplefilter("error")
         reading, found = read(held)
         np.testing.assert_array_equal(reading.apply(pd.DataFrame({"day": held[:9]})), found[:9])
+
+
+def test_a_clock_survives_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("skops")
+    reading, found = read(UTC)
+    saving.save(reading, tmp_path / "reading")
+    np.testing.assert_array_equal(saving.load(tmp_path / "reading").apply(pd.DataFrame({"day": TOKYO})), found)
 
 
 def test_a_zone_without_a_name_is_refused() -> None:

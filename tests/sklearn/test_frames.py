@@ -166,3 +166,31 @@ def test_lists_of_arrow_are_refused() -> None:
     arrow = pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="column 'b' of X holds several values a row"):
         frames.kinds_of(of(b=pd.Series([[1], [2, 3]], dtype=pd.ArrowDtype(arrow.list_(arrow.int64())))))
+
+
+@pytest.mark.parametrize("names", [[0, 1], [2020.5, 2021.5], [("a", 1), ("a", 2)], pd.date_range("2024", periods=2)], ids=str)
+def test_columns_whose_names_are_no_texts_are_found_by_them(names: object) -> None:
+    """scikit-learn compares texts alone: the others were read by their places, in whatever order they came."""
+    frame = pd.DataFrame(X, columns=names)
+    known = frames.names_of(frame)
+    pd.testing.assert_frame_equal(frames.in_order(frame.iloc[:, ::-1], known), frame)
+    assert frames.in_order(frame, known) is frame
+    other = frame.set_axis([frame.columns[0], 7], axis=1)
+    with pytest.raises(
+        ValueError, match=r"columns of X have other names .*: 7.* not seen then, .* missing now.*X.to_numpy\(\)"
+    ):
+        frames.in_order(other, known)
+    for unnamed in (X, frame.set_axis(["a", "b"], axis=1), frame.iloc[:, :1]):  # scikit-learn speaks of the last two
+        assert frames.in_order(unnamed, known) is unnamed
+    assert frames.in_order(frame, ()) is frame
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["numbers", "texts"])
+def test_an_estimator_reads_columns_by_numbers_that_are_their_names(encoded: bool) -> None:
+    frame = pd.DataFrame(X).assign(**{"2": np.where(X[:, 0] > 0, "x", "y")} if encoded else {}).rename(columns={"2": 2})
+    model = bp.BayesianSparseRegressor(**SHORT).fit(frame, X[:, 1])
+    np.testing.assert_array_equal(model.numbers_of(frame.iloc[:, ::-1]), model.numbers_of(frame))
+    with pytest.raises(ValueError, match="columns of X have other names"):
+        model.predict(frame.rename(columns={0: 5}))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(frame.iloc[:, 1:])

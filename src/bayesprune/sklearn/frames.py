@@ -42,6 +42,34 @@ def check_frame(X: Any) -> None:
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
 
 
+def names_of(X: Any) -> tuple[str, ...]:
+    """Names of a frame's columns that are no texts, such as numbers, as they are written; none of others.
+
+    scikit-learn remembers and compares texts alone.
+    """
+    if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
+        return ()
+    return tuple(map(str, X.columns))
+
+
+def in_order(X: Any, names: tuple[str, ...]) -> Any:
+    """A frame's columns as they stood in the fit, by the `names_of` that one; where a name is another `ValueError`.
+
+    Frames whose names are texts, and arrays, are read by their places: scikit-learn warns where one of the two has names.
+    """
+    now = names_of(X)
+    if not now or not names or now == names or len(now) != len(names):  # another number of them scikit-learn refuses
+        return X
+    if new := [name for name in now if name not in set(names)]:
+        gone = [name for name in names if name not in set(now)]
+        raise ValueError(
+            f"columns of X have other names than when it was fitted: {', '.join(new[:5])} not seen then, {', '.join(gone[:5])} "
+            "missing now. Give the same columns, or, where only the names are others, their values alone, X.to_numpy()."
+        )
+    places = {name: place for place, name in enumerate(now)}
+    return X.iloc[:, [places[name] for name in names]]
+
+
 class Kinds(NamedTuple):
     """Places of a frame's columns that hold texts, or dates; numbers all others. ``clocks``: of the dates, once fitted."""
 

@@ -21,8 +21,10 @@ from bayesprune.sklearn.frames import (
     check_frame,
     check_no_dates,
     check_texts,
+    in_order,
     is_frame,
     kinds_of,
+    names_of,
     of_kinds,
     of_polars,
     with_clocks,
@@ -184,6 +186,7 @@ class WithRows:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         check_frame(X := _with_gaps(of_polars(X)))
+        self._names = names_of(X)
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
@@ -202,6 +205,7 @@ class WithRows:
         """Rows to predict, checked."""
         check_is_fitted(self)
         check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
+        X = in_order(X, self._names)
         if self._reading.encoder is None:
             for place in range(X.shape[1]) if is_frame(X) else ():
                 check_no_dates(X.columns[place], X.iloc[:, place])
