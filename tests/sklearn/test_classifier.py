@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 import bayesprune as bp
-from bayesprune.sklearn.classifier import check_order
+from bayesprune.sklearn.classifier import check_labels, check_order
 from tests.sklearn.problems import LINEAR, linear_rows
 
 NAMES = np.array(["low", "middle", "high"])
@@ -77,6 +77,27 @@ def test_refusals():
         bp.BayesianSparseClassifier().fit(x, x[:, 0])
     with pytest.raises(TypeError, match="Sparse data was passed"):
         bp.BayesianSparseClassifier().fit(csr_matrix(x), y)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT], ids=repr)
+@pytest.mark.parametrize("hold", [np.array, list, pd.Series], ids=lambda hold: hold.__name__)
+def test_rows_without_a_label_are_named_with_the_remedy(gap, hold):
+    """NumPy says of None among texts that '<' is not supported."""
+    x, y = labelled()
+    gaps = y.astype(object)
+    gaps[[3, 7]] = gap
+    held = np.array(gaps, object) if hold is np.array else hold(gaps)
+    with pytest.raises(ValueError, match=r"y has no label in 2 of its 120 rows \(3, 7, counted from 0\): drop .*pd.notna"):
+        bp.BayesianSparseClassifier().fit(x, held)
+
+
+def test_labels_that_cannot_be_sorted_are_refused_with_the_remedy():
+    x, y = labelled()
+    mixed = y.astype(object)
+    mixed[:60] = 1
+    with pytest.raises(ValueError, match=r"labels of types that cannot be sorted \(int, str\): make texts of all"):
+        bp.BayesianSparseClassifier().fit(x, mixed)
+    check_labels(np.array([1, 2.0, True], object))  # these can
 
 
 WORDS = "unexpected keyword argument 'sample_weight': rows count alike. Repeat those that count more"

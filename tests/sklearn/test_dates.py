@@ -1,12 +1,17 @@
 """Dates in frames: read as days, month, weekday and hour however they are held; what leaves them open is refused."""
 
 import datetime
+import warnings
+from pathlib import Path
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayesprune as bp
+from bayesprune.sklearn import saving
+from bayesprune.sklearn.frames import of_polars
 from bayesprune.sklearn.reading import Reading, fit_reading, is_encoded
 
 MOMENTS = pd.Timestamp("2023-11-05 00:30") + pd.to_timedelta(np.random.default_rng(0).integers(0, 900 * 24, 60), unit="h")
@@ -133,6 +138,73 @@ def test_what_held_none_is_refused_when_it_does(first: object, later: object) ->
     model = bp.BayesianSparseRegressor(**SHORT).fit(pd.DataFrame({"a": first, "b": np.arange(60.0)}), np.arange(60.0))
     with pytest.raises(ValueError, match=r"column 'a' of X holds dates .*, and held none when it was fitted"):
         model.predict(pd.DataFrame({"a": [later], "b": [1.0]}))
+
+
+UTC = pd.date_range("2024-03-25", periods=240, freq="h", tz="UTC")  # in these days Berlin's clocks go forward
+TOKYO, BERLIN = UTC.tz_convert("Asia/Tokyo"), UTC.tz_convert("Europe/Berlin")
+SAME = {
+    "another zone": TOKYO,
+    "texts with an offset": TOKYO.astype(str),
+    "offsets of hours": [text[:-3] for text in TOKYO.astype(str)],
+    "texts with a letter": [moment.isoformat().replace("+00:00", "Z") for moment in UTC],
+    "several offsets": BERLIN.astype(str),
+    "objects": pd.Series(list(TOKYO.to_pydatetime()), dtype=object),
+    "a nameless zone": UTC.tz_convert(datetime.timezone(datetime.timedelta(hours=9), "CET")),
+}
+
+
+@pytest.mark.parametrize("later", SAME)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", datetime.timezone(datetime.timedelta(hours=-3), "CET")], ids=str)
+def test_the_same_moments_are_the_same_numbers_in_whatever_zone_they_come(zone: object, later: str) -> None:
+    reading, found = read(UTC.tz_convert(zone))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(reading.apply(pd.DataFrame({"day": SAME[later]})), found)
+
+
+def test_the_zone_of_polars_is_one() -> None:
+    polars = pytest.importorskip("polars")
+    reading, found = read(UTC)
+    theirs = polars.Series("day", list(UTC.to_pydatetime())).dt.convert_time_zone("Asia/Tokyo").to_frame()
+    np.testing.assert_array_equal(reading.apply(of_polars(theirs)), found)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "words"),
+    [
+        (UTC, UTC.tz_localize(None), r"had the zone UTC .* without one now: .*tz_localize\('UTC'\)"),
+        (UTC, [*TOKYO.astype(str)[:239], "2024-04-03 23:00:00"], r"had the zone UTC .* without one now"),
+        (UTC.astype(str), TOKYO.astype(str), r"other offsets from Greenwich \(\+09:00\) than .* \(\+00:00\).*tz_convert"),
+        (UTC.astype(str), TOKYO, r"other offsets from Greenwich \(\+09:00\) than .* \(\+00:00\)"),
+        (UTC.astype(str), UTC.tz_localize(None), r"other offsets from Greenwich \(none\) than .* \(\+00:00\)"),
+        (UTC.tz_localize(None), BERLIN, r"other offsets from Greenwich \(\+01:00, \+02:00\) than .* \(none\)"),
+        (BERLIN.astype(str), UTC, r"other offsets from Greenwich \(\+00:00\) than .* \(\+01:00, \+02:00\)"),
+    ],
+)
+def test_where_no_zone_says_which_moments_are_meant_it_is_warned_of(first: object, later: object, words: str) -> None:
+    reading, _ = read(first)
+    with pytest.warns(UserWarning, match=words):
+        reading.apply(pd.DataFrame({"day": later}))
+
+
+@pytest.mark.parametrize("held", [BERLIN.astype(str), UTC.tz_localize(None), UTC.astype(str)], ids=["two", "none", "one"])
+def test_the_offsets_of_the_fit_are_nothing_to_speak_of(held: pd.Index) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reading, found = read(held)
+        np.testing.assert_array_equal(reading.apply(pd.DataFrame({"day": held[:9]})), found[:9])
+
+
+def test_a_clock_survives_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("skops")
+    reading, found = read(UTC)
+    saving.save(reading, tmp_path / "reading")
+    np.testing.assert_array_equal(saving.load(tmp_path / "reading").apply(pd.DataFrame({"day": TOKYO})), found)
+
+
+def test_a_zone_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"column 'day' of X has a zone that is known by no name, .*tz_convert\('UTC'\)"):
+        read(UTC.tz_convert(dateutil.tz.tzstr("EST5EDT")))
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Columns of frames: which are the same category, what is refused with its remedy, gaps that come later."""
 
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -118,3 +120,77 @@ def test_a_teacher_that_knows_columns_by_name_is_given_a_frame() -> None:
         warnings.simplefilter("error")
         found = bp.distil(teacher, frame, student=bp.BayesianSparseRegressor(**SHORT), rows=200)
     assert found.agreement > 0.9 and list(found.student.feature_names_in_) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction])
+def test_exact_numbers_of_python_are_numbers(kind: type) -> None:
+    """As databases give prices. Read as texts each was a category, and a price between two of the fit said nothing."""
+    whole = of(price=[kind(2 * (row % 8)) for row in range(60)], area=X[:, 0])
+    assert not fit_reading(whole, X[:, 1], labels=False, seed=0)[0].kinds.texts
+    later = of(price=[kind(3), 5, 7.5, None], area=0.0)
+    for table in (whole, whole.assign(town=["x", "y", "z"] * 20), whole.mask(whole.price == 4)):
+        reading, found = fit_reading(table, X[:, 1], labels=False, seed=0)
+        np.testing.assert_array_equal(found[0], reading.apply(table)[0])
+        read = reading.apply(later.assign(town="x")[table.columns])[:, 0]
+        np.testing.assert_array_equal(read, [3.0, 5.0, 7.5, np.nanmedian(table.price.astype(float))])
+    mixed = of(a=[kind(1), "a"] * 30)
+    assert fit_reading(mixed, X[:, 1], labels=False, seed=0)[0].kinds.texts == (0,)
+
+
+def test_decimals_of_polars_are_numbers() -> None:
+    polars = pytest.importorskip("polars")
+    frame = frames.of_polars(polars.DataFrame({"price": [Decimal("1.5"), None, Decimal("2.5")]}))
+    assert frames.kinds_of(frame) == frames.Kinds()
+    np.testing.assert_array_equal(frames.of_kinds(frame, frames.Kinds())[0], [1.5, np.nan, 2.5])
+
+
+@pytest.mark.parametrize("cell", [[1, 2], np.zeros(2), {"a": 1}, {1}], ids=["list", "array", "dict", "set"])
+def test_several_values_a_row_are_refused_with_the_column_and_the_remedy(cell: object) -> None:
+    words = r"column 'b' of X holds several values a row .*pd.DataFrame\(X\['b'\].tolist\(\), index=X.index\)"
+    frame = of(a=X[:, 0], b=pd.Series([None, *[cell] * 59], dtype=object))
+    for estimator in (bp.BayesianSparseRegressor(**SHORT), bp.BayesianFeatureSelector()):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(frame, X[:, 1])
+    reading, _ = fit_reading(of(a=X[:, 0], b=["x", "y"] * 30), X[:, 1], labels=False, seed=0)
+    with pytest.raises(ValueError, match=words):
+        reading.apply(frame)
+
+
+def test_lists_of_polars_are_refused() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match="column 'b' of X holds several values a row"):
+        frames.kinds_of(frames.of_polars(polars.DataFrame({"b": [[1], [2, 3]]})))
+
+
+def test_lists_of_arrow_are_refused() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="column 'b' of X holds several values a row"):
+        frames.kinds_of(of(b=pd.Series([[1], [2, 3]], dtype=pd.ArrowDtype(arrow.list_(arrow.int64())))))
+
+
+@pytest.mark.parametrize("names", [[0, 1], [2020.5, 2021.5], [("a", 1), ("a", 2)], pd.date_range("2024", periods=2)], ids=str)
+def test_columns_whose_names_are_no_texts_are_found_by_them(names: object) -> None:
+    """scikit-learn compares texts alone: the others were read by their places, in whatever order they came."""
+    frame = pd.DataFrame(X, columns=names)
+    known = frames.names_of(frame)
+    pd.testing.assert_frame_equal(frames.in_order(frame.iloc[:, ::-1], known), frame)
+    assert frames.in_order(frame, known) is frame
+    other = frame.set_axis([frame.columns[0], 7], axis=1)
+    with pytest.raises(
+        ValueError, match=r"columns of X have other names .*: 7.* not seen then, .* missing now.*X.to_numpy\(\)"
+    ):
+        frames.in_order(other, known)
+    for unnamed in (X, frame.set_axis(["a", "b"], axis=1), frame.iloc[:, :1]):  # scikit-learn speaks of the last two
+        assert frames.in_order(unnamed, known) is unnamed
+    assert frames.in_order(frame, ()) is frame
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["numbers", "texts"])
+def test_an_estimator_reads_columns_by_numbers_that_are_their_names(encoded: bool) -> None:
+    frame = pd.DataFrame(X).assign(**{"2": np.where(X[:, 0] > 0, "x", "y")} if encoded else {}).rename(columns={"2": 2})
+    model = bp.BayesianSparseRegressor(**SHORT).fit(frame, X[:, 1])
+    np.testing.assert_array_equal(model.numbers_of(frame.iloc[:, ::-1]), model.numbers_of(frame))
+    with pytest.raises(ValueError, match="columns of X have other names"):
+        model.predict(frame.rename(columns={0: 5}))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(frame.iloc[:, 1:])

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.datasets
 from sklearn.model_selection import GridSearchCV
@@ -181,6 +182,17 @@ def test_polars_goes_in_and_comes_out():
     selected = fitted.transform(frame)
     assert isinstance(selected, polars.DataFrame) and selected.columns == ["a", "b", "c"]
     np.testing.assert_array_equal(selected.to_numpy(), x[:, :3])
+
+
+def test_columns_with_numbers_for_names_are_selected_by_them():
+    x, y = linear_rows()
+    frame = pd.DataFrame(x)
+    fitted = selector().fit(frame, y)
+    np.testing.assert_array_equal(fitted.transform(frame[[5, 1, 0, 2, 3, 4]]), x[:, :3])
+    named = fitted.set_output(transform="pandas").transform(frame[[5, 1, 0, 2, 3, 4]])
+    np.testing.assert_array_equal(named, x[:, :3])
+    with pytest.raises(ValueError, match="columns of X have other names"):
+        fitted.transform(frame.rename(columns={0: 9}))
 
 
 @pytest.mark.slow

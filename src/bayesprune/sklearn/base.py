@@ -279,18 +279,3 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
         """A network as held-out rows ask for it beside its form and its cut."""
         return member
-
-
-def refuse_others(others: dict[str, Any], remedy: str = "") -> None:
-    """Refuse what ``fit`` is given by name beside X and y, such as weights of rows.
-
-    A signature with ``sample_weight`` would promise scikit-learn's searches and ensembles that it is followed.
-    """
-    if "sample_weight" in others:
-        raise TypeError(
-            "fit() got an unexpected keyword argument 'sample_weight': rows count alike. Repeat those that count more, as by "
-            f"np.repeat(X, counts, axis=0), and y with them.{remedy}"
-        )
-    if others:
-        name = next(iter(others))
-        raise TypeError(f"fit() got an unexpected keyword argument {name!r}: it takes X and y, settings go to the constructor.")

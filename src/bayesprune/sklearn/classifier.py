@@ -13,9 +13,10 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import classes_within, known, of_labels, threshold
+from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
@@ -44,11 +45,14 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     classes_: np.ndarray
 
+    @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseClassifier":
         """Fit to X (rows, features), in any units, and labels y (rows,); by nothing else: ``others`` are refused."""
         refuse_others(others, " Classes are weighted by likelihood=bp.likelihoods.Categorical(class_weights=(1.0, 5.0)).")
+        X, y = without_mask(X, "X"), without_mask(y, "y")
+        check_labels(y)
         check_order(y, self.likelihood)
-        x, y = self._read(without_mask(X, "X"), without_mask(y, "y"), labels=True)
+        x, y = self._read(X, y, labels=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -145,6 +149,31 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
             raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
         return nats[np.arange(len(labels)), places]
+
+
+def check_labels(y: Any) -> None:
+    """Refuse gaps among labels, and labels that cannot be sorted, where NumPy would say that "<" is not supported."""
+    labels = np.asarray(y)
+    values = np.asarray(y, object) if isinstance(y, list | tuple) else labels  # NumPy writes NaN among texts as a text
+    if values.dtype != object or not values.ndim:
+        return
+    if rows := [row for row, label in enumerate(values) if _is_missing(label)]:
+        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        raise ValueError(
+            f"y has no label in {len(rows)} of its {len(values)} rows ({shown}, counted from 0): drop these rows of X and y, "
+            "as by keep = pd.notna(y), X[keep] and y[keep], or give them a label of their own."
+        )
+    try:
+        np.unique(labels)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in values.flat}))
+        raise ValueError(
+            f"y holds labels of types that cannot be sorted ({kinds}): make texts of all, as by np.asarray(y).astype(str)."
+        ) from None
+
+
+def _is_missing(label: object) -> bool:
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
 
 
 def check_order(y: Any, likelihood: object) -> None:

@@ -7,6 +7,7 @@ from jaxtyping import Float64
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bayesprune.data.tables.texts import a_date
+from bayesprune.sklearn.clocks import Clock, as_offset, clock_of, on_clock
 
 HELD = ("date", "datetime", "datetime64")  # as pandas infers objects
 NO_DATES = ("period", "timedelta", "timedelta64")
@@ -66,31 +67,42 @@ def _is_of_moments(column: Any) -> bool:
     return bool(types.is_datetime64_any_dtype(column.dtype))
 
 
-_OFFSET = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|[+-]\d{2}:?\d{2})$"  # of a time from that of Greenwich
+_OFFSET = r"(:\d{2}(?:\.\d+)?) ?(Z|UTC|[+-]\d{2}(?::?\d{2})?)$"  # of a time from that of Greenwich
 
 
-def as_days(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
-    """Days since 1970 began, with their fractions, NaN for gaps; by the hours of each one's own zone, as they are written."""
+def fit_clock(name: object, column: Any) -> Clock:
+    """The clock of a column of the fit, which `as_days` reads later ones by."""
+    return clock_of(name, *_moments(name, column))
+
+
+def as_days(name: object, column: Any, clock: Clock) -> Float64[np.ndarray, " rows"]:
+    """Days since 1970 began, with their fractions, NaN for gaps; by the hours that the clock of the fit shows."""
+    shown = on_clock(name, *_moments(name, column), clock)
+    since = shown.to_numpy().astype("datetime64[us]") - np.datetime64(0, "us")  # in nanoseconds 9999 is out of bounds
+    return np.where(np.isnat(since), np.nan, since / np.timedelta64(1, "D"))
+
+
+def _moments(name: object, column: Any) -> tuple[Any, Any]:
+    """A column as moments of pandas, with its zone if it has one, and the offset that is written beside each time, or ""."""
     import pandas as pd
 
     kind, moments = "datetime64" if _is_of_moments(column) else kind_of(column), column
+    written = pd.Series("", index=column.index, dtype=object)
     if kind not in (*HELD, "string", "empty"):  # of numbers pandas would make moments, too
         raise _no_date(name, f"{kind} values")
     if not _is_of_moments(column):
         values = column.astype(object)
         try:
-            written = {} if kind in HELD else {"format": "ISO8601"}
-            read = values.str.replace(_OFFSET, r"\1", regex=True) if kind == "string" else values
-            moments = pd.to_datetime(read, errors="coerce", **written)
+            read = values
+            if kind == "string":
+                read = values.str.replace(_OFFSET, r"\1", regex=True)
+                written = values.str.extract(_OFFSET)[1].fillna("").astype(object).map(as_offset)
+            moments = pd.to_datetime(read, errors="coerce", **({} if kind in HELD else {"format": "ISO8601"}))
         except ValueError as error:  # of several zones
             raise _no_date(name, str(error)) from None
         if (odd := (moments.isna() & values.notna()).to_numpy()).any():
             raise _no_date(name, repr(values[odd].iloc[0]))
-    moments = moments if moments.dt.tz is None else moments.dt.tz_localize(None)
-    since = moments.to_numpy().astype("datetime64[us]") - np.datetime64(
-        0, "us"
-    )  # in nanoseconds the year 9999 is out of bounds
-    return np.where(np.isnat(since), np.nan, since / np.timedelta64(1, "D"))
+    return moments, written
 
 
 def _no_date(name: object, what: str) -> ValueError:

@@ -2,12 +2,16 @@
 
 import importlib.util
 import warnings
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, kind_of
+from bayesprune.sklearn.clocks import Clock
+from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, fit_clock, kind_of
 
 MOST = 20  # categories of a column that are told apart one by one
 
@@ -38,20 +42,79 @@ def check_frame(X: Any) -> None:
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
 
 
+def names_of(X: Any) -> tuple[str, ...]:
+    """Names of a frame's columns that are no texts, such as numbers, as they are written; none of others.
+
+    scikit-learn remembers and compares texts alone.
+    """
+    if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
+        return ()
+    return tuple(map(str, X.columns))
+
+
+def in_order(X: Any, names: tuple[str, ...]) -> Any:
+    """A frame's columns as they stood in the fit, by the `names_of` that one; where a name is another `ValueError`.
+
+    Frames whose names are texts, and arrays, are read by their places: scikit-learn warns where one of the two has names.
+    """
+    now = names_of(X)
+    if not now or not names or now == names or len(now) != len(names):  # another number of them scikit-learn refuses
+        return X
+    if new := [name for name in now if name not in set(names)]:
+        gone = [name for name in names if name not in set(now)]
+        raise ValueError(
+            f"columns of X have other names than when it was fitted: {', '.join(new[:5])} not seen then, {', '.join(gone[:5])} "
+            "missing now. Give the same columns, or, where only the names are others, their values alone, X.to_numpy()."
+        )
+    places = {name: place for place, name in enumerate(now)}
+    return X.iloc[:, [places[name] for name in names]]
+
+
 class Kinds(NamedTuple):
-    """Places of a frame's columns that hold texts, or dates; numbers all others."""
+    """Places of a frame's columns that hold texts, or dates; numbers all others. ``clocks``: of the dates, once fitted."""
 
     texts: tuple[int, ...] = ()
     dates: tuple[int, ...] = ()
+    clocks: tuple[Clock, ...] = ()
 
 
 def kinds_of(frame: Any) -> Kinds:
-    """Of columns whatever their dtype; `ValueError` for spans of time, and for dates whose writing leaves them open."""
+    """Of columns whatever their dtype; `ValueError` for spans of time, lists, and dates whose writing leaves them open."""
     from pandas.api import types
 
+    for place, name in enumerate(frame.columns):
+        _check_values(name, frame.iloc[:, place])
     dates = dates_of(frame)
-    kinds = enumerate(frame.infer_objects().dtypes)
-    return Kinds(tuple(at for at, kind in kinds if at not in dates and not types.is_numeric_dtype(kind)), dates)
+    others = [at for at, kind in enumerate(frame.infer_objects().dtypes) if not types.is_numeric_dtype(kind)]
+    return Kinds(tuple(at for at in others if at not in dates and not _are_exact_numbers(frame.iloc[:, at])), dates)
+
+
+def with_clocks(frame: Any, kinds: Kinds) -> Kinds:
+    """The kinds of a frame that is fitted, with the clocks that its dates, and later ones, are read by."""
+    return kinds._replace(clocks=tuple(fit_clock(frame.columns[place], frame.iloc[:, place]) for place in kinds.dates))
+
+
+def _types_in(column: Any) -> set[type]:
+    """Of a column's values, gaps left out, where they may be of any type; of Arrow's columns all have that of the first."""
+    if column.dtype == object:
+        return set(map(type, column.dropna()))
+    return set(map(type, column.dropna()[:1])) if hasattr(column.dtype, "pyarrow_dtype") else set()
+
+
+def _are_exact_numbers(column: Any) -> bool:
+    """Whether a column holds numbers of Python's that NumPy has no type for, as databases give prices; floats among them."""
+    found = _types_in(column)
+    return bool(found & {Decimal, Fraction}) and all(issubclass(kind, Number) for kind in found)
+
+
+def _check_values(name: object, column: Any) -> None:
+    """Refuse lists and their like: neither numbers nor texts, and nothing to compare."""
+    if several := [kind.__name__ for kind in _types_in(column) if kind.__hash__ is None]:
+        raise ValueError(
+            f"column {name!r} of X holds several values a row ({several[0]}): give each as a column of its own, as by "
+            f"pd.DataFrame(X[{name!r}].tolist(), index=X.index), or what they come to, such as how many they are; or leave the "
+            "column out."
+        )
 
 
 def of_kinds(X: Any, kinds: Kinds) -> Any:
@@ -66,7 +129,8 @@ def of_kinds(X: Any, kinds: Kinds) -> Any:
 def _read(X: Any, place: int, kinds: Kinds) -> Shaped[np.ndarray, " rows"]:
     name, column = X.columns[place], X.iloc[:, place]
     if place in kinds.dates:
-        return as_days(name, column)
+        return as_days(name, column, dict(zip(kinds.dates, kinds.clocks, strict=True))[place])
+    _check_values(name, column)
     check_no_dates(name, column)
     return _category(column) if place in kinds.texts else _floats(name, column)
 

@@ -21,10 +21,13 @@ from bayesprune.sklearn.frames import (
     check_frame,
     check_no_dates,
     check_texts,
+    in_order,
     is_frame,
     kinds_of,
+    names_of,
     of_kinds,
     of_polars,
+    with_clocks,
 )
 
 NUMBERS = "numbers"
@@ -118,7 +121,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of
     all, of rows that are fitted by the others (cross-fitting); rarer ones have one mean together. Gaps among numbers are
     filled by the median, and a column of zeros and ones says where. A date, as such or written with the year first, is a
-    number of days, and what of month, weekday and hour varies (`dates.DateParts`).
+    number of days, and what of month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that its column
+    has; later rows' moments are read by the same one.
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
@@ -130,7 +134,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
-    kinds = kinds_of(X) if is_frame(X) else Kinds()
+    kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
         check_texts(X.columns[place], frame.iloc[:, place])
@@ -182,6 +186,7 @@ class WithRows:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         check_frame(X := _with_gaps(of_polars(X)))
+        self._names = names_of(X)
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
@@ -200,6 +205,7 @@ class WithRows:
         """Rows to predict, checked."""
         check_is_fitted(self)
         check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
+        X = in_order(X, self._names)
         if self._reading.encoder is None:
             for place in range(X.shape[1]) if is_frame(X) else ():
                 check_no_dates(X.columns[place], X.iloc[:, place])

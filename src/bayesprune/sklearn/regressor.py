@@ -20,13 +20,14 @@ from bayesprune.model.likelihoods import Masked, NegativeBinomial, Normal, Stude
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Judged
 from bayesprune.sklearn.conformal import known, of_numbers, threshold
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
+from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.tails import is_heavy, is_tied
-from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
+from bayesprune.sklearn.thresholds import found_by_whole_rows
 
 Values = Float64[np.ndarray, "rows *outputs"]
 
@@ -76,7 +77,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
             held-out rows are left out for which there is no time, then steps: a half, three quarters, down to 250. These are
             done in any case, and compilation is not broken off, so that a fit may take longer; see ``left_out_``.
-        num_samples: networks drawn for a prediction.
+        num_samples: networks drawn for a prediction; the one setting that may be set after the fit, too.
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
         likelihood: "auto": where forms are chosen, by a forest's errors on rows that it has not seen,
             `NegativeBinomial(link="softplus")`, where y is whole numbers from 0 or 1 on and likelier as counts (21.33), or
@@ -112,9 +113,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     What an object of methods, priors or likelihoods was made with is a parameter too, for `set_params` and searches:
     ``method__density``, ``prior__slab_scale``.
 
-    Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. Sparse matrices and weights of
-    rows are not taken. y may have several columns; they share the network, and each has a noise of its own. NaN among several
-    is missing (`likelihoods.Masked`).
+    Errors in settings are raised by ``fit``: `ValueError` or `TypeError`, naming the setting. A fit that fails, or is broken
+    off, leaves the estimator as it was. Sparse matrices and weights of rows are not taken. y may have several columns; they
+    share the network, and each has a noise of its own. NaN among several is missing (`likelihoods.Masked`).
 
     Example:
         >>> import numpy as np, bayesprune as bp
@@ -127,6 +128,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
     Source: Bai, Song & Cheng (2020) for the default prior; Saha, Liu & Liang (2024) for the importances.
     """
 
+    @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianSparseRegressor":
         """Fit to X (rows, features) and y (rows,) or (rows, outputs), in any units; by nothing else: ``others`` are refused.
 
@@ -143,7 +145,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)
-        found = _found(self._seed, x, columns) if choice.needs_a_forest else None
+        found = found_by_whole_rows(self._seed, x, columns) if choice.needs_a_forest else None
         if found is not None and is_auto(self.likelihood):
             seen = np.asarray(columns, np.float64)
             observed = _law_of(seen[~np.isnan(seen).any(axis=1)], found.whole.residuals)
@@ -246,23 +248,6 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-LEAST_WHOLE = 20  # rows in which every target is there, for a forest of them
-
-
-def _found(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundByRows:
-    """Thresholds by the rows of which every target is there."""
-    whole = np.asarray(~np.isnan(columns.astype(np.float64)).any(axis=1))
-
-    def find(rows: np.ndarray) -> Thresholds:
-        seen = rows[whole[rows]]
-        if len(seen) < LEAST_WHOLE:  # no forest says where to cut, or what tails the noise has
-            return Thresholds(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, columns.shape[1])))
-        y = columns[seen]
-        return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
-
-    return FoundByRows(find(np.arange(len(x))), find)
 
 
 def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT | Normal:

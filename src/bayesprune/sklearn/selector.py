@@ -17,9 +17,10 @@ from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
-from bayesprune.sklearn.base import SparseNetwork, refuse_others
+from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
-from bayesprune.sklearn.frames import check_frame, of_polars
+from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
+from bayesprune.sklearn.frames import check_frame, in_order, names_of, of_polars
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
@@ -102,6 +103,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.copies = copies
         self.random_state = random_state
 
+    @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
         """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
         refuse_others(others)
@@ -119,6 +121,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         x, y = validate_data(
             self, without_mask(X, "X"), without_mask(y, "y"), dtype=FLOATS, multi_output=True, ensure_min_samples=2
         )
+        self._names = names_of(X)
         if y.dtype == object:  # numbers among a mixed frame's values
             plain = np.array(y.tolist())
             y = plain if plain.dtype.kind in "biuf" else y
@@ -138,6 +141,11 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             elif hasattr(self, name):  # of an earlier fit by another rule
                 delattr(self, name)
         return self
+
+    def transform(self, X: ArrayLike | Any) -> Any:
+        """The selected columns of X, by their names where the selector was fitted to a frame, else by their places."""
+        check_is_fitted(self)
+        return super().transform(in_order(X, self._names))
 
     def _rule(self) -> tuple[str, float]:
         """The rule and its level, of which ``fdr`` may speak for both."""

@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 TREES, LEAVES, LEAST_ROWS, SHARE = 40, 48, 5, 0.5
 MOST_ROWS = 5000  # that a forest is grown on
+LEAST_WHOLE = 20  # rows in which every target is there, for a forest of them
 BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table
 
 
@@ -44,6 +45,20 @@ class FoundByRows:
     def by(self, rows: np.ndarray) -> Thresholds:
         """As many by some rows, so that what reads them shares what is compiled."""
         return self.find(rows).of_size(len(self.whole.at))
+
+
+def found_by_whole_rows(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundByRows:
+    """Thresholds by the rows of which every target is there; ``columns``: of targets, NaN for those that are missing."""
+    whole = np.asarray(~np.isnan(columns.astype(np.float64)).any(axis=1))
+
+    def find(rows: np.ndarray) -> Thresholds:
+        seen = rows[whole[rows]]
+        if len(seen) < LEAST_WHOLE:  # no forest says where to cut, or what tails the noise has
+            return Thresholds(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, columns.shape[1])))
+        y = columns[seen]
+        return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
+
+    return FoundByRows(find(np.arange(len(x))), find)
 
 
 def fit_thresholds(
