@@ -65,6 +65,7 @@ def feed_of(
 
     check = _Noting(_check_of(program, "data"))
     if has_fields(data):
+        check_fields(data, "data")
         check_same_length(data.x, data.y, "data")
         return _by_row(Mapped(data.x, data.y), num_rows, batch_size, check, mesh)
     if num_rows is not None:
@@ -86,6 +87,7 @@ def held_out(program: Trainable, data: Any, early_stop: EarlyStop | NeverStop) -
         return check_program_data(program, data, "eval_data")
     check = _check_of(program, "eval_data")
     if has_fields(data):
+        check_fields(data, "eval_data")
         check_same_length(data.x, data.y, "eval_data")
         return by_number(Mapped(data.x, data.y), check)
     if _has_numbers(data):
