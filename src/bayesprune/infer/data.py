@@ -218,10 +218,11 @@ def check_rows(program: Trainable, data: object, name: str) -> Dataset:
     if not hasattr(program, "likelihood"):
         return numbers_in(data, name)
     network = cast(BNN, program)
-    data = numbers_in(data, name, bytes_stay=True, takes_nan=takes_nan(network))
-    network.inputs.check(data.x, f"{name}.x")
-    network.likelihood.check(np.asarray(data.y), network.output_shape)
-    return data
+    found = numbers_in(data, name, bytes_stay=True, takes_nan=takes_nan(network))
+    network.inputs.check_given(cast(Dataset, data).x, f"{name}.x")
+    network.inputs.check(found.x, f"{name}.x")
+    network.likelihood.check(np.asarray(found.y), network.output_shape)
+    return found
 
 
 def check_same_length(x: PyTree, y: PyTree, name: str) -> None:
