@@ -1,5 +1,7 @@
 """Wanda and SparseGPT: their masks and means by hand, through the doors of a fit, and what is refused."""
 
+import re
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -93,3 +95,53 @@ def test_what_is_read_by_two_axes_is_refused(units, rng_key) -> None:
     params = {"params": {"w": np.random.default_rng(0).normal(size=(6, units)).astype(np.float32)}}
     with pytest.raises(ValueError, match="'w' is read by other axes at one place than at another"):
         bp.prune_layers(bnn, params, np.ones((5, 6), np.float32), density=0.5)
+
+
+class Mixed(nn.Module):
+    """A convolution in groups, a loop over many steps, a table, and dense layers if wanted."""
+
+    dense: bool
+
+    @nn.compact
+    def __call__(self, image, steps, tokens):
+        grouped = nn.Conv(4, (2, 2), feature_group_count=2, name="grouped")(image).mean((1, 2))
+        looped = nn.RNN(nn.SimpleCell(3, name="cell"))(steps)[:, -1]
+        joined = jnp.concatenate([nn.tanh(grouped), looped, nn.Embed(5, 3, name="table")(tokens)], axis=1)
+        return nn.Dense(2, name="out")(nn.Dense(4, name="dense")(joined) if self.dense else joined)
+
+
+LEFT = [
+    r"grouped\.kernel \(a convolution in 2 groups of channels\)",
+    r"cell\.h\.kernel \(enters scan, which is not followed\)",
+    r"table\.embedding \(a table that is looked up\)",
+]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_prunable_kernels_that_stay_whole_are_named(dense, recwarn) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(3, 4, 4, 2)), rng.normal(size=(3, 3000, 2)), rng.integers(0, 5, 3))
+    x = jax.tree.map(lambda leaf: leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf, x)
+    net, settings = (
+        Mixed(dense),
+        {"likelihood": bp.likelihoods.Normal(1.0), "posterior": "map", "prior": bp.priors.Gaussian(1.0)},
+    )
+    bnn, variables = bp.BNN(net, example=x, **settings), net.init(jax.random.key(0), *x)
+    if dense:
+        pruned = bp.prune_layers(bnn, variables, x, density=0.5, rule="wanda")
+        whole = {site for site, alive in pruned.mask.items() if np.asarray(alive).all()}
+        assert "dense.kernel" not in whole and {"grouped.kernel", "cell.h.kernel", "table.embedding"} <= whole
+        (said,) = [str(one.message) for one in recwarn if "leaves prunable kernels whole" in str(one.message)]
+    else:
+        with pytest.raises(
+            ValueError, match="no prunable array meets its inputs in a product that prune_layers follows"
+        ) as found:
+            bp.prune_layers(bnn, variables, x, density=0.5)
+        said = str(found.value)
+    assert all(re.search(one, said) for one in LEFT) and "out.kernel" not in said and "dense.kernel" not in said
+
+
+def test_nothing_is_said_where_every_prunable_kernel_is_cut(trained, recwarn) -> None:
+    data, bnn, fit = trained
+    bp.prune_layers(bnn, fit, data.x, density=0.5, rule="wanda")
+    assert not [one for one in recwarn if "whole" in str(one.message)]

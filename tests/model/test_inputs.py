@@ -123,6 +123,24 @@ def test_other_rows_are_refused(case) -> None:
     inputs.check(jax.tree.map(np.asarray, example), "x")
 
 
+def test_booleans_are_no_whole_numbers(rng_key) -> None:
+    """At every door, as of a compact network: what a fit or a prediction would take for entries 0 and 1 of a table."""
+    tokens, y = np.arange(24).reshape(6, 4) % 7, np.arange(6) % 2
+    net = linen.Sequential([linen.Embed(7, 3), lambda x: x.mean(1), linen.Dense(2)])
+    bnn = bp.BNN(net, prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), example=tokens[:1])
+    params = bp.from_trained(bnn, net.init(rng_key, tokens))
+    for booleans in (tokens > 3, jnp.asarray(tokens > 3), (tokens > 3).tolist()):
+        with pytest.raises(TypeError, match=r"x must hold integers.*got booleans: if 0 and 1 are meant, \.astype"):
+            bp.predict(rng_key, bnn, params, booleans)
+    with pytest.raises(TypeError, match=r"data\.x must hold integers.*got booleans"):
+        bp.fit_svi(rng_key, bnn, bp.Dataset(tokens > 3, y), num_steps=1, progress=False)
+    two = built(example=(TWO["tokens"], TWO["seen"])).inputs
+    two.check_given((TWO["tokens"], TWO["seen"]), "x")
+    with pytest.raises(TypeError, match=r"x\[0\] must hold integers"):
+        two.check_given((TWO["seen"], TWO["seen"]), "x")
+    assert np.isfinite(bp.predict(rng_key, bnn, params, tokens.astype(np.uint8), num_samples=1)).all()
+
+
 def test_whole_numbers_are_taken_where_real_ones_are() -> None:
     inputs = Inputs.of_shape((3,))
     inputs.check(np.zeros((5, 3), np.int32), "x")

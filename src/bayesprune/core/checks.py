@@ -216,13 +216,36 @@ def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
     raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
 
 
+# Names under which rows come with what is meant to make them count otherwise than the rest.
+WEIGHTS = ("w", "weight", "weights", "sample_weight", "mask")
+
+
+def check_no_weights(data: object, name: str, but: Sequence[str] = ("x", "y")) -> None:
+    """Refuse weights or masks of rows, as keys or fields beside inputs and targets, where they would be lost in silence.
+
+    Others are let pass, such as an id. ``but``: names of the inputs and targets.
+
+    >>> check_no_weights({"x": 1.0, "y": 2.0, "id": 3}, "data")
+    """
+    of = data.get if isinstance(data, Mapping) else lambda field: getattr(data, field, None)
+    found = {field: of(field) for field in WEIGHTS if field not in but}
+    # What can be called is a method, as the one of a pandas frame that is called mask.
+    if lost := [field for field, value in found.items() if value is not None and not callable(value)]:
+        raise TypeError(
+            f"{name} has {', '.join(lost)} beside {' and '.join(but)}, and rows count alike: repeat rows, np.repeat(x, counts, "
+            "axis=0), and y alike, or leave out those that do not count; a mask that the network reads goes into x. Give x and "
+            "y alone then."
+        )
+
+
 def has_fields(data: object) -> bool:
     """Whether it is a data set, with fields x and y."""
     return hasattr(data, "x") and hasattr(data, "y")
 
 
 def check_fields(data: object, name: str) -> None:
-    """Refuse data without fields x and y."""
+    """Refuse data without fields x and y, or with weights of rows beside them."""
     if isinstance(data, type) or not has_fields(data):
         kind = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
         raise TypeError(f"{name} must have fields x and y, got {kind}: wrap your arrays as bp.Dataset(x, y).")
+    check_no_weights(data, name)

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "filterresponsenorm", "bn", "norm")
 THRESHOLD = "thresholdedlinearunit"
+ROWS = "<x>"  # what a kernel reads that reads the rows of data; of several arrays each has a number, "<x>0"
+MOVED = "<moved>"  # parts of what it reads are left out, joined, mixed or put in another order before
 TOKENS = ("cls", "clstoken", "classtoken", "posembed", "posembedding", "positionembedding", "positionalembedding")
 
 
@@ -51,6 +53,10 @@ class ParamSpec(NamedTuple):
     other axes are positions; ``(), (0,)`` of a bias, ``(), (0, 2)`` of a position embedding (1, tokens, channels). ``fan_in``:
     numbers that enter one output, positions counted (a bias: 1). ``channel_groups``: of a convolution, in how many groups of
     outputs each reads input channels of its own; ``inputs`` then runs over those of one group. ``frozen``: never trained.
+
+    ``reads``: what lies directly before a kernel, with no other kernel between: names of kernels, `ROWS` for the inputs of the
+    network (of several arrays `ROWS` and a number), and `MOVED` where their order is not kept; None: it is not known.
+    ``beside``: of a kernel directly before the outputs, all that lies there.
     """
 
     path: ParamPath
@@ -64,6 +70,8 @@ class ParamSpec(NamedTuple):
     fan_out: int = 1
     channel_groups: int = 1
     frozen: bool = False
+    reads: tuple[str, ...] | None = None
+    beside: tuple[str, ...] = ()
 
 
 Layout = tuple[ParamSpec, ...]

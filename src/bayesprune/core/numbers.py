@@ -52,7 +52,7 @@ def numbers_of(value: object, name: str, bytes_stay: bool = False) -> Any:
             return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
         return real_numbers(leaf, name + jax.tree_util.keystr(path))
 
-    return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not _is_tree(node))
+    return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not is_tree(node))
 
 
 def rows_in(x: PyTree) -> int:
@@ -95,9 +95,9 @@ def without_mask(value: object, name: str) -> Any:
     return np.ma.getdata(value)
 
 
-def _is_tree(node: object) -> bool:
+def is_tree(node: object) -> bool:
     """Whether it is a tree of arrays; lists, and tuples of numbers, are arrays that are written out."""
-    of_arrays = isinstance(node, tuple) and bool(node) and all(hasattr(part, "shape") or _is_tree(part) for part in node)
+    of_arrays = isinstance(node, tuple) and bool(node) and all(hasattr(part, "shape") or is_tree(part) for part in node)
     return of_arrays or isinstance(node, Mapping)
 
 

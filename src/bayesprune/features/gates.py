@@ -35,13 +35,13 @@ def read(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -
     sigmoid(logit), or 0 where a cut has left loc = scale = 0; a `MeanField`, p = 1 where the mask is True, else 0; or an array
     of probabilities (or booleans). Kernels have the shape (inputs, outputs). ``mask``: True, or site -> booleans for every
     kernel (a sequence for a sequence); what is dead there has p = 0. Further sites of a mask are passed over. ``layout``: of
-    the `BNN` whose posterior it is, a dict then: it says which sites are kernels, their order, and which of their axes are
-    inputs.
+    the `BNN` whose posterior it is, a dict then: it says which sites are kernels, which of their axes are inputs, and lists
+    them in the order of first use, which is a chain only where `readers.check_chain` says so.
 
     Raises `TypeError` for a `MeanField` without a mask or another kind of posterior; `ValueError` for kernels of more than two
     dimensions (with a layout: for convolutions), probabilities outside [0, 1], masks that do not fit, no kernel, sites that the
-    layout does not have, Equinox's names without a layout, or sites out of order: `jax.tree.map` and `jax.jit` hand dicts back
-    sorted by name, "Dense_10" before "Dense_2".
+    layout does not have or has of other shapes, Equinox's names without a layout, or sites out of order: `jax.tree.map` and
+    `jax.jit` hand dicts back sorted by name, "Dense_10" before "Dense_2".
 
     >>> [gates.site for gates in read({"first.kernel": jnp.full((3, 2), 0.5), "first.bias": jnp.ones(2)})]
     ['first.kernel']
@@ -80,6 +80,10 @@ def _turns_by(layout: Layout, nodes: Mapping[str, Any]) -> dict[str, Turn]:
         )
     kernels = {site: spec for site, spec in known.items() if site in nodes and spec.inputs}
     for site, spec in kernels.items():
+        if (shape := trees.shape(nodes[site])) != spec.shape:
+            raise ValueError(
+                f"{site} has the shape {shape}, and layout has {spec.shape}: pass both of one BNN, arrays as they lie."
+            )
         if len(spec.inputs + spec.outputs) < len(spec.shape):
             raise ValueError(f"{site} has the shape {spec.shape}, with positions: only dense layers are read, leave it out.")
     return {site: _turn(spec) for site, spec in kernels.items()}

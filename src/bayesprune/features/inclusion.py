@@ -1,13 +1,15 @@
-"""Is an input used at all? What the gates of the first layer say."""
+"""Is an input used at all? What the gates of the kernels that read it say."""
 
+import functools
 import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import checks
 from bayesprune.core.types import PyTree
-from bayesprune.features import gates
+from bayesprune.features import gates, readers
 from bayesprune.model.layout import Layout
 
 RULES = ("median", "union")
@@ -21,13 +23,17 @@ def inclusion_probabilities(posterior: PyTree, mask: PyTree = True, layout: Layo
     a per cent is still "used" by this count: for a selection see `selected`.
 
     Args:
-        posterior, mask, layout: as in `importance`; only the first kernel counts, which must be the one that reads the inputs.
+        posterior, mask: as in `importance`.
+        layout: ``bnn.layout``, which tells the kernels that read the inputs, such as queries', keys' and values' of attention
+            or those of parallel branches: all of them count, and the network need be no chain. Without it the first kernel
+            counts alone, which must then be the one that reads the inputs.
 
     Returns:
         (inputs,) in [0, 1].
 
     Raises:
-        TypeError, ValueError: as `importance`.
+        TypeError: as `importance`.
+        ValueError: as `importance`, but for chains; a kernel that reads the inputs is missing, or reads other things with them.
 
     Example:
         >>> import jax.numpy as jnp
@@ -48,7 +54,11 @@ def log_unused(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
     >>> print(jnp.exp(log_unused([jnp.array([[0.5, 0.5], [0.0, 0.5]])])).round(4))
     [0.25 0.5 ]
     """
-    return jnp.sum(gates.read(posterior, mask, layout)[0].log_dead, axis=1)
+    return _log_unused(readers.of_inputs(gates.read(posterior, mask, layout), layout))
+
+
+def _log_unused(first: Sequence[gates.Gates]) -> Float[Array, " inputs"]:
+    return functools.reduce(jnp.add, [jnp.sum(layer.log_dead, axis=1) for layer in first])
 
 
 def selected(
@@ -56,18 +66,18 @@ def selected(
 ) -> Bool[Array, " inputs"]:
     """The inputs that a sparse posterior selects.
 
-    "median": those with a first-layer gate of p > 1/2, the inputs of the median probability network. "union": those with
-    inclusion probability 1 - ∏_j (1 - p_ij) > 1/2, which is never fewer.
+    "median": those with a gate of p > 1/2 in a kernel that reads them, the inputs of the median probability network. "union":
+    those with inclusion probability 1 - ∏_j (1 - p_ij) > 1/2, which is never fewer.
 
     Args:
-        posterior, mask, layout: as in `importance`; only the first kernel counts.
+        posterior, mask, layout: as in `inclusion_probabilities`.
         rule: "median" or "union".
 
     Returns:
         (inputs,) booleans.
 
     Raises:
-        ValueError: an unknown rule, or as `importance`.
+        ValueError: an unknown rule, or as `inclusion_probabilities`.
         TypeError: as `importance`.
 
     Example:
@@ -80,7 +90,7 @@ def selected(
     """
     if rule not in RULES:
         raise checks.unknown_name("rule", rule, RULES)
-    first = gates.read(posterior, mask, layout)[0]
-    if rule == "median":
-        return jnp.any(first.log_alive > first.log_dead, axis=1)
-    return jnp.sum(first.log_dead, axis=1) < -math.log(2.0)
+    first = readers.of_inputs(gates.read(posterior, mask, layout), layout)
+    if rule == "union":
+        return _log_unused(first) < -math.log(2.0)
+    return functools.reduce(jnp.logical_or, [jnp.any(layer.log_alive > layer.log_dead, axis=1) for layer in first])

@@ -10,7 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from bayesprune.core.types import PyTree
-from bayesprune.features import gates
+from bayesprune.features import gates, readers
 from bayesprune.model.layout import Layout
 
 
@@ -22,7 +22,7 @@ class Importance(NamedTuple):
 
 
 def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -> Importance:
-    """Connection weights from inclusion probabilities, (6.3).
+    """Connection weights from inclusion probabilities of a chain of dense layers, (6.3).
 
         psi = (P_{L+1} ... P_1)^T / (n_1 ... n_L),    scaled = (psi - min psi) / (max psi - min psi)
 
@@ -38,15 +38,16 @@ def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
             name, the safer one). Biases are passed over.
         mask: True, or a dict (or sequence) of booleans; dead weights have probability 0.
         layout: ``bnn.layout`` of the `BNN` whose posterior it is, a dict then. It knows how each kernel lies, such as Equinox's
-            (outputs, inputs) or attention's (inputs, heads, features), and in which order the network uses them.
+            (outputs, inputs) or (inputs, heads, features), and what each reads: a network that is no chain, with branches,
+            attention or shortcuts, is refused. Without it the kernels are taken for one chain, and only widths are checked.
 
     Returns:
         `Importance`, of one entry per input.
 
     Raises:
         TypeError: a `MeanField` without a mask, or another kind of posterior.
-        ValueError: widths that do not chain, sites out of order, kernels of more than two dimensions, no kernel; sites named as
-            Equinox names its kernels, without a layout.
+        ValueError: kernels that are no chain, sites out of order, kernels of more than two dimensions, no kernel; shapes other
+            than the layout's; sites named as Equinox names its kernels, without a layout.
 
     Example:
         >>> import jax.numpy as jnp
@@ -57,6 +58,7 @@ def importance(posterior: PyTree, mask: PyTree = True, layout: Layout | None = N
     Source: Saha, Liu & Liang (2024), eq. (3.18) and (3.19), after Olden, Joy & Death (2004).
     """
     layers = gates.read(posterior, mask, layout)
+    readers.check_chain(layers, layout)
     for below, above in itertools.pairwise(layers):
         if below.log_alive.shape[1] != above.log_alive.shape[0]:
             raise ValueError(

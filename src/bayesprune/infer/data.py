@@ -65,6 +65,7 @@ def feed_of(
 
     check = _Noting(_check_of(program, "data"))
     if has_fields(data):
+        check_fields(data, "data")
         check_same_length(data.x, data.y, "data")
         return _by_row(Mapped(data.x, data.y), num_rows, batch_size, check, mesh)
     if num_rows is not None:
@@ -86,6 +87,7 @@ def held_out(program: Trainable, data: Any, early_stop: EarlyStop | NeverStop) -
         return check_program_data(program, data, "eval_data")
     check = _check_of(program, "eval_data")
     if has_fields(data):
+        check_fields(data, "eval_data")
         check_same_length(data.x, data.y, "eval_data")
         return by_number(Mapped(data.x, data.y), check)
     if _has_numbers(data):
@@ -216,10 +218,11 @@ def check_rows(program: Trainable, data: object, name: str) -> Dataset:
     if not hasattr(program, "likelihood"):
         return numbers_in(data, name)
     network = cast(BNN, program)
-    data = numbers_in(data, name, bytes_stay=True, takes_nan=takes_nan(network))
-    network.inputs.check(data.x, f"{name}.x")
-    network.likelihood.check(np.asarray(data.y), network.output_shape)
-    return data
+    found = numbers_in(data, name, bytes_stay=True, takes_nan=takes_nan(network))
+    network.inputs.check_given(cast(Dataset, data).x, f"{name}.x")
+    network.inputs.check(found.x, f"{name}.x")
+    network.likelihood.check(np.asarray(found.y), network.output_shape)
+    return found
 
 
 def check_same_length(x: PyTree, y: PyTree, name: str) -> None:

@@ -24,8 +24,9 @@ def from_trained(bnn: BNN | Any, trained: PyTree, scale: Scale | Any = 0.01) -> 
 
     Every Bayesian weight has its mean there, loc = w / unit, and the standard deviation ``scale`` / unit, where ``unit`` is
     what the prior makes of one unit of loc; scales of the prior start at about 1, which sets that unit. Weights without a
-    posterior and batch statistics are taken as they are, and ``bnn.net_params(...)`` gives the trained network back. Under a
-    spike and slab, w is the weight where its gate is open. What is no weight, as a likelihood's noise, starts as always.
+    posterior and batch statistics are taken as they are, and ``bnn.net_params(...)`` gives the trained network back, to
+    rounding. Under a spike and slab, w is the weight where its gate is open. What is no weight, as a likelihood's noise,
+    starts as always.
 
     Args:
         bnn: a `BNN` of the module that was trained.

@@ -62,7 +62,7 @@ def predict(
     Raises:
         ValueError: ``x`` has rows of another shape than the network's inputs, or holds NaN or infinities; ``params`` or
             ``mask`` are not this network's.
-        TypeError: ``bnn`` is no `BNN`; ``x`` holds objects, text or complex numbers.
+        TypeError: ``bnn`` is no `BNN`; ``x`` holds objects, text, complex numbers, or booleans in place of integers.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -175,6 +175,7 @@ def check_inputs(
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if isinstance(x, InOrder):
         return rng_key, x, mask
+    bnn.inputs.check_given(x, "x")
     x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
     bnn.inputs.check(x, "x")
     sizes = [len(leaf) for leaf in jax.tree.leaves(x)]

@@ -1,6 +1,7 @@
 """Cuts without retraining, layer by layer, by what the layers' outputs lose on some rows: Wanda and SparseGPT."""
 
 import functools
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -57,11 +58,13 @@ def prune_layers(
         damping: delta, as a share of the mean of X'X's diagonal.
 
     Returns:
-        ``Pruned(params, mask, info)`` in the form of `bmr_prune`; biases, and arrays that meet no inputs in a product, stay
-        whole.
+        ``Pruned(params, mask, info)`` in the form of `bmr_prune`. Biases stay whole, and so do these kernels, of which a
+        warning names the prunable ones: of convolutions in groups of channels, tables that are looked up, kernels in a loop too
+        long to be written out (a GRU over hundreds of steps), those that differ from position to position, and what is made
+        anew before it multiplies (weight normalisation).
 
     Raises:
-        ValueError: an unknown name, a density outside (0, 1]; no prunable array meets its inputs in a product; samples.
+        ValueError: an unknown name, a density outside (0, 1]; all prunable kernels would stay whole; samples.
         TypeError: ``bnn`` is no `BNN`.
 
     Example:
@@ -93,11 +96,7 @@ def prune_layers(
     weights = mean_weights(bnn, params, mask)
     met = input_moments(bnn, weights, params.get(STATE, {}), x)
     specs = {str(s.path): s for s in bnn.layout if s.prunable and str(s.path) in met}
-    if not specs:
-        raise ValueError(
-            "no prunable array meets its inputs in a product: prune_layers cuts kernels of dense layers and convolutions. Let "
-            "prunable= of the BNN accept them, or cut by methods.Cut."
-        )
+    _check_left_whole(bnn, specs)
     alive = {str(s.path): np.ones(s.shape, bool) & np.asarray(mask.get(str(s.path), True)) for s in bnn.layout if s.prunable}
     means = {}
     for site in specs:
@@ -108,6 +107,42 @@ def prune_layers(
     before = {site: send(np.broadcast_to(np.asarray(mask.get(site, True)), kept.shape)) for site, kept in alive.items()}
     info = make_info(before, SparseState(sent, None, send(1, np.int32)))
     return Pruned(_moved(bnn, bnn.cut(params, sent), means, specs), sent, fill_unknown(info))
+
+
+def _check_left_whole(bnn: BNN, cut: Mapping[str, ParamSpec]) -> None:
+    """Say which prunable kernels stay whole, and why; refuse to go on where there is nothing else."""
+    left = {str(s.path): s for s in bnn.layout if s.prunable and s.inputs and str(s.path) not in cut}
+    listed = "; ".join(f"{site} ({_why_left(bnn, spec)})" for site, spec in left.items())
+    if not cut and not left:
+        raise ValueError(
+            "no prunable array meets its inputs in a product: prune_layers cuts kernels of dense layers and convolutions. Let "
+            "prunable= of the BNN accept them, or cut by methods.Cut."
+        )
+    if not cut:
+        raise ValueError(
+            f"no prunable array meets its inputs in a product that prune_layers follows: {listed}. Cut by magnitude, "
+            "bp.prune_once(..., bp.methods.Cut(scope='per_output'))."
+        )
+    if left:
+        warnings.warn(
+            f"prune_layers leaves prunable kernels whole, and density= is of the others alone: {listed}. bp.prune_once(..., "
+            "bp.methods.Cut(...)) cuts them by magnitude.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _why_left(bnn: BNN, spec: ParamSpec) -> str:
+    role = bnn.graph.roles[str(spec.path)]
+    if not role.used:
+        return "the network does not use it"
+    if role.looked_up:
+        return "a table that is looked up"
+    if role.channel_groups > 1:
+        return f"a convolution in {role.channel_groups} groups of channels"
+    if said := bnn.graph.unfollowed.get(str(spec.path)):
+        return said.removesuffix(": kept whole")
+    return "it is not the one matrix by which its inputs are multiplied"
 
 
 def input_moments(bnn: BNN, weights: dict[str, Any], state: dict[str, Any], x: PyTree) -> dict[str, Met]:

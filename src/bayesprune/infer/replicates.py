@@ -157,6 +157,7 @@ def predict_replicates(
     """
     check_bnn(bnn)
     check_integer(num_samples, "num_samples")
+    bnn.inputs.check_given(x, "x")
     x = jnp.asarray(numbers_of(x, "x", bytes_stay=True))
     if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape or not x.size:
         wanted = ", ".join(map(str, bnn.input_shape))

@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from bayesprune.core.given import GivenInputs
+from bayesprune.core.numbers import is_tree
 from bayesprune.core.send import send
 from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.byte_scaling import ByteScaling
@@ -94,6 +95,21 @@ class Inputs:
                 f"the network takes several inputs, {self.shape} each row, and replicates go over one array: stack them, as "
                 "np.stack((tokens, mask), 2), and let the net take them apart, x[:, 0] and x[:, 1]; or fit one after another."
             )
+
+    def check_given(self, x: Any, name: str) -> None:
+        """Refuse booleans, of rows as they were given, where the network takes whole numbers: they are no entries of a table.
+
+        To be asked before `core.numbers.numbers_of`, which makes them 0 and 1.
+        """
+        as_array = lambda node: not is_tree(node)  # noqa: E731
+        if jax.tree.structure(x, is_leaf=as_array) != self.structure:  # which `check` refuses
+            return
+        for (_, dtype), (path, leaf) in zip(self.leaves, jax.tree_util.tree_leaves_with_path(x, as_array), strict=True):
+            if dtype == "int32" and (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)).dtype == bool:
+                raise TypeError(
+                    f"{name}{jax.tree_util.keystr(path)} must hold integers, as the example= that the network was built with, "
+                    "got booleans: if 0 and 1 are meant, .astype(np.int32)."
+                )
 
     def check(self, x: Any, name: str) -> None:
         """Refuse rows of another tree, of other shapes, of real numbers where the network takes whole ones or booleans, or with

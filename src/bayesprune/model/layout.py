@@ -60,7 +60,7 @@ def make_layout(
         chosen = not still and bool(bayesian(path, role.shape))
         pruned = chosen and bool(prunable(path, role.shape))
         axes = (role.inputs, role.outputs, role.fan_in, role.fan_out, role.channel_groups)
-        specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes, still))
+        specs.append(ParamSpec(path, role.shape, params[site].dtype, chosen, pruned, *axes, still, role.reads, role.beside))
     return tuple(specs)
 
 

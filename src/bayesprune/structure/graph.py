@@ -46,7 +46,7 @@ class Role:
     ``channel_groups``: of a convolution, in how many groups of outputs each reads channels of its own; ``inputs`` runs over
     those of one. ``looked_up``: its inputs are chosen one at a time, as by an embedding. ``is_norm``: it is a scale, shift or
     threshold of a normalisation. ``is_last``: no kernel lies between it and the outputs of the network. ``used``: the network
-    reads it at all.
+    reads it at all. ``reads`` and ``beside``: as of a `ParamSpec`.
     """
 
     shape: tuple[int, ...]
@@ -58,6 +58,8 @@ class Role:
     is_norm: bool = False
     is_last: bool = False
     used: bool = True
+    reads: tuple[str, ...] | None = None
+    beside: tuple[str, ...] = ()
 
     @property
     def fan_in(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax.typing import ArrayLike
 
+from bayesprune.structure.before import Before
 from bayesprune.structure.graph import Product, Terms
 from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Weights, Whole, compress
 
@@ -15,7 +16,7 @@ LARGEST = 1 << 22  # more labels than this for one array are not worth their whi
 class Recorder:
     """Everything that is written down while a net is read; sites are numbers here, in the order of ``names``."""
 
-    def __init__(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]], rows: Sequence[tuple[int, ...]] = ()) -> None:
         self.names, self.shapes = list(names), [tuple(shape) for shape in shapes]
         sizes = [math.prod(shape) for shape in self.shapes]
         self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
@@ -31,6 +32,7 @@ class Recorder:
         self.channel_groups: dict[int, int] = {}
         self.norms = 0
         self.behind: dict[int, int] = {}  # kernel -> weights that its inputs depend on
+        self.before = Before(len(self.names), rows)
         self.trailing: dict[int, int] = {}  # weight applied entry by entry -> heads of what it is applied to
         self.unfollowed: dict[str, str] = {}
         self._targets: dict[int, Labels] = {}
@@ -167,10 +169,10 @@ class Recorder:
         """Note weights that are applied entry by entry, and what they are applied to."""
         for site in weights.sites:
             self.order.setdefault(site)
-            self.trailing.setdefault(site, heads)
+            self.trailing.setdefault(site, heads & self.before.of_kernels)
 
-    def role(self, weights: Weights, upstream: int, **axes: Sequence[int]) -> int:
-        """Note the role of weights that multiply: axes of the view by role. Returns the bits of their sites."""
+    def role(self, weights: Weights, upstream: int, heads: int, **axes: Sequence[int]) -> int:
+        """Note the role of weights that multiply, and what they read: axes of the view by role. Returns bits of sites."""
         for site in weights.sites:
             self.order.setdefault(site)
             rank = len(self.shapes[site])
@@ -179,14 +181,17 @@ class Recorder:
                 bits = [weights.axes[axis] for axis in of_view]
                 found[name] = tuple(axis for axis in range(rank) if any(bit >> axis & 1 for bit in bits))
             self.axes.setdefault(site, found)
-        self.reads(weights.upstream, upstream)
+        if not self.looked_up & set(weights.sites):
+            heads = self.before.met(heads, math.prod(weights.shape[axis] for axis in axes["inputs"]))
+        self.reads(weights.upstream, upstream, heads)
         return weights.upstream
 
-    def reads(self, kernels: int, upstream: int) -> None:
-        """Note weights that the inputs of kernels depend on, both as bits."""
+    def reads(self, kernels: int, upstream: int, heads: int) -> None:
+        """Note weights that the inputs of kernels depend on, and what lies directly before them, all as bits."""
         for site in range(len(self.names)):
             if kernels >> site & 1:
                 self.behind[site] = self.behind.get(site, 0) | upstream
+                self.before.note(site, heads)
 
 
 def different_rows(rows: Labels) -> tuple[Labels, Labels]:

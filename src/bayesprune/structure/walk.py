@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 from jax.typing import ArrayLike
 
+from bayesprune.structure.before import reorders
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
 from bayesprune.structure.ops import record_of, written_out
@@ -34,11 +35,12 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
     Followed are matrix products, convolutions, look-ups, everything entry by entry, everything that moves entries, sums and
     maxima over axes and windows, branches, short scans, and calls. What is not is named in ``graph.unfollowed``.
     """
-    recorder = Recorder(list(sites), list(sites.values()))
-    weights: list[Value] = [recorder.view(site) for site in range(len(sites))]
     avals = [variable.aval for variable in jaxpr.jaxpr.invars]
+    given = avals[-num_inputs:]
+    recorder = Recorder(list(sites), list(sites.values()), [aval.shape[1:] for aval in given])
+    weights: list[Value] = [recorder.view(site) for site in range(len(sites))]
     state = [Signals(_constant(aval)) for aval in avals[len(sites) : -num_inputs]]
-    rows = [Signals(_constant(aval), of_rows=True) for aval in avals[-num_inputs:]]
+    rows = [Signals(_constant(aval), of_rows=True, heads=bit) for aval, bit in zip(given, recorder.before.rows, strict=True)]
     results = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
     outputs = [recorder.as_signals(one, "given out") if isinstance(one, Weights) else one for one in results]
     graph = Graph(
@@ -79,8 +81,13 @@ class _Walk:
 
         for equation in jaxpr.eqns:
             outputs = self.step(equation, [value(atom) for atom in equation.invars])
+            if reorders(equation):
+                outputs = [self._moved(one) for one in outputs]
             values.update(zip(equation.outvars, outputs, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
+
+    def _moved(self, value: Value) -> Value:
+        return value if isinstance(value, Weights) else replace(value, heads=self.recorder.before.moved(value.heads))
 
     def step(self, equation: Equation, inputs: list[Value]) -> list[Value]:
         name, params, record = equation.primitive.name, equation.params, record_of(equation)
@@ -127,6 +134,7 @@ def _opaque(recorder: Recorder, name: str, operands: Sequence[Value], ranks: Seq
             upstream=blank.upstream | value.upstream,
             heads=blank.heads | value.heads,
         )
+    blank = replace(blank, heads=recorder.before.moved(blank.heads))
     return [replace(blank, labels=target.reshape((1,) * rank)) for rank in ranks]
 
 
@@ -179,8 +187,19 @@ def roles(recorder: Recorder, heads: int) -> dict[str, Role]:
             is_norm=is_norm,
             is_last=bool(last >> site & 1) or trails,
             used=site in recorder.order,
+            reads=_reads(recorder, site, bool(axes.get("inputs"))),
+            beside=recorder.before.named(heads, recorder.names) if heads >> site & 1 else (),
         )
     return found
+
+
+def _reads(recorder: Recorder, site: int, is_kernel: bool) -> tuple[str, ...] | None:
+    """What lies directly before a kernel; None: it is not known, for the kernel is not followed."""
+    if not is_kernel or site not in recorder.order:
+        return ()
+    if recorder.names[site] in recorder.unfollowed or site not in recorder.before.of:
+        return None
+    return recorder.before.named(recorder.before.of[site], recorder.names)
 
 
 def _unseen(recorder: Recorder, site: int) -> dict[str, tuple[int, ...]]:

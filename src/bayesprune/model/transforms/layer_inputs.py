@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.typing import ArrayLike
 
+from bayesprune.core.types import PyTree
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called
 
 KEPT = ("convert_element_type", "copy", "transpose")
@@ -41,7 +41,7 @@ def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
     nothing in a product, as biases, convolutions in groups of channels, and what happens in loops too long to be written out.
     """
 
-    def moments(weights: Sequence[Any], *others: ArrayLike) -> dict[str, Met]:
+    def moments(weights: Sequence[Any], *others: PyTree) -> dict[str, Met]:
         found: dict[str, Met] = {}
 
         def note(equation: Equation, given: list[Any], of: list[Weight | None], outs: list[Any]) -> list[Any]:
@@ -61,7 +61,7 @@ Visit = Callable[[Equation, list[Any], list[Weight | None], list[Any]], list[Any
 def visited(fn: Callable[..., Any], sites: Sequence[str], visit: Visit) -> Callable[..., Any]:
     """``fn`` of weights, in the order of ``sites``, and of others, with ``visit`` called at each of its operations."""
 
-    def run(weights: Sequence[Any], *others: ArrayLike) -> Any:
+    def run(weights: Sequence[Any], *others: PyTree) -> Any:
         traced, shapes = jax.make_jaxpr(fn, return_shape=True)(weights, *others)
         values = jax.tree.leaves((weights, *others))
         known = [Weight(site, tuple(range(np.ndim(w)))) for site, w in zip(sites, weights, strict=True)]

@@ -29,8 +29,8 @@ def _gather(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] 
     chosen = tuple(axis for axis in range(len(shape)) if axis not in whole_axes)
     rank = len(numbers.offset_dims) + index.labels.ndim - 1
     if isinstance(table, Weights):
-        bits = recorder.role(table, index.upstream, inputs=chosen, outputs=tuple(whole_axes))
         recorder.looked_up |= set(table.sites)
+        bits = recorder.role(table, index.upstream, index.heads, inputs=chosen, outputs=tuple(whole_axes))
         kept = [size if axis in whole_axes else 1 for axis, size in enumerate(table.shape)]
         labels, heads = recorder.new(tuple(kept)), bits
         once = np.full((1,) * (labels.ndim + 1), CONSTANT)

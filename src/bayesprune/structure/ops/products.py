@@ -33,7 +33,7 @@ def _note(recorder: Recorder, equation: Equation, inputs: list[Value]) -> None:
 def _product(recorder: Recorder, params: Params, lhs: Value, rhs: Value) -> Value:
     (contracted, batched) = params["dimension_numbers"]
     if isinstance(lhs, Weights) and isinstance(rhs, Weights):
-        bits = recorder.role(lhs, 0, inputs=contracted[0], outputs=_free(lhs, contracted[0]))
+        bits = recorder.role(lhs, 0, 0, inputs=contracted[0], outputs=_free(lhs, contracted[0]))
         lhs = replace(recorder.as_signals(lhs, "multiplied with other weights before any data"), heads=bits)
     sides = [_Side(value, c, b) for value, c, b in zip((lhs, rhs), contracted, batched, strict=True)]
     if isinstance(lhs, Weights):
@@ -67,7 +67,7 @@ def _by_weights(recorder: Recorder, data: _Side, kernel: _Side, first: bool) -> 
     signals, weights = data.value, kernel.value
     assert isinstance(signals, Signals) and isinstance(weights, Weights)
     behind = signals.upstream if signals.of_rows else 0
-    bits = recorder.role(weights, behind, inputs=kernel.contracted, outputs=(*kernel.free, *kernel.batched))
+    bits = recorder.role(weights, behind, signals.heads, inputs=kernel.contracted, outputs=(*kernel.free, *kernel.batched))
     within, _, makes = kernel.sizes
     labels = signals.labels.transpose(data.order)
     labels = recorder.merge(labels, [axis for axis, size in enumerate(within) if size == 1], tie=True)
@@ -124,10 +124,10 @@ def _of_signals(recorder: Recorder, lhs: _Side, rhs: _Side) -> Signals:
         recorder.tie(target, left)
         recorder.tie(target, right)
     # A matrix that is made of weights alone is a kernel, too; what it multiplies is what that kernel reads.
-    heads = one.heads | other.heads
+    heads = recorder.before.moved(one.heads | other.heads)
     for matrix, data in ((one, other), (other, one)):
         if data.of_rows and not matrix.of_rows and matrix.upstream:
-            recorder.reads(matrix.upstream, data.upstream)
+            recorder.reads(matrix.upstream, data.upstream, data.heads)
             heads = matrix.heads or matrix.upstream
     out = target.reshape((*shape[:b], *shape[b + c :]))
     return Signals(out, one.of_rows or other.of_rows, one.upstream | other.upstream, heads)
@@ -144,7 +144,8 @@ def _convolution(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Va
     groups = params["feature_group_count"]
     if groups > 1 and weights.shape != shape:
         weights = weights.showing(np.broadcast_to(weights.entries, shape))
-    bits = recorder.role(weights, data.upstream, inputs=kernel_spec[1:2], outputs=kernel_spec[:1], positions=kernel_spec[2:])
+    axes = {"inputs": kernel_spec[1:2], "outputs": kernel_spec[:1], "positions": kernel_spec[2:]}
+    bits = recorder.role(weights, data.upstream, data.heads, **axes)
     for site in weights.sites:
         recorder.channel_groups.setdefault(site, groups)
     rank = data.labels.ndim

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from bayesprune.core.checks import check_no_weights
 from bayesprune.core.types import Dataset
 from bayesprune.train.sites import Example
 
@@ -46,8 +47,9 @@ class Source(Protocol):
 
 
 def as_pair(item: object, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
-    """Inputs and targets of one row or batch: of fields or keys ``names``, or of a pair."""
+    """Inputs and targets of one row or batch: of fields or keys ``names``, or of a pair. Weights beside them are refused."""
     x, y = names
+    check_no_weights(item, "data", names)
     if hasattr(item, x) and hasattr(item, y):
         return getattr(item, x), getattr(item, y)
     if isinstance(item, Mapping) and x in item and y in item:
