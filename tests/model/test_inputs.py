@@ -134,6 +134,11 @@ def test_booleans_are_no_whole_numbers(rng_key) -> None:
             bp.predict(rng_key, bnn, params, booleans)
     with pytest.raises(TypeError, match=r"data\.x must hold integers.*got booleans"):
         bp.fit_svi(rng_key, bnn, bp.Dataset(tokens > 3, y), num_steps=1, progress=False)
+    with pytest.raises(TypeError, match=r"x must hold integers.*got booleans"):
+        bp.prune_layers(bnn, params, tokens > 3)
+    many = bp.Dataset(np.stack([tokens > 3] * 2), np.stack([y] * 2))
+    with pytest.raises(TypeError, match=r"data\.x must hold integers.*got booleans"):
+        bp.fit_replicates(rng_key, bnn, many, num_steps=1)
     two = built(example=(TWO["tokens"], TWO["seen"])).inputs
     two.check_given((TWO["tokens"], TWO["seen"]), "x")
     with pytest.raises(TypeError, match=r"x\[0\] must hold integers"):

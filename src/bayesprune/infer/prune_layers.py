@@ -91,6 +91,7 @@ def prune_layers(
     check_one_network(given)
     params = dict(given)
     mask = check_sites(bnn, params, mask)
+    bnn.inputs.check_given(x, "x")
     x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
     bnn.inputs.check(x, "x")
     weights = mean_weights(bnn, params, mask)

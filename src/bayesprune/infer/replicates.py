@@ -216,6 +216,7 @@ def _check_replicated(bnn: BNN, data: GivenRows) -> Dataset:
             f"data must have fields x and y, arrays (replications, rows, ...), got {type(data).__name__}: replicates train "
             "side by side on arrays; fit one after another by bp.fit_svi, which takes files, rows and batches."
         )
+    bnn.inputs.check_given(data.x, "data.x")
     rows: Dataset = send_all(numbers_in(data, "data", bytes_stay=True, takes_nan=takes_nan(bnn)))
     if rows.x.ndim < 2 or rows.y.ndim < 2 or rows.x.shape[1] != rows.y.shape[1] or rows.x.shape[1] == 0:
         raise ValueError(
