@@ -6,7 +6,8 @@
 Splits, scaling and the hidden layer of 50 ReLU units as in `reproduce_uci.py`; all splits side by side.
 
 - **dropout** (Gal & Ghahramani 2016): inputs and units are dropped at one rate of .005, .01, .05, .1. 400 epochs of 128 rows,
-  Adam 1e-3, 200 draws (their 10,000). Their grid has the noise's precision beside the rate, which is learned here.
+  200 draws (their 10,000). Their grid has the noise's precision beside the rate, which is learned here: by Adam 1e-2, decayed
+  by a cosine, since at their 1e-3 it is still on its way after 1,600 steps (98.9 % of Boston's rows in intervals of 95).
 - **concrete** (Gal, Hron & Kendall 2017): the same with `ConcreteDropout`, whose rates are learned.
 - **ensemble** (Lakshminarayanan et al. 2017): five networks with a mean and a spread for each row, and (14.3); without their
   adversarial rows. 400 epochs of 100 rows, Adam .01 or .03.
@@ -97,12 +98,13 @@ Figures = dict[str, list[float]]  # one number a split
 
 
 def fitted(
-    key: jax.Array, bnn: bp.BNN, train: bp.Dataset, cell: Cell, rate: float = 1e-3, decay: float = 1.0
+    key: jax.Array, bnn: bp.BNN, train: bp.Dataset, cell: Cell, rate: float | None = None, decay: float = 1.0
 ) -> dict[str, Any]:
-    """Every split side by side; ``decay``: of the weights, in shares of N(0, 1)."""
-    how = {"num_steps": cell.epochs * math.ceil(train.x.shape[1] / cell.batch), "batch_size": cell.batch}
-    how |= {"optimizer": optax.adam(rate), "kl_weight": decay, "progress": False}
-    return bp.fit_replicates(key, bnn, train, **how).params
+    """Every split side by side; ``rate``: of Adam, decayed from 1e-2 if left out; ``decay``: of the weights, shares of N(0, 1)."""
+    steps = cell.epochs * math.ceil(train.x.shape[1] / cell.batch)
+    adam = optax.adam(optax.cosine_decay_schedule(1e-2, steps) if rate is None else rate)
+    how = {"num_steps": steps, "batch_size": cell.batch, "optimizer": adam, "kl_weight": decay}
+    return bp.fit_replicates(key, bnn, train, **how, progress=False).params
 
 
 def of_points(net: nn.Module, train: bp.Dataset, likelihood: Any = VAGUE_NOISE) -> bp.BNN:
