@@ -157,6 +157,7 @@ SAME = {
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", datetime.timezone(datetime.timedelta(hours=-3), "CET")], ids=str)
 def test_the_same_moments_are_the_same_numbers_in_whatever_zone_they_come(zone: object, later: str) -> None:
     reading, found = read(UTC.tz_convert(zone))
+    np.testing.assert_allclose(found[:, reading.names.index("day (hour)")], UTC.tz_convert(zone).hour, atol=1e-6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_allclose(reading.apply(pd.DataFrame({"day": SAME[later]})), found)

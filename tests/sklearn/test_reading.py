@@ -179,7 +179,7 @@ def test_frames_of_polars_are_read_by_kinds() -> None:
     theirs = polars.DataFrame(
         {
             "area": frame.area.to_list(),
-            "town": frame.town.where(frame.town.notna(), None).tolist(),
+            "town": frame.town.astype(object).where(frame.town.notna(), None).tolist(),
             "noise": frame.noise.to_list(),
         }
     )

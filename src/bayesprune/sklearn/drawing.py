@@ -25,7 +25,6 @@ class WithDraws:
 
     def _networks(self: Any, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters that so many networks can be drawn of, and a mask: those of the fit, if it does not hold too few."""
-        check_integer(number, "num_samples")  # it may be set after the fit
         if not draws_of(self.params_) or number <= np.prod(count(self.params_)):
             return self.params_, self.mask_
         return self._law.held(stream(self._key(), OfAnEstimator.MEMBERS), number)
