@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from bayesprune.core.layout import MOVED, ROWS
-from bayesprune.structure.jaxprs import Equation
 
 
 class Before:
@@ -40,18 +39,3 @@ class Before:
         rows = [f"{ROWS}{place}" if several else ROWS for place, bit in enumerate(self.rows) if heads & bit]
         kernels = [name for site, name in enumerate(names) if heads >> site & 1]
         return (*rows, *kernels, *([MOVED] if heads & self._moved else []))
-
-
-def reorders(equation: Equation) -> bool:
-    """Whether an operation leaves out, joins or reorders entries along the last axis, along which features lie."""
-    name, params = equation.primitive.name, equation.params
-    shapes = [tuple(getattr(atom.aval, "shape", ())) for atom in (*equation.invars, *equation.outvars)]
-    last = len(shapes[0]) - 1 if shapes else -1
-    if last < 0:
-        return False
-    if name in ("slice", "dynamic_slice", "pad"):
-        return shapes[0][last] != shapes[-1][last]
-    if name == "gather":  # a table of weights is a kernel, whose outputs are its own
-        return int(params["slice_sizes"][last]) != shapes[0][last]
-    axis = {"concatenate": "dimension", "sort": "dimension", "split": "axis"}.get(name)
-    return last in params["dimensions"] if name == "rev" else axis is not None and int(params[axis]) == last

@@ -75,6 +75,14 @@ class Primitive:
         shapes = tuple(equation.invars[operand].aval.shape), tuple(equation.outvars[0].aval.shape)
         return None if self.axis is None else self.axis(equation.params, *shapes, operand, axis)
 
+    def reorders(self, equation: Equation) -> bool:
+        """Whether entries are left out, joined or put in another order along the last axis, along which features lie.
+
+        A reshape keeps the order of all entries, whatever axes they come to lie along.
+        """
+        last = len(getattr(equation.invars[0].aval, "shape", ())) - 1 if equation.invars else -1
+        return last >= 0 and self.keeps and self.name != "reshape" and self.moved(equation, 0, last) is None
+
     def is_linear(self, params: Params, carried: Sequence[bool]) -> bool:
         """Whether the result is linear in all of the operands marked ``carried`` together, up to a constant."""
         if self.linear == "cast":

@@ -12,7 +12,6 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 from jax.typing import ArrayLike
 
-from bayesprune.structure.before import reorders
 from bayesprune.structure.graph import Graph, Role, Terms
 from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
 from bayesprune.structure.ops import record_of, written_out
@@ -81,7 +80,7 @@ class _Walk:
 
         for equation in jaxpr.eqns:
             outputs = self.step(equation, [value(atom) for atom in equation.invars])
-            if reorders(equation):
+            if record_of(equation).reorders(equation):
                 outputs = [self._moved(one) for one in outputs]
             values.update(zip(equation.outvars, outputs, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
