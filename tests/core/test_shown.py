@@ -33,6 +33,9 @@ def test_a_fit_shows_how_far_it_came() -> None:
     fit = FitResult({}, None, np.array([9.0, 8.0, 7.0, 1234.567], np.float32), mask, history)  # type: ignore[arg-type]
     assert repr(fit) == "FitResult(4 steps, loss 1235, 75.0 % of 4 weights pruned, at step 4: nll 0.25)"
     assert "4 steps, returned as of step 2, loss" in repr(fit._replace(history={"returned/step": np.array([2])}))
+    history = {"prune/step": np.array([1, 2]), "prune/num_connected": np.array([3, 1]), "returned/step": np.array([2])}
+    shown_of = repr(fit._replace(history=history, mask={"w": np.array([True, True, True, False])}))
+    assert "25.0 % of 4 weights pruned, 75.0 % connected" in shown_of  # the act after step 2 was undone
     chains = fit._replace(losses=np.array([[2.0, 1.0], [3.0, 2.5]]), mask={}, history={})
     assert repr(chains) == "FitResult(2 chains of 2 steps, loss 1, loss 2.5)"
     assert repr(jax.eval_shape(lambda fit: fit, fit._replace(state=()))) == "FitResult(of arrays without values)"

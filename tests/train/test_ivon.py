@@ -347,3 +347,23 @@ def test_settings_may_be_injected() -> None:
     plain = bp.ivon(0.1, num_rows=64, weight_decay=0.03)
     wanted, _ = plain.update({"w": jnp.ones(3)}, plain.init(params), params, sample=params)
     np.testing.assert_allclose(update({"w": jnp.ones(3)}, state)[0]["w"], wanted["w"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("around", [lambda tx: tx, lambda tx: optax.chain(optax.clip(1.0), tx)])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_under_keep_zeros_dead_weights_are_in_no_draw(around, dtype, rng_key) -> None:
+    """Nor in the posterior, so that a prune of it leaves them dead; the living are as they would be."""
+    params = {"w": jnp.array([1.0, 0.0, 0.5, 0.0], dtype), "b": jnp.array([0.3], dtype)}
+    alive = np.array([True, False, True, False])
+    tx = bp.keep_zeros(around(bp.ivon(0.1, num_rows=50, weight_decay=0.01, b2=0.9)))
+    state = tx.init(params)
+    for n in range(4):
+        drawn = bp.ivon_draw(jax.random.fold_in(rng_key, n), params, state)
+        assert not np.asarray(drawn["w"], np.float32)[~alive].any() and np.asarray(drawn["w"] != params["w"])[alive].all()
+        gradient = jax.tree.map(lambda w: 2.0 * (w - 1.0), drawn)
+        updates, state = tx.update(gradient, state, params, sample=drawn)
+        params = optax.apply_updates(params, updates)
+    posterior = bp.ivon_posterior(params, state)
+    np.testing.assert_array_equal(np.asarray(posterior["w"].scale) > 0, alive)
+    assert posterior["b"].scale > 0 and not np.asarray(posterior["w"].loc, np.float32)[~alive].any()
+    assert not np.asarray(bp.bmr_prune(posterior).mask["w"])[~alive].any()

@@ -19,15 +19,32 @@ def of_fit(bnn: GivenNetwork, fit: Any, mask: Mapping[str, Any], used: Mapping[s
     ``used``: those of them that are connected.
     """
     dense = {str(spec.path): int(np.prod(spec.shape)) for spec in bnn.layout if not spec.prunable}
+    history = until_returned(fit.history)
     return {
         "kl_weight": kl_weight,
         "kl_weight_in_words": kl_in_words(kl_weight),
         "sparsity": sparsity_report(mask, dense, used),
         "flops": flops(bnn, mask),
-        "acts": acts(fit.history),
-        "evidence_gained_nats": float(np.sum(fit.history.get("prune/evidence_gained", np.nan))),
+        "acts": acts(history),
+        "evidence_gained_nats": float(np.sum(history.get("prune/evidence_gained", np.nan))),
         "num_steps": len(fit.losses),
     }
+
+
+def until_returned(history: Mapping[str, Any]) -> dict[str, Any]:
+    """A fit's history with the acts alone that its returned parameters have had: a best step may lie before the last ones.
+
+    An act comes after all that is said of its step, so that what is returned as of that step has not had it.
+
+    >>> until_returned({"prune/step": [5, 10], "prune/num_pruned": [3, 1], "returned/step": [10]})["prune/num_pruned"].tolist()
+    [3]
+    """
+    steps, last = history.get("prune/step"), history.get("returned/step")
+    if steps is None or last is None:
+        return dict(history)
+    before = np.asarray(steps) < int(last[0])
+    had = {name: np.asarray(values)[before] for name, values in history.items() if name.startswith("prune/")}
+    return dict(history) | had
 
 
 class Acts(NamedTuple):

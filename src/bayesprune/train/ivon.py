@@ -13,6 +13,7 @@ from bayesprune.core.given import RandomKey
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import ivon as formula
 from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.train.keep_zeros import KeepZerosState
 from bayesprune.train.noise import normal_like
 
 REFERENCE = "shen2024variational"
@@ -153,7 +154,8 @@ def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
 
       w = m + e / sqrt(lam (h + delta)),  e ~ N(0, 1)
 
-    ``state``: that of `ivon`, or of a chain with it. Pure; to be jitted with the step.
+    ``state``: that of `ivon`, or of a chain with it; under `keep_zeros` dead weights are 0 in every draw. Pure; to be jitted
+    with the step.
 
     Raises `ValueError` for a state without one of `ivon`'s.
     """
@@ -162,7 +164,7 @@ def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
     numbered = {f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(means))}
     noise = jax.tree.unflatten(jax.tree.structure(means), list(normal_like(rng_key, numbered).values()))
     draw = lambda m, h, e, leaf: (m + e * _scale(h, found)).astype(jnp.result_type(leaf))  # noqa: E731
-    return jax.tree.map(draw, means, found.curvature, noise, params)
+    return _cut(jax.tree.map(draw, means, found.curvature, noise, params), state)
 
 
 def ivon_curvature(gradient: PyTree, sample: PyTree, params: PyTree, state: PyTree) -> Any:
@@ -178,23 +180,37 @@ def ivon_curvature(gradient: PyTree, sample: PyTree, params: PyTree, state: PyTr
 def ivon_posterior(params: PyTree, state: PyTree) -> Any:
     """The posterior as a tree of `MeanField`, with its prior: what `bmr_prune` and `prune_once` take.
 
-    A curvature below zero, which noise may leave, counts as none; (24.4).
+    A curvature below zero, which noise may leave, counts as none; (24.4). Under `keep_zeros` dead weights are at mean and
+    scale 0.
     """
     found = ivon_state(state)
     prior = (found.num_rows * found.decay) ** -0.5
-    node = lambda m, h: MeanField(m, _scale(jnp.maximum(h, 0.0), found), prior)  # noqa: E731
-    return jax.tree.map(node, means_of(params, found), found.curvature)
+    means = _cut(means_of(params, found), state)
+    scales = _cut(jax.tree.map(lambda h: _scale(jnp.maximum(h, 0.0), found), found.curvature), state)
+    return jax.tree.map(lambda mean, scale: MeanField(mean, scale, prior), means, scales)
 
 
 def ivon_state(state: PyTree) -> IVONState:
     """The state of `ivon` in that of an optimiser around it."""
-    is_one = lambda node: isinstance(node, IVONState)  # noqa: E731
-    found = [node for node in jax.tree.leaves(state, is_leaf=is_one) if is_one(node)]
+    found = [node for node in jax.tree.leaves(state, is_leaf=_is_ivon) if _is_ivon(node)]
     if len(found) != 1:
         raise ValueError(
             f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give optimizer.init(params)."
         )
     return found[0]
+
+
+def _cut(values: PyTree, state: PyTree) -> Any:
+    """The values, 0 where a `keep_zeros` around `ivon` has dead weights: their mean stays at 0, and no noise may move them."""
+    is_one = lambda node: isinstance(node, KeepZerosState)  # noqa: E731
+    for node in jax.tree.leaves(state, is_leaf=is_one):
+        if is_one(node) and any(map(_is_ivon, jax.tree.leaves(node.inner, is_leaf=_is_ivon))):
+            values = jax.tree.map(lambda alive, value: jnp.where(alive, value, jnp.zeros_like(value)), node.alive, values)
+    return values
+
+
+def _is_ivon(node: object) -> bool:
+    return isinstance(node, IVONState)
 
 
 def means_of(params: PyTree, state: IVONState) -> Any:

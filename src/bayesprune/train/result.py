@@ -13,6 +13,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.arviz import to_arviz
 from bayesprune.report.health import Health, of_fit
+from bayesprune.report.record import until_returned
 from bayesprune.report.saved_fit import SavedFit, write_fit
 from bayesprune.train.continuation import keep
 
@@ -44,7 +45,7 @@ class FitResult(NamedTuple):
         length = f"{steps:,} steps" if not chains else f"{chains[0]} chains of {steps:,} steps"
         length = "around a trained net" if "laplace/prior_precision" in self.history else length
         # The mask of samples is what any of them has alive, and the history counts each by itself.
-        counted = self.history.get("prune/num_connected", ())
+        counted = until_returned(self.history).get("prune/num_connected", ())
         returned = int(self.history.get("returned/step", (steps,))[0])
         return shown.line(
             "FitResult",
