@@ -37,7 +37,7 @@ def test_flops_are_kept_to_and_nearly_used(fit) -> None:
         assert rung.kept <= found.rung.kept or rung.flops > whole.flops // 2
     order = ladder(bnn, given, "flops")
     assert {site: alive.tolist() for site, alive in found.mask.items()} == {
-        site: alive.tolist() for site, alive in order.mask(found.rung.kept).items()
+        site: alive.tolist() for site, alive in order.mask(found.rung.rank).items()
     }
     dead = {site: ~alive for site, alive in found.mask.items()}
     assert all((np.asarray(bnn.posterior(found.params)[site].loc)[gone] == 0).all() for site, gone in dead.items())
@@ -98,6 +98,69 @@ def test_what_multiplies_zeros_is_paid_in_units(fit) -> None:
         np.testing.assert_allclose(values, totals[unit] / flops[unit], rtol=1e-5, atol=1e-8)
     kept = [order[site][bnn.units.producers[site] < 0] for site in order]  # what makes no unit stays to the end
     assert np.concatenate(kept).min(initial=np.inf) > max((totals / flops).max(initial=0), 0)
+
+
+def parted(bnn: bp.BNN, mask: dict[str, np.ndarray]) -> list[str]:
+    """Sites with a weight that is dead while the unit that it makes and what it reads live, or alive while one is dead."""
+    units, living = bnn.units, np.ones(bnn.units.count + 1, bool)  # the last, which -1 shows, is the data and the outputs
+    living[:-1] = False
+    for site, alive in mask.items():
+        living[units.producers[site][alive]] = True
+    both = {site: living[units.producers[site]] & living[units.consumers[site]] for site in mask}
+    return [site for site, alive in mask.items() if not np.array_equal(alive, both[site])]
+
+
+def whole_net() -> tuple[bp.BNN, types.SimpleNamespace]:
+    """As `fit`, with a last layer that may be cut; untrained."""
+    bnn = small_bnn(prior=PRIORS["gaussian"], prunable=bp.select.everything)
+    return bnn, types.SimpleNamespace(params=start(bnn), mask={})
+
+
+@pytest.mark.parametrize("last_too", [False, True])
+def test_no_rung_of_units_parts_one(fit, last_too: bool) -> None:
+    """Whatever number of weights is asked for; down to the last unit, below which single weights of the last layer fall."""
+    bnn, given = whole_net() if last_too else fit
+    steps = ladder(bnn, given, "flops", "jax")
+    last = sum(int((bnn.units.producers[site] < 0).sum()) for site in steps.order)
+    ranks = range(last + 1, steps.count + 1)
+    assert [parted(bnn, steps.mask(rank)) for rank in ranks] == [[]] * len(ranks)
+    assert len({steps.kept(rank) for rank in ranks}) <= bnn.units.count == 14
+    assert last == (6 * 3 + 3 if last_too else 0)
+
+
+def test_ranks_with_as_many_alive_share_a_mask(fit) -> None:
+    """By which rungs are held."""
+    bnn, given = fit
+    for engine in ("numpy", "jax"):
+        steps, masks = ladder(bnn, given, "flops", engine), {}
+        for rank in range(1, steps.count + 1):
+            mask = {site: alive.tolist() for site, alive in steps.mask(rank).items()}
+            assert masks.setdefault(steps.kept(rank), mask) == mask
+        assert len(masks) < steps.count
+
+
+def test_what_makes_no_unit_falls_by_its_own_evidence() -> None:
+    bnn, given = whole_net()
+    order = ladder(bnn, given, "flops", "jax").order
+    scores = evidence({site: node for site, node in bnn.posterior(given.params).items() if site in order})
+    free = {site: bnn.units.producers[site] < 0 for site in order}
+    worth, found = (np.concatenate([np.asarray(of[site])[free[site]] for site in order]) for of in (scores, order))
+    assert len(np.unique(worth)) > 6 and (np.diff(worth[np.argsort(found)]) >= 0).all()
+
+
+@pytest.mark.slow
+def test_a_rung_says_what_is_alive_in_it(fit) -> None:
+    """Of a budget paid in units, kept to, with the same network each time."""
+    bnn, given = fit
+    room = 2 * (4 * 8 + 8 * 6 + 6 * 3) // 3
+    found, again = (bp.prune_to(given, bnn, DATA, flops=room, engine="jax") for _ in range(2))
+    assert found.rung.kept == sum(int(alive.sum()) for alive in found.mask.values()) < found.frontier[0].kept
+    assert found.rung.density == found.rung.kept / sum(alive.size for alive in found.mask.values())
+    assert found.compact.cost.executed == found.rung.flops <= room
+    assert parted(bnn, found.mask) == []
+    numbers = [rung.kept for rung in found.frontier]
+    assert numbers == sorted(set(numbers), reverse=True) == [rung.kept for rung in again.frontier]
+    assert all((again.mask[site] == alive).all() for site, alive in found.mask.items())
 
 
 @pytest.mark.slow

@@ -1,5 +1,8 @@
 """What a fit costs: counts against the fit itself, bytes against files and arrays; of seconds only that they add up."""
 
+import sys
+import types
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import bayesprune as bp
 from bayesprune.infer.price import Price
 from tests.infer import programs
 
+module = sys.modules[Price.__module__]  # whose name the function has taken
 SETTINGS = {"num_steps": 40, "batch_size": 20, "eval_every": 10, "eval_samples": 2}
 
 
@@ -47,6 +51,38 @@ def test_twice_the_net_is_more_memory(rng_key) -> None:
     one, two = (bp.price(rng_key, bnn(width), data, num_steps=5, probe_seconds=1e-3) for width in (500, 1_000))
     assert 1.6 < (two.memory_bytes - two.data_bytes) / (one.memory_bytes - one.data_bytes) < 2.4
     assert 1.8 < two.file_bytes / one.file_bytes < 2.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_steps", "every"), [(2, 1), (8, 2)])
+def test_acts_of_short_fits_are_tried(rng_key, monkeypatch, num_steps: int, every: int) -> None:
+    """By a made-up clock: a second for each step of a fit, ten for each act."""
+
+    def timed(call):
+        made = call()
+        if not isinstance(made, bp.FitResult):
+            return 1.0, made
+        return len(made.losses) + 10.0 * len(made.history.get("prune/step", ())), made
+
+    monkeypatch.setattr(module, "_timed", timed)
+    bnn, data = programs.small_bnn(prior=bp.priors.Gaussian()), programs.classes()
+    settings = {"num_steps": num_steps, "every": every, "sparsifier": bp.methods.BMR()}
+    told = bp.price(rng_key, bnn, data, probe_seconds=1e-3, **settings)
+    assert told.acts == (num_steps - 1) // every and told.act_seconds == 10.0
+    assert "acts of 10 s" in repr(told)
+
+
+@pytest.mark.parametrize("few", [2, 3, 4, 5, 8, 9])
+def test_acts_are_tried_in_however_few_steps(monkeypatch, few: int) -> None:
+    def fit(laid, num_steps, every=0):
+        acts = np.array([step for step in range(1, num_steps) if every and step % every == 0])
+        return types.SimpleNamespace(history={"prune/step": acts})
+
+    monkeypatch.setattr(module, "_fit", fit)
+    monkeypatch.setattr(module, "_timed", lambda call: (few + 10.0 * len((made := call()).history["prune/step"]), made))
+    laid = types.SimpleNamespace(periods=types.SimpleNamespace(num_acts=7))
+    told = module._acts(laid, few, warm=float(few))
+    assert told.seconds == 10.0 and told.number == 7 and told.file_bytes == 8 * 7
 
 
 def test_it_is_read_in_a_line() -> None:

@@ -95,9 +95,10 @@ def prune_to(
     """Prune a fit until it keeps to a budget, by evidence for each unit of cost; checked on the engine and on held-out rows.
 
     Weights fall in the order of dF0 / c, the evidence (2.5) that their removal loses for the FLOPs c that go with them; with
-    ``nll_increase``, ``ece`` and ``bytes`` every weight costs the same. ONNX Runtime multiplies zeros as other numbers, so with
-    ``engine="onnx"`` a budget of time or FLOPs is paid in whole units, in the order of the sums over each. How many fall is
-    found by bisection over networks that are made, saved, timed and judged: a model of their cost is not asked.
+    ``nll_increase``, ``ece`` and ``bytes`` every weight costs the same. ONNX Runtime and JAX multiply zeros as other numbers,
+    so that with ``engine="onnx"`` and "jax" a budget of time or FLOPs is paid in whole units, in the order of the sums over
+    each; what makes no unit falls last, one by one. How many fall is found by bisection over networks that are made, saved,
+    timed and judged: a model of their cost is not asked.
 
     Args:
         fit: a `FitResult`, or a `Pruned`: ``params``, and the ``mask`` of what is alive.
@@ -152,9 +153,9 @@ def prune_to(
     with jax.transfer_guard_host_to_device("allow"):  # ranks and searches are the host's work
         ladder = Ladder(program, fit, data, budget, engine, rows, rng_key, num_samples, values)
         rung = _search(ladder, budget, float(most))
-        mask, rungs = ladder.mask(rung.kept), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
+        mask, rungs = ladder.mask(rung.rank), tuple(ladder.rungs[kept] for kept in sorted(ladder.rungs, reverse=True))
         pruned = prune_once(dict(fit.params), KeepAll(), program=program, mask=mask)
-        return ToBudget(pruned, ladder.small(rung.kept), rung, budget, float(most), rungs)
+        return ToBudget(pruned, ladder.small(rung.rank), rung, budget, float(most), rungs)
 
 
 def _search(ladder: Ladder, budget: str, most: float) -> Rung:
@@ -164,16 +165,16 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     taken.
     """
 
-    def holds(kept: int) -> bool:
-        return ladder.rung(kept).of(budget) <= most
+    def holds(rank: int) -> bool:
+        return ladder.rung(rank).of(budget) <= most
 
     cost, good, bad = budget in COSTS, 0, 0
-    for kept in dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)):
-        if holds(kept):
-            good = kept
+    for rank in dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)):
+        if holds(rank):
+            good = rank
         else:
-            bad = kept
-        if holds(kept) == cost or (not cost and not good):
+            bad = rank
+        if holds(rank) == cost or (not cost and not good):
             break
     if not good:
         raise _none(ladder, budget, most)
@@ -185,8 +186,8 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     if budget != "latency_ms":
         return ladder.timed(good)
-    for kept in sorted((kept for kept in ladder.rungs if kept <= good), reverse=True):
-        if (again := ladder.timed(kept)).latency_ms <= most:
+    for kept in sorted((kept for kept in ladder.rungs if kept <= ladder.kept(good)), reverse=True):
+        if (again := ladder.timed(ladder.rungs[kept].rank)).latency_ms <= most:
             return again
     raise _none(ladder, budget, most)
 

@@ -22,9 +22,14 @@ from bayesprune.prune.scores import evidence
 from bayesprune.report.connected import connected
 from bayesprune.structure import flops_of_entries, flops_of_units
 
+TIE = 1e-12  # what is drawn up to, beside a worth, to tell equal ones apart
+
 
 class Rung(NamedTuple):
-    """One network of the frontier: the weights that it ``kept``, what it costs, and its ``figures`` on held-out rows."""
+    """One network of the frontier: how many weights it ``kept`` alive, what it costs, and its ``figures`` on held-out rows.
+
+    ``rank``: of how many best weights it is what living paths need; ``mask(rank)`` of its `Ladder` is its mask.
+    """
 
     kept: int
     density: float
@@ -34,6 +39,7 @@ class Rung(NamedTuple):
     spread_ms: float
     figures: Mapping[str, float]
     nll_increase: float
+    rank: int
 
     def of(self, budget: str) -> float:
         """What a budget limits."""
@@ -42,7 +48,11 @@ class Rung(NamedTuple):
 
 @dataclass(eq=False)
 class Ladder:
-    """Networks of so many weights, each made and measured once; fields as of `prune_to`."""
+    """Networks of the best so many weights, each made and measured once; fields as of `prune_to`.
+
+    Networks are asked for by rank: how many of the best weights. They are held by how many weights are alive in them, for a
+    mask of more weights holds that of fewer, so that two ranks with as many alive have the same mask, and share a rung.
+    """
 
     bnn: BNN
     fit: Any
@@ -72,42 +82,47 @@ class Ladder:
         self.made: dict[int, Compact] = {}
         self.masks: dict[int, dict[str, np.ndarray]] = {}
 
-    def mask(self, kept: int) -> dict[str, np.ndarray]:
-        """The mask of the best so many weights, without those that no living path needs."""
-        if kept not in self.masks:
-            best = {site: rank >= self.sorted[kept - 1] for site, rank in self.order.items()}
-            self.masks[kept] = {site: np.asarray(alive) for site, alive in connected(self.bnn, best).items()}
-        return self.masks[kept]
+    def mask(self, rank: int) -> dict[str, np.ndarray]:
+        """The mask of the best so many weights, to the end of a unit, without those that no living path needs."""
+        if rank not in self.masks:
+            best = {site: order >= self.sorted[rank - 1] for site, order in self.order.items()}
+            self.masks[rank] = {site: np.asarray(alive) for site, alive in connected(self.bnn, best).items()}
+        return self.masks[rank]
 
-    def small(self, kept: int) -> Compact:
+    def kept(self, rank: int) -> int:
+        """How many weights are alive in it."""
+        return sum(int(np.sum(alive)) for alive in self.mask(rank).values())
+
+    def small(self, rank: int) -> Compact:
+        kept = self.kept(rank)
         if kept not in self.made:
-            self.made[kept] = compact(self.bnn, self.params, self.mask(kept))
+            self.made[kept] = compact(self.bnn, self.params, self.mask(rank))
         return self.made[kept]
 
-    def rung(self, kept: int) -> Rung:
+    def rung(self, rank: int) -> Rung:
         """Made, saved, timed and judged."""
+        kept = self.kept(rank)
         if kept not in self.rungs:
-            small = self.small(kept)
-            figures = self._figures(kept)
+            small = self.small(rank)
+            figures = self._figures(rank)
             middle, spread = self._time(small)
             work = small.cost.theoretical if self.engine == "numpy" else small.cost.executed
-            alive = sum(int(np.sum(alive)) for alive in self.mask(kept).values())
-            size, before = _bytes(small, self.values), self.rungs.get(self.count)
+            size, before = _bytes(small, self.values), self.rungs.get(self.kept(self.count))
             more = float(figures["nll"]) - (float(figures["nll"]) if before is None else before.figures["nll"])
-            self.rungs[kept] = Rung(kept, alive / self.total, size, work, middle, spread, figures, more)
+            self.rungs[kept] = Rung(kept, kept / self.total, size, work, middle, spread, figures, more, rank)
         return self.rungs[kept]
 
-    def _figures(self, kept: int) -> dict[str, float]:
+    def _figures(self, rank: int) -> dict[str, float]:
         """On the held-out rows, of networks drawn with ``rng_key`` or of that at the mean.
 
         By the masked network where a compact one does not know the law of its targets.
         """
-        small, many = self.small(kept), self.num_samples
+        small, many = self.small(rank), self.num_samples
         if self.rng_key is None:  # of the mean nothing is drawn
-            at_mean = compact(self.bnn, self.params, self.mask(kept), keep="mean")
+            at_mean = compact(self.bnn, self.params, self.mask(rank), keep="mean")
             found = evaluate(jax.random.key(0), at_mean, None, self.data, num_samples=many)
         elif small.task == "other":
-            mask: dict[str, Any] = {**self.mask(kept)}
+            mask: dict[str, Any] = {**self.mask(rank)}
             found = evaluate(self.rng_key, self.bnn, self.params, self.data, mask=mask, num_samples=many)
         else:
             found = evaluate(self.rng_key, small, None, self.data, num_samples=many)
@@ -118,10 +133,10 @@ class Ladder:
             )
         return found
 
-    def timed(self, kept: int) -> Rung:
+    def timed(self, rank: int) -> Rung:
         """The same, timed once more."""
-        middle, spread = self._time(self.small(kept))
-        return self.rung(kept)._replace(latency_ms=middle, spread_ms=spread)
+        middle, spread = self._time(self.small(rank))
+        return self.rung(rank)._replace(latency_ms=middle, spread_ms=spread)
 
     def _time(self, small: Compact) -> tuple[float, float]:
         """The median of calls, and the distance between their quartiles, in milliseconds."""
@@ -150,26 +165,36 @@ def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: st
     worth = {site: np.asarray(score, np.float64) for site, score in evidence(nodes).items()}
     alive = {site: np.broadcast_to(np.asarray(mask.get(site, True)), shape) for site, shape in prunable.items()}
     alive = {site: alive[site] & (np.asarray(nodes[site].loc != 0) | np.asarray(nodes[site].scale != 0)) for site in prunable}
-    if budget in ("latency_ms", "flops") and engine != "numpy":
-        worth = _by_unit(bnn, worth, alive)
-    elif budget in ("latency_ms", "flops"):
-        prices = flops_of_entries(bnn.graph)
-        worth = {site: value / np.maximum(prices[site], 1) for site, value in worth.items()}
     tie = np.random.default_rng(0)  # equal worths would fall all together
-    return {site: np.where(alive[site], value + 1e-12 * tie.random(value.shape), -np.inf) for site, value in worth.items()}
+    if budget in ("latency_ms", "flops") and engine != "numpy":
+        worth = _by_unit(bnn, worth, alive, tie)
+    else:
+        prices = flops_of_entries(bnn.graph) if budget in ("latency_ms", "flops") else dict.fromkeys(worth, np.ones(()))
+        worth = {site: value / np.maximum(prices[site], 1) + TIE * tie.random(value.shape) for site, value in worth.items()}
+    return {site: np.where(alive[site], value, -np.inf) for site, value in worth.items()}
 
 
-def _by_unit(bnn: BNN, worth: Mapping[str, np.ndarray], alive: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every weight has the worth of its unit: the sum over all weights that make it, for the FLOPs that go with it."""
+def _by_unit(
+    bnn: BNN, worth: Mapping[str, np.ndarray], alive: Mapping[str, np.ndarray], tie: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Every weight has the worth of its unit: the sum over all weights that make it, for the FLOPs that go with it.
+
+    ``tie`` is drawn once for each unit: weights of one have the same worth to the last bit, so that no cut parts them.
+    """
     units = bnn.units
     total = np.zeros(units.count + 1)
-    ids = {site: np.where(units.producers[site] < 0, units.count, units.producers[site]) for site in worth}
-    for site, value in worth.items():
-        np.add.at(total, ids[site].ravel(), (value * alive[site]).ravel())
-    each = np.append(total[:-1] / np.maximum(flops_of_units(bnn.graph, units), 1), np.inf)
-    largest = 1 + np.abs(each[:-1]).max(initial=1.0)
-    each[-1] = largest  # what makes no unit, as the last layer, stays to the end
-    return {site: each[made_by] for site, made_by in ids.items()}
+    makes = {site: np.where(units.producers[site] < 0, units.count, units.producers[site]) for site in worth}
+    own = {site: np.where(alive[site], value, 0.0) for site, value in worth.items()}
+    for site, value in own.items():
+        np.add.at(total, makes[site].ravel(), value.ravel())
+    each = total[:-1] / np.maximum(flops_of_units(bnn.graph, units), 1) + TIE * tie.random(units.count)
+    least = min((float(value.min(initial=0.0)) for value in own.values()), default=0.0)
+    above = 1 + np.abs(each).max(initial=1.0) - least
+    each = np.append(each, 0.0)
+    return {  # what makes no unit, as the last layer, stays to the end, and falls by its own worth
+        site: np.where(makes[site] < units.count, each[makes[site]], above + value + TIE * tie.random(value.shape))
+        for site, value in own.items()
+    }
 
 
 def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:

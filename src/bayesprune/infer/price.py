@@ -30,7 +30,7 @@ from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 
 FEW = 9  # steps of a first look, with two acts among them
-EVERY = 3
+EVERY = 3  # steps from act to act in it, or fewer, so that a fit of two steps has one too
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,13 +187,14 @@ class _Between(NamedTuple):
 
 
 def _acts(laid: Laid, few: int, warm: float) -> _Between:
-    """The acts of the sparsifier."""
+    """The acts of the sparsifier, tried within the few steps: a fit that acts has two at least, and acts after the first."""
     acts = laid.periods.num_acts
-    if not acts or few < FEW:
-        return _Between(number=acts)
-    cold, _ = _timed(lambda: _fit(laid, few, EVERY))
-    again, fit = _timed(lambda: _fit(laid, few, EVERY))
-    in_few = sum(step % EVERY == 0 for step in range(1, few))
+    if not acts:
+        return _Between()
+    every = min(EVERY, few - 1)
+    cold, _ = _timed(lambda: _fit(laid, few, every))
+    again, fit = _timed(lambda: _fit(laid, few, every))
+    in_few = len(range(every, few, every))
     left = sum(np.asarray(values).nbytes for name, values in fit.history.items() if name.startswith("prune/"))
     return _Between(max(again - warm, 0.0) / in_few, max(cold - again, 0.0), acts, left * acts // in_few)
 
