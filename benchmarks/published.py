@@ -1,10 +1,12 @@
 """What the papers claim, as `claims.py` judges it: figures as they are printed, and which records are ours."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import uci_references
 
 from bayesprune import cells
 
@@ -127,6 +129,19 @@ def half_cut(name: str, published: float) -> Claim:
         needs="another ranking: p* grows with loc² + scale² alone, so that weights that no data reach rank with those in use",
         page="uci.md",
     )
+
+
+def reference(name: str, method: str, rmse: float, nll: float) -> list[Claim]:
+    """Two means over splits of a reference for uncertainty."""
+    paper, more = {"dropout": ("MC dropout", ""), "ensemble": ("deep ensembles", ", more epochs")}[method]
+    of = {"name": name, "method": method}
+    how: dict[str, Any] = {"slack": 0.005, "digits": 2, "page": "uci.md"}
+    how |= {"needs": "the noise from a grid, as their code has it" if method == "dropout" else "more epochs"}
+    title = f"UCI {name.replace('_', ' ')}{more}"
+    return [
+        Claim(paper, f"{title}: {figure.upper()}", published, "uci_references", of, figure, **how)
+        for figure, published in (("rmse", rmse), ("nll", nll))
+    ]
 
 
 def simulation(name: str, title: str, published: float, value: Any = "test_rmse", slack: float = 0.005, **more: Any) -> Claim:
@@ -314,6 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs="the means of idle weights at 0 in training already, as the code has them: not tried",
         page="mnist.md",
     ),
+    *itertools.chain(*(reference(*cell, *figures) for cell, figures in uci_references.PUBLISHED.items())),
     ticket(9, "error % less the dense network's", -0.3, 0.135, lambda record: record["error"][9] - record["error"][0]),
     ticket(15, "error % less the dense network's", 0.0, 0.036, lambda record: record["error"][15] - record["error"][0]),
     ticket(
