@@ -36,7 +36,7 @@ class PredictiveDistribution:
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(stream(self._key(), OfAnEstimator.DISTRIBUTION), random_state)
-        params, mask = self._law.held(stream(key, OfAnEstimator.MEMBERS), n_samples)
+        params, mask = self._law.drawn(stream(key, OfAnEstimator.MEMBERS), n_samples)
         drawn = draws_of_targets(key, self.bnn_, params, self._filled(x), mask, n_samples)["y"]
         return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
 
