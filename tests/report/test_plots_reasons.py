@@ -1,9 +1,13 @@
 """Reasons as a figure: a dot stands where the value is, inputs in the order of what they move, colours by rank."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
+from bayesprune.cli import fit_report
 from bayesprune.report import plots
 from bayesprune.sklearn.reasons import Reasons
 
@@ -30,6 +34,28 @@ def test_colours_go_by_rank_and_gaps_are_grey() -> None:
     colours = dots.get_facecolors()[:, :3]
     low, high = np.array(to_rgb(plots.PALETTE[0])), np.array(to_rgb(plots.PALETTE[1]))
     np.testing.assert_allclose(colours, [low, high, to_rgb(plots.GREY), (low + high) / 2], atol=1e-6)
+
+
+DATES = pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01"]))
+
+
+def test_missing_dates_are_grey_as_frames_of_numbers_have_them() -> None:
+    """pandas makes the least whole number of them, which is not the earliest date."""
+    frame = pd.DataFrame({"when": DATES, "n": [1.0, 2.0, np.nan]}).apply(pd.to_numeric, errors="coerce")
+    drawn = plots.reasons(of(np.ones((3, 2))), x=frame).axes[0].collections
+    for dots, gap in zip(drawn, (1, 2), strict=True):
+        grey = (np.abs(dots.get_facecolors()[:, :3] - to_rgb(plots.GREY)) < 1e-6).all(axis=1)
+        assert np.flatnonzero(grey).tolist() == [gap]
+
+
+def test_a_report_gives_gaps_of_every_kind_of_column_as_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"when": DATES, "zone": DATES.dt.tz_localize("UTC"), "count": pd.array([1, None, 3], "Int64")})
+    frame = frame.assign(sure=[True, False, True], text=["a", None, "7"], kind=pd.Categorical([1, None, 2]))
+    given = SimpleNamespace(classes=None, columns=list(frame), target=SimpleNamespace(name="y"))
+    monkeypatch.setattr(plots, "reasons", lambda found, names, numbers, **how: numbers)
+    numbers = fit_report._reasons(given, frame, np.zeros(3), of(np.ones((3, 6))))
+    gaps = [[False, True, False]] * 3 + [[False] * 3, [True, True, False], [False, True, False]]
+    np.testing.assert_array_equal(np.isnan(numbers).T, gaps)
 
 
 def test_rows_that_are_alike_are_drawn_apart() -> None:

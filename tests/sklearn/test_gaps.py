@@ -51,8 +51,36 @@ def test_what_cannot_be_left_out_is_refused():
             bp.BayesianSparseRegressor(**LINEAR).fit(X, bad)
 
 
+@pytest.mark.parametrize("missing", [np.nan, -999])
+def test_a_gap_in_the_only_column_is_refused_whatever_stands_for_it(missing):
+    """Its mask would be lost, and the number be learned."""
+    model = bp.BayesianSparseRegressor(
+        **LINEAR, form="plain", likelihood=bp.likelihoods.Masked(bp.likelihoods.Normal(), missing=missing)
+    ).set_params(num_steps=5)
+    given = np.where(GAPS[:, 0], missing, Y[:, 0])
+    told = rf"{GAPS[:, 0].sum()} of its 200 targets are missing \(.*{missing}\): leave these rows out"
+    for y in (given, given[:, None]):
+        with pytest.raises(ValueError, match=f"(?i){told}"):
+            model.fit(X, y)
+    model.fit(X, Y[:, 0])
+    for said_of in (model.score, model.log_density):
+        with pytest.raises(ValueError, match=f"(?i){told}"):
+            said_of(X, given)
+
+
+def test_scores_know_the_number_that_stands_for_a_gap():
+    likelihood = bp.likelihoods.Masked(bp.likelihoods.Normal(), missing=-999)
+    model = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 20}, form="plain", likelihood=likelihood)
+    marked = np.where(GAPS, -999.0, Y)
+    with pytest.raises(ValueError, match="the targets of the fit had none: leave the rows with gaps out"):
+        model.fit(X, Y).log_density(X, marked)
+    model.fit(X, marked)
+    assert model.score(X, marked) == model.score(X, WITH)
+    np.testing.assert_array_equal(model.log_density(X, marked), model.log_density(X, WITH))
+
+
 def test_whole_targets_have_no_mask():
-    assert gaps.gaps_in(Y) is None and gaps.gaps_in(WITH[:, 0]) is None and gaps.gaps_in(["a", "b"]) is None
+    assert gaps.gaps_in(Y) is None and gaps.gaps_in(Y[:, 0]) is None and gaps.gaps_in(["a", "b"]) is None
     assert gaps.masked(bp.likelihoods.Masked(bp.likelihoods.Poisson()), None) == bp.likelihoods.Poisson()
 
 

@@ -211,6 +211,43 @@ def test_a_mixture_of_two_targets_with_gaps(short) -> None:
     assert model.score(x, both) > 0.5 and np.isfinite(model.log_density(x, both)).all()
 
 
+def test_by_chance_members_are_drawn_in_proportion() -> None:
+    """Two thousand keys: one of nine mean counts is off by five of its standard errors once in 190,000 tests."""
+    shares = np.array([0.55, 0.25, 0.2])
+    for number in (1, 2, 7):
+        keys = jax.random.split(jax.random.key(number), 2000)
+        counts = np.array([mixture._by_chance(key, shares, number) for key in keys])
+        assert (counts.sum(axis=1) == number).all() and (np.abs(counts - shares * number) < 1).all()
+        rest = shares * number % 1  # of each draw, the chance that the count is rounded up
+        error = np.sqrt(rest * (1 - rest) / 2000)
+        assert (np.abs(counts.mean(axis=0) - shares * number) <= 5 * error).all()
+
+
+@pytest.fixture
+def of_two() -> bp.BayesianSparseRegressor:
+    """A law of two members: the second, of share .3, foresees 50 standard deviations more."""
+    x, y = linear_rows()
+    model = bp.BayesianSparseRegressor(**FEW | {"hidden": (), "form": "plain"}, num_steps=50).fit(x, y)
+    member = model._member()
+    (bias,) = (name for name in member.params if "bias" in name and name.endswith("_loc"))
+    far = member._replace(params=member.params | {bias: member.params[bias] + 50.0})
+    model._law = mixture.Mixture((member, far), (0.7, 0.3))
+    model._hold()
+    return model
+
+
+def test_single_draws_visit_every_member(of_two) -> None:
+    """Of 150 draws by other seeds the share of a member is off by more than four standard errors once in ten thousand."""
+    model, x = of_two, np.zeros((1, 6))
+    drawn = np.array([model.sample_y(x, random_state=seed)[0, 0] for seed in range(150)])
+    far = np.mean(drawn > 25 * model._target_scaling.scale)
+    assert abs(far - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 150)
+    # All of twenty draws by one member: once in 1,250 fits, and these seeds are not such.
+    bias = [model.sample_posterior(random_state=seed)["Dense_0.bias"].item() > 25 for seed in range(20)]
+    assert 0 < sum(bias) < 20
+    np.testing.assert_array_equal(model.predict(x), model.predict(x))
+
+
 @pytest.mark.parametrize("counts", [(50, 50), (50, 25, 25), (90, 10)])
 def test_evenly_spaced_networks_are_of_all_members(counts, rng_key) -> None:
     """Every fourth of a hundred, over twenty orders: as many of each member as its share, and nearly so in each order."""

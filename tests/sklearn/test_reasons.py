@@ -97,3 +97,19 @@ def test_they_add_up_to_what_is_predicted_by_however_many_networks() -> None:
     classes = bp.BayesianSparseClassifier(**settings).fit(x, (money > np.median(money)).astype(int))
     told = classes.explain(x[:10])
     np.testing.assert_allclose(told.values.sum(axis=1) + told.base, classes.predict_proba(x[:10]), atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [3, 40, 63, 1000])
+def test_what_is_not_known_is_spread_over_the_whole_table(rows) -> None:
+    """In a sorted table the first rows would stand for the smallest values alone."""
+    x = np.sort(np.random.default_rng(0).uniform(0.0, 10.0, (rows, 2)), axis=0)
+    found = reasons.background(rows)
+    assert len(set(found)) == min(reasons.BACKGROUND, rows) and (found[0], found[-1]) == (0, rows - 1)
+    assert abs(x[found].mean() - x.mean()) < 0.2
+
+
+def test_a_base_is_of_rows_from_all_over_a_sorted_table() -> None:
+    """Of a linear model it is the mean of all predictions."""
+    x = np.sort(np.random.default_rng(0).uniform(0.0, 10.0, (63, 2)), axis=0)
+    model = bp.BayesianSparseRegressor(**LINEAR, form="plain").fit(x, 5 * x[:, 0])
+    assert abs(model.explain(x[:1]).base - model.predict(x).mean()) < 1.0

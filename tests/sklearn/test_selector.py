@@ -1,3 +1,7 @@
+import re
+import types
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import bayesprune as bp
+from bayesprune.sklearn import rules
 from tests.sklearn.problems import LINEAR, linear_rows
 
 RELEVANT = [True] * 3 + [False] * 3
@@ -206,3 +211,28 @@ def test_folds_of_labels_have_their_share_of_each_class():
         bp.BayesianFeatureSelector(kind, rule="cv", random_state=0).fit(x, alone)
     with pytest.raises(ValueError, match="cv must be an integer of at least 2, got 1"):
         bp.BayesianFeatureSelector(kind, rule="cv", cv=1).fit(x, rare)
+
+
+@pytest.mark.parametrize(
+    ("winners", "settings", "told"),
+    [
+        (12, {"copies": 2}, r"20 inputs must beat .* e_values_ are all zero. Take copies=1, which asks for 10"),
+        (12, {"copies": 1}, None),
+        (24, {"copies": 2}, None),
+        (24, {"copies": 2, "fdr": 0.05}, r"40 inputs must beat .* X has 30 columns that vary. Take copies=1, which asks"),
+        (24, {"copies": 2, "fdr": 0.02}, r"100 inputs must beat .* X has 30 columns that vary. Take a higher rate"),
+        (24, {"copies": 1, "fdr": 0.02}, r"50 inputs must beat .* X has 30 columns that vary. Take a higher rate"),
+    ],
+)
+def test_knockoffs_that_can_select_nothing_say_what_would(monkeypatch, winners, settings, told):
+    """The threshold of a set of copies needs 1/level winners, of several sets at half the level: 2/level."""
+    importances = np.concatenate([np.arange(30) < winners, np.zeros(30)]).astype(float)
+    found = types.SimpleNamespace(importances=importances, fitted=None)
+    monkeypatch.setattr(rules.worth, "of_columns", lambda *given: found)
+    x, y = linear_rows(features=30)
+    chooser = selector(**{"fdr": 0.1} | settings)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        chooser.fit(x, y)
+    assert chooser.get_support().sum() == (0 if told else winners)
+    assert len(seen) == bool(told) and all(re.search(told, str(one.message)) for one in seen)

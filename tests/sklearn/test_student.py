@@ -5,9 +5,15 @@ import types
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.cluster import KMeans
+from sklearn.ensemble import IsolationForest, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import r2_score
+from sklearn.mixture import GaussianMixture
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import bayesprune as bp
 from bayesprune.sklearn.student import _drawn_labels, _of_labels, _of_numbers, between
@@ -74,6 +80,46 @@ def test_what_is_no_teacher_or_student_is_refused() -> None:
         bp.distil(forest, X, student=bp.BayesianSparseRegressor())
     with pytest.raises(ValueError, match="minimum of 20"):
         bp.distil(forest, X[:10])
+
+
+BOTH = np.column_stack([X[:, 0] > 0, X[:, 1] > 0])
+LOGISTIC = LogisticRegression()
+
+
+@pytest.mark.parametrize(
+    "teacher",
+    [
+        RandomForestClassifier(3, random_state=0).fit(X, BOTH),
+        MultiOutputClassifier(LOGISTIC).fit(X, np.where(BOTH, "yes", "no")),
+        MultiOutputClassifier(RidgeClassifier()).fit(X, BOTH),
+        OneVsRestClassifier(LOGISTIC).fit(X, BOTH),  # whose classes_ are one array
+    ],
+    ids=["forest", "several", "without probabilities", "one by one"],
+)
+def test_several_labels_of_a_row_are_refused(teacher) -> None:
+    with pytest.raises(TypeError, match=r"says several labels of a row.* fit a teacher to each column of labels"):
+        bp.distil(teacher, X)
+
+
+@pytest.mark.parametrize(
+    "teacher",
+    [
+        KMeans(3, n_init=1, random_state=0),
+        make_pipeline(StandardScaler(), KMeans(3, n_init=1, random_state=0)),
+        IsolationForest(n_estimators=5, random_state=0),
+        GaussianMixture(2, random_state=0),
+    ],
+    ids=["clusterer", "pipeline", "outliers", "mixture"],
+)
+def test_numbers_that_are_names_are_refused(teacher) -> None:
+    with pytest.raises(TypeError, match="predicts names, not amounts: fit a classifier with predict_proba"):
+        bp.distil(teacher.fit(X), X)
+
+
+def test_names_are_known_without_scikit_learns_tags() -> None:
+    teacher = types.SimpleNamespace(predict=len, _estimator_type="clusterer")
+    with pytest.raises(TypeError, match="a clusterer, predicts names"):
+        bp.distil(teacher, X)
 
 
 def test_agreement_is_each_outputs_own() -> None:

@@ -175,5 +175,7 @@ def _reasons(of: fitted.Fitted, x: Any, foreseen: np.ndarray, reasons: Any) -> A
     if of.classes:
         place = int(np.bincount(foreseen.argmax(axis=1)).argmax())
         values, unit = values[..., place], f"probability of {of.target.name} {of.classes[place]}"
-    numbers = np.column_stack([pd.to_numeric(rows[name], errors="coerce").to_numpy(np.float64) for name in of.columns])
+    # A missing date is made the least whole number there is, and would be drawn as the earliest.
+    columns = [pd.to_numeric(rows[name], errors="coerce").where(rows[name].notna()) for name in of.columns]
+    numbers = np.column_stack([column.to_numpy(np.float64, na_value=np.nan) for column in columns])
     return plots.reasons(reasons._replace(values=values), of.columns, numbers, unit=unit)

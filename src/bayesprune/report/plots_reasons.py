@@ -12,6 +12,7 @@ from bayesprune.report.inputs import ArrayLike, finite
 from bayesprune.report.plots_style import GREY, PALETTE, Axes, Figure, single, style
 
 MOST_BINS, HALF_HEIGHT = 30, 0.38
+NO_DATE = float(np.iinfo(np.int64).min)  # what pandas and NumPy make of NaT where dates are made numbers
 
 
 def reasons(
@@ -30,7 +31,8 @@ def reasons(
         found: `Reasons`, as ``model.explain(X)`` gives them, values (rows, features); of several outputs one of them.
         names: of the features; left out: their numbers.
         x: (rows, features), the rows that were explained, as numbers: a dot's colour says how its input's value ranks among the
-            rows, from blue, the lowest, to orange, the highest. NaN, and all dots where ``x`` is left out, are grey.
+            rows, from blue, the lowest, to orange, the highest. NaN, a date that is missing, and all dots where ``x`` is left
+            out, are grey.
         most: inputs that are shown.
         unit: of the values, for the axis.
         ax: axes of your own to draw into.
@@ -78,6 +80,7 @@ def _ranks(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     x = np.asarray(x, np.float64)
     if x.shape != shape:
         raise ValueError(f"x must be of the rows that were explained, {shape}, got {x.shape}.")
+    x = np.where(x == NO_DATE, np.nan, x)
     ranks = np.full(shape, np.nan)
     for place, column in enumerate(x.T):
         known = ~np.isnan(column)

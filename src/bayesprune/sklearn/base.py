@@ -130,7 +130,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             self._cut(learned, x[rows], y[rows], rung)
             return learned
 
-        self._background = x[:: max(1, len(x) // reasons.BACKGROUND)][: reasons.BACKGROUND].copy()
+        self._background = x[reasons.background(len(x))]
         with held_back() as said:
             chosen = choosing.choose(self, choice, x, y, learn, num_steps)
             fits = self._fitted_to_all(chosen, learn, num_steps)

@@ -36,7 +36,7 @@ class PredictiveDistribution:
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(stream(self._key(), OfAnEstimator.DISTRIBUTION), random_state)
-        params, mask = self._law.held(stream(key, OfAnEstimator.MEMBERS), n_samples)
+        params, mask = self._law.drawn(stream(key, OfAnEstimator.MEMBERS), n_samples)
         drawn = draws_of_targets(key, self.bnn_, params, self._filled(x), mask, n_samples)["y"]
         return np.stack([self._in_units(one[: len(x)], self._target_scaling.loc) for one in drawn], axis=-1)
 
@@ -63,12 +63,14 @@ class PredictiveDistribution:
     def log_density(self: Any, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row under the predictive distribution, in nats, of densities in the units of y.
 
-        Several outputs of a row share their networks, and count together; where fitted to targets with gaps, NaN counts for
-        nothing. Its mean, negated, is the NLL.
+        Several outputs of a row share their networks, and count together; where fitted to targets with gaps, what is missing
+        counts for nothing. Its mean, negated, is the NLL.
         """
         check_is_fitted(self)
         y = without_mask(y, "y")
-        missing = gaps.gaps_in(y) if isinstance(self.bnn_.likelihood, Masked) else None
+        missing = gaps.gaps_in(y, self.likelihood)
+        if missing is not None and not isinstance(self.bnn_.likelihood, Masked):
+            raise ValueError("y has gaps, and the targets of the fit had none: leave the rows with gaps out of X and y.")
         x, whole = check_X_y(self._rows(X), gaps.without(y, missing), dtype=np.float64, multi_output=True, y_numeric=True)
         columns = np.asarray(whole, np.float64).reshape((len(x), -1))
         columns = columns if missing is None else np.where(missing, np.nan, columns)

@@ -52,7 +52,7 @@ class WithDraws:
         check_integer(n_samples, "n_samples")
         check_integer(random_state, "random_state", minimum=0)
         key = jax.random.fold_in(stream(self._key(), OfAnEstimator.POSTERIOR), random_state)
-        params, mask = self._law.held(key, n_samples)
+        params, mask = self._law.drawn(key, n_samples)
         law: Any = posterior(self.bnn_, params, mask, key, n_samples)
         return dict(law.values)
 

@@ -13,16 +13,23 @@ from bayesprune.model.likelihoods.masked import of_observed
 def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     """Where a matrix of targets has NaN, or what a masked likelihood takes for missing; None where it has neither.
 
-    Of a single column nothing is missing that could not be left out with its row: NaN there is an error, as it is of X.
+    Of a single column nothing is missing that could not be left out with its row: a gap there raises `ValueError`.
     """
     try:
         values = np.asarray(y, np.float64)
     except (TypeError, ValueError):
         return None
-    gaps = np.isnan(values)
+    gaps, sign = np.isnan(values), "NaN"
     if isinstance(likelihood, Masked) and not likelihood.takes_nan:
-        gaps |= values == likelihood.missing
-    return gaps if values.ndim == 2 and values.shape[1] > 1 and gaps.any() else None
+        gaps, sign = gaps | (values == likelihood.missing), f"NaN or {likelihood.missing}"
+    if not gaps.any():
+        return None
+    if values.ndim == 1 or values.shape[1:] == (1,):  # without a mask the sign of a gap would count as a number
+        raise ValueError(
+            f"y is one column, and {gaps.sum()} of its {len(values)} targets are missing ({sign}): leave these rows out of X "
+            "and y."
+        )
+    return gaps if values.ndim == 2 else None
 
 
 def check_targets(y: Any) -> None:

@@ -91,11 +91,23 @@ class Mixture:
         Of each member its share, rounded so that the sum is kept, in such an order that evenly spaced ones are nearly shared
         out alike. The mask says which weights any of them has.
         """
+        return self._stored(rng_key, _shared_out(np.asarray(self.shares), number))
+
+    def drawn(self, rng_key: jax.Array, number: int) -> tuple[dict[str, Any], Values]:
+        """As `held`, for draws that are to be the law's over many keys: what is rounded goes up or down by chance.
+
+        Rounded always alike, a single network would be of the member with the largest share, whatever the key.
+        """
+        key = jax.random.fold_in(rng_key, len(self.members) + 1)  # apart from the members' keys, and the order's
+        return self._stored(rng_key, _by_chance(key, np.asarray(self.shares), number))
+
+    def _stored(self, rng_key: jax.Array, counts: Int64[np.ndarray, " members"]) -> tuple[dict[str, Any], Values]:
+        """So many networks of each member; of a single one what it has learned."""
         if len(self.members) == 1:
             return self.members[0].params, self.members[0].mask
         recipe, columns = self.network, self.columns
         assert isinstance(columns, JointColumns)
-        bnn, counts = network.build(recipe), _shared_out(np.asarray(self.shares), number)
+        bnn, number = network.build(recipe), int(counts.sum())
         keys = jax.random.split(rng_key, len(counts))
         parts = [
             _laid_in(_networks(key, member, number, int(count), bnn), member, bnn, recipe.hidden, places)
@@ -139,6 +151,22 @@ def _shared_out(shares: Float64[np.ndarray, " members"], number: int) -> Int64[n
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: number - counts.sum()]] += 1
     return counts
+
+
+def _by_chance(rng_key: jax.Array, shares: Float64[np.ndarray, " members"], number: int) -> Int64[np.ndarray, " members"]:
+    """Whole numbers that add up to ``number``, in the mean over keys in proportion to the shares: systematic resampling.
+
+    Of members that follow each other on a line, each as long as its share, those on which n points of equal distance fall,
+    the first of them anywhere. Each count is within one of its share of ``number``.
+
+    >>> sorted({tuple(_by_chance(jax.random.key(k), np.array([0.5, 0.25, 0.25]), 2).tolist()) for k in range(20)})
+    [(1, 0, 1), (1, 1, 0)]
+    """
+    first = float(jax.random.uniform(rng_key))
+    ends = np.cumsum(shares)
+    # Divided by the last, which then is 1 to the bit: else rounding could lose a network.
+    places = np.floor(ends / ends[-1] * number + first).astype(np.int64)
+    return np.diff(places, prepend=0)
 
 
 def _mixed(rng_key: jax.Array, counts: Int64[np.ndarray, " members"]) -> Int64[np.ndarray, " networks"]:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer
@@ -104,6 +104,15 @@ class WithReasons:
     def _played(self: Any, x: np.ndarray) -> np.ndarray:
         """Predictions of a few networks, always the same: (networks, rows, ...)."""
         return self._drawn(x, min(NETWORKS, self.num_samples))
+
+
+def background(rows: int) -> Int64[np.ndarray, " some"]:
+    """Rows that stand for all, spread over the whole table: it may be sorted.
+
+    >>> background(63)[[0, 1, -2, -1]].tolist()
+    [0, 2, 60, 62]
+    """
+    return np.linspace(0, rows - 1, min(BACKGROUND, rows)).round().astype(np.int64)
 
 
 def _of_all(

@@ -1,5 +1,7 @@
 """Rules that turn fits of a sparse network into a selection of inputs, one function each."""
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -91,9 +93,12 @@ def cv(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray,
 def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.ndarray, settings: RuleSettings) -> Selection:
     """Inputs that beat their knockoff copies, with the false discovery rate held at ``level``. Constant columns never do."""
     varying = ~is_constant(x)
+    columns, needed = int(varying.sum()), _winners_needed(settings)
     # Copied in standard units: whether the correlations are singular must not depend on the columns' units.
-    if not varying.any():
+    if not columns:
         raise ValueError("every column of X is constant: there is nothing to select among.")
+    if columns < needed:
+        _warn_of_none(f"X has {columns} columns that vary", settings, columns)
     rows = np.asarray(x[:, varying], np.float64)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     worths, differences = [], []
@@ -114,7 +119,27 @@ def knockoff(rng_key: jax.Array, candidates: Candidates, x: np.ndarray, y: np.nd
         details["e_values_"] = np.zeros(x.shape[1])
         details["e_values_"][varying] = features.knockoff_e_values(np.stack(differences), settings.level / 2)
         support[varying] = features.select_by_e_values(details["e_values_"][varying], settings.level)
+        if columns >= needed and not details["e_values_"].any():
+            _warn_of_none("in no set of copies did so many win, e_values_ are all zero", settings, columns)
     return Selection(support, worths[0].fitted, details)
+
+
+def _winners_needed(settings: RuleSettings) -> int:
+    """Inputs that must beat their copies before any is selected: of several sets each is read at half the level."""
+    level = settings.level if settings.copies == 1 else settings.level / 2
+    return math.ceil(1 / level - 1e-9)  # 1 / 0.1 need not be 10 to the bit
+
+
+def _warn_of_none(why: str, settings: RuleSettings, columns: int) -> None:
+    fewer = _winners_needed(settings._replace(copies=1))
+    one = f"copies=1, which asks for {fewer}; " if settings.copies > 1 and fewer <= columns else ""
+    warnings.warn(
+        f"knockoffs select nothing: at a false discovery rate of {settings.level:g} with copies={settings.copies}, "
+        f"{_winners_needed(settings)} inputs must beat their copies, and {why}. Take {one}a higher rate; or rule='median', "
+        "which holds none.",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def _copies(rng_key: jax.Array, rows: np.ndarray, shrinkage: float | str) -> np.ndarray:

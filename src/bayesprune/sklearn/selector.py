@@ -41,7 +41,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             that beat their knockoff copies; holds the false discovery rate at ``level`` if the inputs are Gaussian, as far as
             their correlations can be estimated from X.
         fdr: the false discovery rate to hold: short for rule="knockoff" at that level.
-        level: for "fdr" and "knockoff", in (0, 1). Knockoffs can select nothing unless they select 1/level inputs.
+        level: for "fdr" and "knockoff", in (0, 1). Knockoffs can select nothing unless 1/level inputs beat their copy; with
+            ``copies`` > 1, unless about 2/level do.
         fraction: for "fraction", in (0, 1].
         fractions: for "cv", the shares to try.
         cv: folds for "cv"; it fits cv * (1 + len(fractions)) + 1 times.
@@ -50,7 +51,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             estimates it from X (Ledoit & Wolf 2004), and of columns as many as the rows sparse partial correlations, by the
             graphical lasso.
         copies: for "knockoff", sets of copies, each with its fits. Several, such as ten, leave less to the draw: their e-values
-            are averaged (`features.knockoff_e_values`). Where few inputs matter they find fewer than one set does.
+            are averaged (`features.knockoff_e_values`). Each set is read at half the level, so that about 2/level inputs must
+            win in it before any counts: where fewer matter, one set finds more. Where none counts there is a warning.
         random_state: a whole number makes the selection repeatable; None leaves it to the estimator's.
 
     Attributes, after ``fit``:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array
 
 from bayesprune.core.checks import check_integer
@@ -19,6 +20,8 @@ SWAPPED = 0.5  # probability that a column of a made row comes from its neighbou
 NARROW = 4.0  # a made number's standard deviation is the distance between the two over this
 FEW = 12  # a column of so few values is taken as categories: its values are swapped, never moved
 HELD_OUT = 0.2
+# Kinds of estimators that number what has no order: a regressor would learn that cluster 1 lies between 0 and 2.
+NAMES = {"clusterer": "a clusterer", "density_estimator": "a mixture", "outlier_detector": "an outlier detector"}
 REFERENCE = "bucila2006model"
 
 
@@ -68,7 +71,8 @@ def distil(
         A `Distilled`. ``s.compact(keep="mean")`` of its student ``s`` is the network to ship.
 
     Raises:
-        TypeError: a teacher that predicts nothing, or a student of the other kind.
+        TypeError: a teacher that predicts nothing, clusters or outliers, or several labels of a row; a student of the other
+            kind.
         ValueError: fewer than 20 rows, or such as are not finite.
 
     Example:
@@ -88,6 +92,8 @@ def distil(
     network = _student(student, labels, random_state)
     X = of_polars(X)
     x = check_array(X, dtype=np.float64, ensure_min_samples=20)
+    if labels and np.shape(teacher.predict(_named(x[:2], X)))[1:] not in ((), (1,)):  # its classes_ need not say it
+        raise TypeError(_several(teacher))
     rng = np.random.default_rng(random_state)
     held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])
     made = between(rng, given, max(0, rows - len(given)))
@@ -130,9 +136,31 @@ def _is_classifier(teacher: object) -> bool:
         labels = is_classifier(teacher)
     except (AttributeError, TypeError):  # of a library that has no tags of scikit-learn's
         labels = hasattr(teacher, "predict_proba")
+    if (kind := _kind_of(teacher)) in NAMES:
+        raise TypeError(
+            f"{type(teacher).__name__}, {NAMES[kind]}, predicts names, not amounts: fit a classifier with predict_proba to "
+            "teacher.predict(X), and distil that."
+        )
+    if labels and any(np.ndim(one) for one in getattr(teacher, "classes_", ())):
+        raise TypeError(_several(teacher))
     if labels and not (callable(getattr(teacher, "predict_proba", None)) and hasattr(teacher, "classes_")):
         raise TypeError(f"{type(teacher).__name__} says no probabilities: give a teacher with predict_proba and classes_.")
     return bool(labels)
+
+
+def _kind_of(teacher: object) -> str | None:
+    """What scikit-learn calls it, where it is one of its kind."""
+    try:
+        return get_tags(teacher).estimator_type
+    except (AttributeError, TypeError):  # of a library that has no tags of scikit-learn's
+        return getattr(teacher, "_estimator_type", None)
+
+
+def _several(teacher: object) -> str:
+    return (
+        f"{type(teacher).__name__} says several labels of a row, and a student says one: fit a teacher to each column of "
+        "labels, and distil each by itself."
+    )
 
 
 def _student(student: SparseNetwork | None, labels: bool, random_state: int) -> Any:
