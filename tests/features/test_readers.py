@@ -92,7 +92,7 @@ def test_a_network_that_is_no_chain_has_no_importance_by_paths(branches, attendi
         (lambda x: dense("b")(x + dense("a")(x)), r"b\.kernel reads the inputs and a\.kernel, not a\.kernel alone"),
         (lambda x: x + dense("b")(dense("a")(x)), r"the outputs get the inputs also past"),
         (lambda x: (lambda h: h + dense("b")(jnp.tanh(h)))(dense("a")(x)), r"the outputs get a\.kernel also past"),
-        (lambda x: dense("b")(dense("a")(x)[:, ::-1]), r"b\.kernel reads a\.kernel \(left out, joined, mixed or reordered"),
+        (lambda x: dense("b")(dense("a")(x)[:, ::-1]), r"b\.kernel reads a\.kernel \(left out, joined or reordered"),
         (lambda x: dense("b")(dense("a")(x[:, ::-1])), r"a\.kernel reads the inputs \(left out, joined"),
         (lambda x: (lambda layer: dense("b")(layer(layer(x))))(dense("a")), r"a\.kernel reads the inputs and a\.kernel"),
     ],

@@ -80,13 +80,13 @@ def test_refusals():
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT], ids=repr)
-@pytest.mark.parametrize("hold", [np.array, list, pd.Series], ids=lambda hold: hold.__name__)
+@pytest.mark.parametrize("hold", ["array", "list", "Series", "column"])
 def test_rows_without_a_label_are_named_with_the_remedy(gap, hold):
     """NumPy says of None among texts that '<' is not supported."""
     x, y = labelled()
     gaps = y.astype(object)
     gaps[[3, 7]] = gap
-    held = np.array(gaps, object) if hold is np.array else hold(gaps)
+    held = {"array": gaps, "list": list(gaps), "Series": pd.Series(gaps), "column": gaps[:, None]}[hold]
     with pytest.raises(ValueError, match=r"y has no label in 2 of its 120 rows \(3, 7, counted from 0\): drop .*pd.notna"):
         bp.BayesianSparseClassifier().fit(x, held)
 

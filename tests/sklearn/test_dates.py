@@ -203,6 +203,22 @@ def test_a_clock_survives_a_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(saving.load(tmp_path / "reading").apply(pd.DataFrame({"day": TOKYO})), found)
 
 
+def test_hours_without_a_zone_are_those_of_the_fit_s() -> None:
+    """Berlin's, an hour or two ahead of Greenwich, alone and among times of another zone."""
+    berlin = UTC.tz_convert("Europe/Berlin")
+    reading, found = read(berlin)
+    bare = berlin.tz_localize(None).astype(str)
+    for later in (bare, [*bare[:100], *TOKYO[100:].astype(str)]):
+        with pytest.warns(UserWarning, match="had the zone Europe/Berlin"):
+            np.testing.assert_array_equal(reading.apply(pd.DataFrame({"day": later})), found)
+
+
+def test_a_zone_of_dateutil_s_is_known_by_its_file() -> None:
+    reading, found = read(UTC.tz_convert(dateutil.tz.gettz("Europe/Berlin")))
+    np.testing.assert_array_equal(found, read(UTC.tz_convert("Europe/Berlin"))[1])
+    np.testing.assert_array_equal(reading.apply(pd.DataFrame({"day": TOKYO})), found)
+
+
 def test_a_zone_without_a_name_is_refused() -> None:
     with pytest.raises(ValueError, match=r"column 'day' of X has a zone that is known by no name, .*tz_convert\('UTC'\)"):
         read(UTC.tz_convert(dateutil.tz.tzstr("EST5EDT")))

@@ -32,6 +32,12 @@ CASES = {
     "padded": (lambda d, x: d("a", jnp.pad(x, ((0, 0), (0, 1)))), {"a": [ROWS, MOVED]}, ["a"]),
     "joined": (lambda d, x: d("a", jnp.concatenate([x, x**2], 1)), {"a": [ROWS, MOVED]}, ["a"]),
     "mixed by numbers": (lambda d, x: d("a", x @ np.ones((4, 4), np.float32)), {"a": [ROWS, MOVED]}, ["a"]),
+    "of another axis": (
+        lambda d, x: d("a", (x[:, :, None] * x[:, None, :]).transpose(0, 2, 1)[:, 0]),
+        {"a": [ROWS, MOVED]},
+        ["a"],
+    ),
+    "an axis of one": (lambda d, x: d("a", x[..., None][..., 0]), {"a": [ROWS]}, ["a"]),
     "apart": (lambda d, x: d("a", jnp.split(x, 2, axis=1)[0]), {"a": [ROWS, MOVED]}, ["a"]),
 }
 

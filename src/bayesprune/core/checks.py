@@ -227,15 +227,28 @@ def check_no_weights(data: object, name: str, but: Sequence[str] = ("x", "y")) -
 
     >>> check_no_weights({"x": 1.0, "y": 2.0, "id": 3}, "data")
     """
-    of = data.get if isinstance(data, Mapping) else lambda field: getattr(data, field, None)
-    found = {field: of(field) for field in WEIGHTS if field not in but}
-    # What can be called is a method, as the one of a pandas frame that is called mask.
-    if lost := [field for field, value in found.items() if value is not None and not callable(value)]:
+    if lost := [field for field in WEIGHTS if field not in but and _says_something(_of_data(data, field))]:
         raise TypeError(
             f"{name} has {', '.join(lost)} beside {' and '.join(but)}, and rows count alike: repeat rows, np.repeat(x, counts, "
             "axis=0), and y alike, or leave out those that do not count; a mask that the network reads goes into x. Give x and "
             "y alone then."
         )
+
+
+def _of_data(data: Any, field: str) -> Any:
+    """A key of a mapping, a column of a frame, or a field; None where there is none that could be read."""
+    if isinstance(data, Mapping):
+        return data.get(field)
+    if (columns := getattr(data, "columns", None)) is not None:  # a frame has methods of such names too
+        return data[field] if field in columns else None
+    try:
+        return getattr(data, field, None)
+    except Exception:  # of a property that cannot be read nobody reads weights
+        return None
+
+
+def _says_something(value: object) -> bool:
+    return not (value is None or value is False or callable(value) or (isinstance(value, tuple | list) and not value))
 
 
 def has_fields(data: object) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 NORMALISATION = ("batchnorm", "layernorm", "groupnorm", "rmsnorm", "instancenorm", "filterresponsenorm", "bn", "norm")
 THRESHOLD = "thresholdedlinearunit"
 ROWS = "<x>"  # what a kernel reads that reads the rows of data; of several arrays each has a number, "<x>0"
-MOVED = "<moved>"  # parts of what it reads are left out, joined, mixed or put in another order before
+MOVED = "<moved>"  # parts of what it reads are left out, joined or put in another order along its last axis before
 TOKENS = ("cls", "clstoken", "classtoken", "posembed", "posembedding", "positionembedding", "positionalembedding")
 
 

@@ -33,7 +33,8 @@ def inclusion_probabilities(posterior: PyTree, mask: PyTree = True, layout: Layo
 
     Raises:
         TypeError: as `importance`.
-        ValueError: as `importance`, but for chains; a kernel that reads the inputs is missing, or reads other things with them.
+        ValueError: as `importance`, but for chains; a kernel that reads the inputs is missing, or reads other things with
+            them; it is not known what some kernel reads, as of one in a loop of thousands of steps.
 
     Example:
         >>> import jax.numpy as jnp

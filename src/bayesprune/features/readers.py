@@ -97,8 +97,8 @@ def _words(names: Sequence[str]) -> str:
     """What is read, in words.
 
     >>> _words(("<x>", "a.kernel", "<moved>"))
-    'the inputs and a.kernel (left out, joined, mixed or reordered in part)'
+    'the inputs and a.kernel (left out, joined or reordered in part)'
     """
     said = ["the inputs" if _is_rows(name) else name for name in names if name != MOVED]
-    moved = " (left out, joined, mixed or reordered in part)" if MOVED in names else ""
+    moved = " (left out, joined or reordered in part)" if MOVED in names else ""
     return (" and ".join(dict.fromkeys(said)) or "no kernel and no inputs") + moved

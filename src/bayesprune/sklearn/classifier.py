@@ -157,6 +157,7 @@ def check_labels(y: Any) -> None:
     values = np.asarray(y, object) if isinstance(y, list | tuple) else labels  # NumPy writes NaN among texts as a text
     if values.dtype != object or not values.ndim:
         return
+    values = values[:, 0] if values.shape[1:] == (1,) else values
     if rows := [row for row, label in enumerate(values) if _is_missing(label)]:
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         raise ValueError(

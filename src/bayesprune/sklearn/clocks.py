@@ -79,16 +79,19 @@ def _name_of(name: object, zone: datetime.tzinfo) -> str:
     import pandas as pd
 
     ahead = zone.utcoffset(None)
-    # A zone that never changes may have the name of one that does, such as CET.
-    found = str(zone) if ahead is None else str(datetime.timezone(ahead))
-    try:
-        pd.DatetimeTZDtype(tz=found)
-    except (LookupError, TypeError, ValueError, OSError):
-        raise ValueError(
-            f"column {name!r} of X has a zone that is known by no name, {zone!r}: give it in one that is, as by "
-            f"X[{name!r}].dt.tz_convert('UTC')."
-        ) from None
-    return found
+    # A zone that never changes may have the name of one that does, such as CET. dateutil's have that of their file.
+    names = [str(zone) if ahead is None else str(datetime.timezone(ahead))]
+    names += [f"dateutil/{file}"] if (file := getattr(zone, "_filename", None)) else []  # without one it is this machine's zone
+    for found in names:
+        try:
+            pd.DatetimeTZDtype(tz=found)
+        except (LookupError, TypeError, ValueError, OSError):
+            continue
+        return found
+    raise ValueError(
+        f"column {name!r} of X has a zone that is known by no name, {zone!r}: give it in one that is, as by "
+        f"X[{name!r}].dt.tz_convert('UTC')."
+    )
 
 
 def _warn_of_offsets(name: object, now: set[str], clock: Clock) -> None:

@@ -4,7 +4,7 @@ import importlib.util
 import warnings
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Number
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +104,7 @@ def _types_in(column: Any) -> set[type]:
 def _are_exact_numbers(column: Any) -> bool:
     """Whether a column holds numbers of Python's that NumPy has no type for, as databases give prices; floats among them."""
     found = _types_in(column)
-    return bool(found & {Decimal, Fraction}) and all(issubclass(kind, Number) for kind in found)
+    return bool(found & {Decimal, Fraction}) and all(issubclass(kind, Real | Decimal) for kind in found)
 
 
 def _check_values(name: object, column: Any) -> None:

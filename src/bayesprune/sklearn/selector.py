@@ -145,7 +145,10 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike | Any) -> Any:
-        """The selected columns of X, by their names where the selector was fitted to a frame, else by their places."""
+        """The selected columns of X: by their places, and of frames whose columns are numbers, dates or the like by those.
+
+        Frames with names of text are refused in another order, as scikit-learn does.
+        """
         check_is_fitted(self)
         return super().transform(in_order(X, self._names))
 

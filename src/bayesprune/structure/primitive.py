@@ -78,10 +78,13 @@ class Primitive:
     def reorders(self, equation: Equation) -> bool:
         """Whether entries are left out, joined or put in another order along the last axis, along which features lie.
 
-        A reshape keeps the order of all entries, whatever axes they come to lie along.
+        Or another axis is put in its place. A reshape keeps the order of all entries, whatever axes they come to lie along.
         """
-        last = len(getattr(equation.invars[0].aval, "shape", ())) - 1 if equation.invars else -1
-        return last >= 0 and self.keeps and self.name != "reshape" and self.moved(equation, 0, last) is None
+        shape = getattr(equation.invars[0].aval, "shape", ()) if equation.invars else ()
+        if not shape or shape[-1] == 1 or not self.keeps or self.name == "reshape":
+            return False
+        to = self.moved(equation, 0, len(shape) - 1)
+        return to is None or (self.name == "transpose" and to != len(shape) - 1)
 
     def is_linear(self, params: Params, carried: Sequence[bool]) -> bool:
         """Whether the result is linear in all of the operands marked ``carried`` together, up to a constant."""

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bayesprune as bp
+from bayesprune.core.checks import check_no_weights
 from bayesprune.train.sources.source import as_pair
 
 X, Y, W = np.ones((4, 2), np.float32), np.ones(4, np.float32), np.ones(4, np.float32)
@@ -20,11 +21,27 @@ def test_weights_of_rows_are_refused(name) -> None:
             as_pair(item)
 
 
+class Unreadable:
+    x, y = X, Y
+
+    @property
+    def weights(self) -> None:
+        raise RuntimeError("there are none yet")
+
+
+def test_a_frame_s_column_is_no_method() -> None:
+    with pytest.raises(TypeError, match="has mask beside x and y"):
+        check_no_weights(pd.DataFrame({"x": Y, "y": W, "mask": W}), "data")
+
+
 def test_what_weighs_nothing_passes() -> None:
     frame = pd.DataFrame({"x": Y, "y": W})  # frames have a method of the name mask
     for item in ({"x": X, "y": Y, "id": 3}, SimpleNamespace(x=X, y=Y, idx=W), {"x": X, "y": Y, "mask": None}):
         assert as_pair(item)[0] is X and as_pair(item)[1] is Y
     np.testing.assert_array_equal(as_pair(frame)[0], Y)
+    for nothing in (False, ()):
+        check_no_weights({"x": X, "y": Y, "mask": nothing}, "data")
+    check_no_weights(Unreadable(), "data")
     assert as_pair({"w": X, "y": Y}, ("w", "y"))[0] is X  # where a data set calls its inputs so
 
 
