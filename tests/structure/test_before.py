@@ -51,3 +51,11 @@ def test_what_lies_before_each_kernel(name: str) -> None:
     assert {spec.path.layer: spec.reads for spec in layout} == {site: long(names) for site, names in reads.items()}
     last = f"{outputs[-1]}.kernel"
     assert next(spec for spec in layout if spec.path == last).beside == long(outputs)
+
+
+@pytest.mark.parametrize("read", [lambda x: x.mean(-1), lambda x: jnp.fft.fft(x.reshape(len(x), -1)).real], ids=["mean", "fft"])
+def test_a_kernel_that_reads_no_rows_as_they_are(read) -> None:
+    """By its width, where nothing was moved; and behind an operation of which nothing is known."""
+    settings = {"prior": bp.priors.Flat(), "likelihood": bp.likelihoods.Normal(1.0), "input_shape": (3, 4)}
+    layout = bp.BNN(Net(lambda d, x: d("a", read(x))), **settings).layout
+    assert [spec.reads for spec in layout] == [(ROWS, MOVED)]
