@@ -107,6 +107,7 @@ def test_figures_of_made_up_cells(tmp_path) -> None:
     }
 
 
+@pytest.mark.every  # its cells run in benchmarks/test_tiny_cells.py
 @pytest.mark.slow
 def test_a_tiny_grid_by_the_command_line(tmp_path, monkeypatch, capsys) -> None:
     """Two methods of an MLP on made-up rows, two epochs of two steps; the second call runs nothing."""
