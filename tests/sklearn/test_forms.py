@@ -133,7 +133,7 @@ def test_sets_of_classes_cover_new_rows_at_their_level() -> None:
     assert abs(covered.mean() - 0.9) < 0.066 and clone(model).held_out == 0.2
 
 
-@pytest.mark.every  # a default fit by thirds of the rows, three minutes of a core; those of a class of two rows go the same road
+@pytest.mark.every  # a default fit by thirds of its rows: minutes of a core; a class of two rows goes the same road
 @pytest.mark.slow
 def test_few_rows_judge_one_after_another() -> None:
     """What 60 columns say of two small factors, by 90 rows: R² of new rows .991 by a simpler form than the plain one, .984."""
