@@ -158,10 +158,12 @@ def cutter(bnn: bp.BNN) -> Any:
     return jax.jit(jax.vmap(one, in_axes=(0, None)))
 
 
-def score(key: jax.Array, bnn: bp.BNN, params: dict[str, Any], test: bp.Dataset, units: Any) -> dict[str, list[float]]:
+def score(
+    key: jax.Array, bnn: bp.BNN, params: dict[str, Any], test: bp.Dataset, units: Any, num_draws: int = DRAWS
+) -> dict[str, list[float]]:
     """RMSE, NLL, coverage and interval width in the target's units, one number per split; beside them the noise."""
     loc, scale = units
-    draws = bp.predict_replicates(key, bnn, params, test.x, num_samples=DRAWS)
+    draws = bp.predict_replicates(key, bnn, params, test.x, num_samples=num_draws)
     noise = np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"]))
     rows = [
         bp.metrics.regression_summary(

@@ -33,7 +33,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 import optax
-from reproduce_uci import VAGUE_NOISE, standardise
+from reproduce_uci import VAGUE_NOISE, score, standardise, validation
 from scipy import stats
 
 import bayesprune as bp
@@ -130,14 +130,10 @@ def concrete(key: jax.Array, train: bp.Dataset, test: bp.Dataset, cell: Cell, _:
 
 def with_noise(key: jax.Array, bnn: bp.BNN, alike: bp.BNN, train: bp.Dataset, test: bp.Dataset, cell: Cell) -> Figures:
     """Figures of networks with one noise for all rows, in the targets' units; ``alike``: the one that predicts."""
-    train, test, loc, scale = standardise(train, test)
+    train, test, *units = standardise(train, test)
     fit_key, key = jax.random.split(key)
-    params = fitted(fit_key, bnn, train, cell)
-    draws = bp.predict_replicates(key, alike, params, test.x, num_samples=DRAWS)
-    noise = np.exp(-0.5 * np.asarray(params["noise_precision_log_loc"])) * scale
-    in_units = lambda of, r: of[r].astype(np.float64) * scale[r] + loc[r]  # noqa: E731
-    rows = [bp.metrics.regression_summary(in_units(draws, r), in_units(test.y, r), noise[r]) for r in range(len(draws))]
-    return {name: [row[name] for row in rows] for name in ("rmse", "nll", "coverage")}
+    found = score(key, alike, fitted(fit_key, bnn, train, cell), test, units, DRAWS)
+    return {name: found[name] for name in ("rmse", "nll", "coverage")}
 
 
 def ensemble(key: jax.Array, train: bp.Dataset, test: bp.Dataset, cell: Cell, rate: str) -> Figures:
@@ -163,14 +159,6 @@ def ensemble(key: jax.Array, train: bp.Dataset, test: bp.Dataset, cell: Cell, ra
 METHODS: dict[str, Callable[..., Figures]] = {"dropout": dropout, "concrete": concrete, "ensemble": ensemble}
 
 
-def held_out(train: bp.Dataset) -> tuple[bp.Dataset, bp.Dataset]:
-    """A fifth of every split's training rows apart."""
-    rows = train.x.shape[1]
-    order = np.random.default_rng(0).permutation(rows)
-    pick = lambda index: bp.Dataset(train.x[:, index], train.y[:, index])  # noqa: E731
-    return pick(order[int(HELD_OUT * rows) :]), pick(order[: int(HELD_OUT * rows)])
-
-
 def run(cell: Cell, folder: Path) -> cells.Record:
     """All splits of one set."""
     parts = bp.data.uci_splits(cell.name, standardise=False)
@@ -178,9 +166,9 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     fit, key = METHODS[cell.method], jax.random.key(cell.seed)
     if not cell.tried:
         return fit(key, train, test, cell, "")
-    settings = cell.tried.split(",")
+    settings, apart = cell.tried.split(","), validation(train, cell.splits, HELD_OUT)
     keys = jax.random.split(key, (2, len(settings)))
-    held = [fit(keys[0, n], *held_out(train), cell, setting)["nll"] for n, setting in enumerate(settings)]
+    held = [fit(keys[0, n], *apart, cell, setting)["nll"] for n, setting in enumerate(settings)]
     found = [fit(keys[1, n], train, test, cell, setting) for n, setting in enumerate(settings)]
     best = np.argmin(held, axis=0)
     figures = {name: [found[n][name][split] for split, n in enumerate(best)] for name in found[0]}

@@ -3,6 +3,8 @@
 Counts are traced values, so that a schedule may change them without a new compilation.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Real
 
 from bayesprune.core import trees
 from bayesprune.core.send import send
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import Node, PyTree
 
 
 def full_like(tree: PyTree) -> PyTree:
@@ -120,3 +122,8 @@ def top_k_leaves(scores: PyTree, counts: PyTree, within: PyTree = True) -> PyTre
 
 def _concatenate(leaves: list[Array]) -> Array:
     return jnp.concatenate([leaf.reshape(-1) for leaf in leaves])
+
+
+def gone(node: Node) -> Any:
+    """The weights that were cut before: at loc = scale = 0 nothing is left of their posterior."""
+    return (node.loc == 0) & (node.scale == 0)

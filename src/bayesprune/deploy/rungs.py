@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.masks import gone
 from bayesprune.deploy.compact import Compact, compact
 from bayesprune.deploy.judged import task_of
 from bayesprune.deploy.program.laws import factorised
@@ -164,7 +165,7 @@ def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: st
         )
     worth = {site: np.asarray(score, np.float64) for site, score in evidence(nodes).items()}
     alive = {site: np.broadcast_to(np.asarray(mask.get(site, True)), shape) for site, shape in prunable.items()}
-    alive = {site: alive[site] & (np.asarray(nodes[site].loc != 0) | np.asarray(nodes[site].scale != 0)) for site in prunable}
+    alive = {site: alive[site] & ~np.asarray(gone(nodes[site])) for site in prunable}
     tie = np.random.default_rng(0)  # equal worths would fall all together
     if budget in ("latency_ms", "flops") and engine != "numpy":
         worth = _by_unit(bnn, worth, alive, tie)

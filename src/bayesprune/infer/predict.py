@@ -13,7 +13,7 @@ from numpyro.handlers import substitute, trace
 from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
 from bayesprune.core.compiling import soundly
 from bayesprune.core.given import GivenMask, RandomKey
-from bayesprune.core.numbers import joined, numbers_of, rows_in
+from bayesprune.core.numbers import joined, rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree, Standalone
@@ -175,9 +175,7 @@ def check_inputs(
     mask = check_sites(bnn, params, {} if mask is None else mask)
     if isinstance(x, InOrder):
         return rng_key, x, mask
-    bnn.inputs.check_given(x, "x")
-    x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
-    bnn.inputs.check(x, "x")
+    x = bnn.inputs.numbers(x, "x")
     sizes = [len(leaf) for leaf in jax.tree.leaves(x)]
     if len(set(sizes)) > 1:
         raise ValueError(f"x must have as many rows in each of its arrays, got {sizes}.")

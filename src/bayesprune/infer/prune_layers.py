@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_density, check_positive, unknown_name
-from bayesprune.core.numbers import numbers_of, rows_in
+from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Pruned, PyTree, SparseState
@@ -91,9 +91,7 @@ def prune_layers(
     check_one_network(given)
     params = dict(given)
     mask = check_sites(bnn, params, mask)
-    bnn.inputs.check_given(x, "x")
-    x = jax.tree.map(np.asarray, numbers_of(x, "x", bytes_stay=True))
-    bnn.inputs.check(x, "x")
+    x = bnn.inputs.numbers(x, "x")
     weights = mean_weights(bnn, params, mask)
     met = input_moments(bnn, weights, params.get(STATE, {}), x)
     specs = {str(s.path): s for s in bnn.layout if s.prunable and str(s.path) in met}

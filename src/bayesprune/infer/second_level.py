@@ -13,6 +13,7 @@ from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
 from bayesprune.core.given import RandomKey
+from bayesprune.core.masks import gone
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import gaussian
@@ -169,11 +170,7 @@ def _standard(node: MeanField) -> tuple[Any, Any]:
     A dead weight's are those of the prior itself, whose gain is 0 at every scale: as a posterior that is sure of 0 it would
     gain -log gamma, without bound, and take the living weights of its unit along.
     """
-    return node.loc / node.prior_scale, jnp.where(_alive(node), jnp.minimum(node.scale / node.prior_scale, 1.0), 1.0)
-
-
-def _alive(node: MeanField) -> Any:
-    return (node.scale > 0) | (node.loc != 0)
+    return node.loc / node.prior_scale, jnp.where(gone(node), 1.0, jnp.minimum(node.scale / node.prior_scale, 1.0))
 
 
 def _reduced(node: MeanField, prior: Any, spec: ParamSpec, moments: Moments) -> Scaled:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from bayesprune.core.given import GivenInputs
-from bayesprune.core.numbers import is_tree
+from bayesprune.core.numbers import is_tree, numbers_of
 from bayesprune.core.send import send
 from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.byte_scaling import ByteScaling
@@ -110,6 +110,13 @@ class Inputs:
                     f"{name}{jax.tree_util.keystr(path)} must hold integers, as the example= that the network was built with, "
                     "got booleans: if 0 and 1 are meant, .astype(np.int32)."
                 )
+
+    def numbers(self, x: Any, name: str) -> Any:
+        """Rows as they are given as NumPy's arrays of numbers, checked."""
+        self.check_given(x, name)
+        x = jax.tree.map(np.asarray, numbers_of(x, name, bytes_stay=True))
+        self.check(x, name)
+        return x
 
     def check(self, x: Any, name: str) -> None:
         """Refuse rows of another tree, of other shapes, of real numbers where the network takes whole ones or booleans, or with

@@ -13,9 +13,10 @@ from bayesprune.core.checks import check_fields, check_function, check_key, chec
 from bayesprune.core.forks import check_process
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
+from bayesprune.core.masks import gone
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
-from bayesprune.core.types import Evidence, Groups, Info, Node, Pruned, PyTree, Renewing, SparseState, Sparsifier
+from bayesprune.core.types import Evidence, Groups, Info, Pruned, PyTree, Renewing, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.families import check_cut
 from bayesprune.model.program import Trainable
@@ -203,11 +204,6 @@ def _given(mask: PyTree, shapes: dict[str, tuple[int, ...]]) -> dict[str, jax.Ar
     return check_mask(mask if hasattr(mask, "mask") or (list(flat) == [""] and "" not in shapes) else flat, shapes)
 
 
-def _gone(node: Node) -> Any:
-    """Weights that an earlier pass has cut: nothing is left of their posterior."""
-    return (node.loc == 0) & (node.scale == 0)
-
-
 def _on_device(tree: dict[str, Any]) -> dict[str, Any]:
     """The arrays of NumPy and numbers of Python, which keep taking the type of what they meet, on the device."""
     of_host = (np.ndarray, np.generic, float, int)
@@ -217,7 +213,7 @@ def _on_device(tree: dict[str, Any]) -> dict[str, Any]:
 @jax.jit
 def _left(nodes: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """What is alive before the act: not dead in the mask given, nor cut by an earlier pass."""
-    left = {path: ~_gone(node) for path, node in nodes.items()}
+    left = {path: ~gone(node) for path, node in nodes.items()}
     return {path: given[path] & alive if path in given else alive for path, alive in left.items()}
 
 

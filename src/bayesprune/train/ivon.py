@@ -13,7 +13,7 @@ from bayesprune.core.given import RandomKey
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import ivon as formula
 from bayesprune.posteriors.mean_field import MeanField
-from bayesprune.train.keep_zeros import KeepZerosState
+from bayesprune.train.keep_zeros import KeepZerosState, where_alive
 from bayesprune.train.noise import normal_like
 
 REFERENCE = "shen2024variational"
@@ -205,7 +205,7 @@ def _cut(values: PyTree, state: PyTree) -> Any:
     is_one = lambda node: isinstance(node, KeepZerosState)  # noqa: E731
     for node in jax.tree.leaves(state, is_leaf=is_one):
         if is_one(node) and any(map(_is_ivon, jax.tree.leaves(node.inner, is_leaf=_is_ivon))):
-            values = jax.tree.map(lambda alive, value: jnp.where(alive, value, jnp.zeros_like(value)), node.alive, values)
+            values = where_alive(node.alive, values)
     return values
 
 

@@ -58,7 +58,7 @@ def keep_zeros(
     def update(updates: PyTree, state: KeepZerosState, params: PyTree = None, **more: Any) -> tuple[PyTree, KeepZerosState]:
         if params is None:
             raise ValueError("update of keep_zeros needs the parameters: update(gradients, state, params).")
-        moves, within = inner.update(_where(state.alive, updates), state.inner, params, **more)
+        moves, within = inner.update(where_alive(state.alive, updates), state.inner, params, **more)
         # From a weight that is no zero although it is dead, the step leads there.
         moves = jax.tree.map(lambda alive, move, weight: jnp.where(alive, move, -weight), state.alive, moves, params)
         return moves, KeepZerosState(state.alive, within)
@@ -88,10 +88,11 @@ def restore_zeros(params: PyTree, pruned: PyTree) -> PyTree:
          [0. 3.]]
     """
     _same_tree(pruned, params)
-    return _where(jax.tree.map(lambda weight: jnp.asarray(weight) != 0, pruned), params)
+    return where_alive(jax.tree.map(lambda weight: jnp.asarray(weight) != 0, pruned), params)
 
 
-def _where(alive: PyTree, tree: PyTree) -> Any:
+def where_alive(alive: PyTree, tree: PyTree) -> Any:
+    """The arrays of a tree, 0 where they are not alive."""
     return jax.tree.map(lambda kept, value: jnp.where(kept, value, jnp.zeros_like(value)), alive, tree)
 
 

@@ -15,6 +15,7 @@ from numpyro.infer.autoguide import AutoGuide
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_mask, unknown_name
+from bayesprune.core.masks import gone
 from bayesprune.core.send import send, send_all
 from bayesprune.core.streams import OfAFit, stream
 from bayesprune.core.tracing import by_one_thread
@@ -149,7 +150,7 @@ def dead_so_far(nodes: dict[str, Any]) -> dict[str, Any]:
     Points have scale 0 throughout: those of an array that is zero everywhere are taken for a start at zero.
     """
     points = not any(bool(jnp.any(node.scale != 0)) for node in nodes.values())
-    alive = {site: (node.loc != 0) | (node.scale != 0) for site, node in nodes.items()}
+    alive = {site: ~gone(node) for site, node in nodes.items()}
     pruned = {site: mask for site, mask in alive.items() if not bool(mask.all()) and (bool(mask.any()) or not points)}
     if pruned:
         count = sum(int((~mask).sum()) for mask in pruned.values())
