@@ -215,3 +215,14 @@ def test_what_is_plain_is_taken(rng_key) -> None:
     assert seen == [2] and programs.same_bits(first.params, again.params) and programs.same_bits(first.params, array.params)
     one, other = (bp.fit_svi(rng_key, bnn, GOOD, num_steps=1, kl_weight=0.5, init_params=p) for p in (first, first.params))
     assert programs.same_bits(one.params, other.params)
+
+
+def test_none_prunes_nothing_and_stops_at_nothing(rng_key) -> None:
+    """As leaving the argument out: what a loop over methods, the first of them none, writes."""
+    bnn = programs.small_bnn()
+    left_out = bp.fit_svi(rng_key, bnn, GOOD, num_steps=3)
+    none = bp.fit_svi(rng_key, bnn, GOOD, num_steps=3, sparsifier=None, early_stop=None)
+    assert not none.mask
+    np.testing.assert_array_equal(none.losses, left_out.losses)
+    chains = bp.fit_sgmcmc(rng_key, bnn, GOOD, num_steps=4, num_samples=1, sample_every=2, sparsifier=None)
+    assert chains.params.keys() == bp.fit_sgmcmc(rng_key, bnn, GOOD, num_steps=4, num_samples=1, sample_every=2).params.keys()

@@ -60,6 +60,7 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
     Raises `ValueError` and `TypeError` as of `fit_sgmcmc`, whose caller is the one that warnings name.
     """
     a = SimpleNamespace(**arguments)
+    a.sparsifier = KeepAll() if a.sparsifier is None else a.sparsifier
     rng_key = check_key(a.rng_key)
     for name in ("num_steps", "num_samples", "num_chains"):
         check_integer(getattr(a, name), name)

@@ -35,6 +35,7 @@ from bayesprune.train.recipe import make_recipe
 from bayesprune.train.share import automatic
 from bayesprune.train.start import Given, set_up_guide
 from bayesprune.train.state import Recipe
+from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watchers
 
@@ -62,6 +63,8 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     Raises `ValueError` and `TypeError` as of `fit_svi`, whose caller is the one that warnings name.
     """
     a = SimpleNamespace(**arguments)
+    a.sparsifier = KeepAll() if a.sparsifier is None else a.sparsifier
+    a.early_stop = NeverStop() if a.early_stop is None else a.early_stop
     rng_key = check_key(a.rng_key)
     check_integer(a.num_steps, "num_steps")
     check_parts(a.program, a.sparsifier, a.early_stop)

@@ -43,7 +43,7 @@ def fit_sgmcmc(
     chain_method: str = "sequential",
     batch_size: int | None = None,
     num_rows: int | None = None,
-    sparsifier: Sparsifier = KeepAll(),
+    sparsifier: Sparsifier | Any = KeepAll(),
     every: int | None = None,
     mask: dict[str, Any] | Any = None,
     init: FitResult | Pruned | Any = None,
@@ -134,7 +134,7 @@ def fit_sgmcmc(
     else:
         found = at_once(laid.recipe, laid.rng_key, laid.feed, num_chains, laid.periods, progress, laid.devices)
     fit = _result(bnn, laid.moving, *found)
-    warn_of_no_learning(laid.rng_key, fit, bnn, data, not isinstance(sparsifier, KeepAll))
+    warn_of_no_learning(laid.rng_key, fit, bnn, data, not isinstance(laid.recipe.sparsifier, KeepAll))
     return fit
 
 

@@ -89,6 +89,7 @@ def fit_svi(
             without noise: ``posterior="map"``, all rows at every step.
         sparsifier: a method of `bayesprune.methods`; it acts before step ``every``, 2 ``every``, ... (not after the last step;
             a warning says so where that is never). An act that leaves no path through the network is refused, with a warning.
+            None, as without it: nothing is pruned.
         every: steps between prunings; None: the course says how often, and within which steps.
         estimator: "weight" (sampled weights), "local" (local reparameterisation), "local_where_exact" (the same where it has
             the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's. Of a bound
@@ -165,7 +166,7 @@ def fit_svi(
     laid = lay_out(dict(locals()))
     warn_of_scale(laid.program, data)
     warn_of_frozen(laid.program, laid.start)
-    check_acts(sparsifier, laid.periods.every, num_steps)
+    check_acts(laid.recipe.sparsifier, laid.periods.every, num_steps)
     fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
     warn_at_end(fit, laid.recipe, data)
     return fit
