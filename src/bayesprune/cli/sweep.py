@@ -24,6 +24,7 @@ from bayesprune.cli.knobs import hints
 from bayesprune.cli.run import complete
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import write_atomically
+from bayesprune.core.formats import jsonable
 from bayesprune.core.lock import alone_in
 from bayesprune.data.tables.reading import needed
 
@@ -174,7 +175,7 @@ def _finish(cell: PlannedRun, number: str, quiet: bool, folder: str) -> str:
 def _written(planned: Sequence[PlannedRun], done: Sequence[PlannedRun], out: Path) -> str:
     """Write a line of JSON for each finished run, and the table, which is given back."""
     records = {cell: _record(cell) for cell in done}
-    lines = [json.dumps(cells.plain(record), allow_nan=False, ensure_ascii=False) for record in records.values()]
+    lines = [json.dumps(jsonable(record), allow_nan=False, ensure_ascii=False) for record in records.values()]
     write_atomically(out / "sweep.jsonl", "".join(f"{line}\n" for line in lines).encode())
     table = tables(planned, records)
     write_atomically(out / "sweep.md", f"{table}\n".encode())
