@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import threading
 import time
 import typing
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import write_atomically
 from bayesprune.core.formats import jsonable
 from bayesprune.core.lock import alone_in
+from bayesprune.core.tracing import ONE_AT_A_TIME
 from bayesprune.data.tables.reading import needed
 
 RESERVED = ("seed", "out")  # of a sweep itself
@@ -106,8 +106,6 @@ def _negated(name: str) -> list[str]:
     return [*owner, f"no-{last}"]
 
 
-# NumPyro has one stack of handlers for all threads of a process: where joblib works by threads, they take turns.
-ONE_AT_A_TIME = threading.Lock()
 EPILOG = """what follows -- are flags of `bayesprune run`, which every run of the sweep has. Several numbers of one value are
 separated by commas (--vary mlp.hidden 100 50,50). Example:
 bayesprune sweep --seeds 0 1 2 --vary method bmr snr --jobs 2 -- --steps 900"""
