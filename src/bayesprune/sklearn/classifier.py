@@ -88,7 +88,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         labels = np.asarray(y, np.int64)
         if not self._is_tempered():
             return Judged(self._log_density(x, y), self._probabilities(x))
-        parts = [drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)]
+        parts = list(self._streamed(predict_draws, x))
         found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
         untempered = np.concatenate([temperature.tempered(part, 1.0) for part in parts])
@@ -132,7 +132,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return self._probabilities(self._rows(X))
 
     def _probabilities(self, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:
-        parts = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
+        parts = [drawn.mean(axis=0, dtype=np.float64) for drawn in self._streamed(predict_draws, x)]
         probabilities = np.concatenate(parts)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 
