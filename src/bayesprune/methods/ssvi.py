@@ -15,8 +15,7 @@ from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, Spars
 from bayesprune.prune import regrowth, scores
 from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.exchange import exchange
-from bayesprune.prune.renew import check_new_scale, renew
+from bayesprune.prune.regrowth import check_new_scale, exchange, renew
 
 REFERENCE = "li2024training"
 
