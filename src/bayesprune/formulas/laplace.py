@@ -27,8 +27,11 @@ def gain_at_own_precision(ratio: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     return -0.5 * (k - 1.0 - jnp.log(k))
 
 
+TURNS = 50  # after which it has long settled
+
+
 def nearest_matrix_normal(
-    rows: Float[Array, " rows"], columns: Float[Array, " columns"], precision: Real[ArrayLike, ""], num_iters: int = 50
+    rows: Float[Array, " rows"], columns: Float[Array, " columns"], precision: Real[ArrayLike, ""]
 ) -> tuple[Float[Array, " rows"], Float[Array, " columns"]]:
     """The variances u_i v_j nearest to those of precisions rows_i columns_j + delta, (25.6).
 
@@ -52,5 +55,5 @@ def nearest_matrix_normal(
         v = 1.0 / jnp.mean(product * pair[0][:, None], axis=0)
         return 1.0 / jnp.mean(product * v, axis=1), v
 
-    found: tuple[Array, Array] = jax.lax.fori_loop(0, num_iters, turn, (u, v))
+    found: tuple[Array, Array] = jax.lax.fori_loop(0, TURNS, turn, (u, v))
     return found
