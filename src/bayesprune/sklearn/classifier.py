@@ -15,7 +15,7 @@ from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Chosen, Judged
-from bayesprune.sklearn.conformal import classes_within, known, of_labels, threshold
+from bayesprune.sklearn.conformal import classes_within, known, scores_of_labels, threshold
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.mixture import Member
@@ -103,7 +103,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         self._conformity = self._wrong(y, self._as_judged()._probabilities(x))
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
-        return of_labels(foreseen, np.asarray(y, np.int64))
+        return scores_of_labels(foreseen, np.asarray(y, np.int64))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()

@@ -22,7 +22,7 @@ from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Judged
-from bayesprune.sklearn.conformal import known, of_numbers, threshold
+from bayesprune.sklearn.conformal import known, scores_of_numbers, threshold
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
@@ -203,7 +203,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         mean, square = np.moveaxis(foreseen, -1, 0)
-        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
+        return scores_of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
