@@ -10,20 +10,15 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxprs_in_params
 
 import bayesprune
-from bayesprune.formulas import gaussian_full, matrix_normal, quadrature, removal
+from bayesprune.formulas import quadrature, removal
 from bayesprune.posteriors.correlated import CorrelatedNormal
 
 PACKAGE = Path(bayesprune.__file__).parent
 ROOMS = ("formulas", "posteriors", "priors", "prune", "infer/curvature")
 NAMES = ("dot", "einsum", "matmul", "tensordot", "vdot", "inner")
 WHOLE_ANYWAY = {"prune/every_nth.py": "of zeros and ones", "infer/curvature/gaussians.py": "NumPy's, in float64"}
-EYE, ZERO = jnp.eye(2), jnp.zeros(2)
-MATRIX = matrix_normal.MatrixNormal(jnp.ones((2, 2)), 0.5 * EYE, EYE)
 FACTOR = jnp.linalg.cholesky(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
 CALLS = {
-    "evidence": lambda x: gaussian_full.log_evidence_gain(ZERO + x, 0.5 * EYE, ZERO, EYE, ZERO, 0 * EYE),
-    "reduced": lambda x: gaussian_full.reduced_posterior(ZERO + x, 0.5 * EYE, ZERO, EYE, ZERO, EYE),
-    "shrinkage": lambda x: matrix_normal.log_evidence_gain_of_shrinkage(MATRIX, MATRIX._replace(loc=0 * EYE), x),
     "expectation": lambda x: quadrature.expect(jnp.square, x, 1.0),
     "removal": lambda x: removal.given_zero(x + jnp.ones((2, 1)), FACTOR, jnp.array([True, False])),
     "draw": lambda x: CorrelatedNormal(x + jnp.ones((2, 2)), FACTOR, FACTOR).sample(jax.random.key(0)),

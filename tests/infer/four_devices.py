@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import bayesprune as bp
-from bayesprune.infer import chains_at_once
+from bayesprune.infer import chains
 from tests.infer import programs
 
 SETTINGS = {"num_steps": 6, "batch_size": 16, "num_samples": 2, "sample_every": 2, "progress": False}
@@ -22,16 +22,16 @@ def sample(how: str, **more: Any) -> bp.FitResult:
 
 def watched(**more: Any) -> tuple[bp.FitResult, list[list[int]]]:
     """The fit; of its state's arrays with an axis of chains: on how many devices they lie, and of how many chains on each."""
-    home, seen = chains_at_once.at_home, set()
+    home, seen = chains.at_home, set()
 
     def at_home(tree: Any, mesh: Any) -> Any:
         leaves = jax.tree.leaves((tree.params, tree.opt_state)) if hasattr(tree, "opt_state") else []
         seen.update((leaf.sharding.num_devices, leaf.addressable_shards[0].data.shape[0]) for leaf in leaves if leaf.ndim)
         return home(tree, mesh)
 
-    chains_at_once.at_home = at_home
+    chains.at_home = at_home
     fit = sample("parallel", num_chains=8, **more)
-    chains_at_once.at_home = home
+    chains.at_home = home
     return fit, sorted(map(list, seen))
 
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from tests.oracles import gaussian_full
 
 import bayesprune as bp
-from bayesprune.formulas import gaussian_full
 from bayesprune.posteriors.correlated import Correlated, marginal
 from bayesprune.prune.one_by_one import one_by_one
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesprune.sklearn.conformal import classes_within, of_labels, of_numbers, threshold
+from bayesprune.sklearn.conformal import classes_within, scores_of_labels, scores_of_numbers, threshold
 
 
 def test_eq_21_30_is_the_smallest_score_that_enough_are_at_or_below() -> None:
@@ -26,12 +26,12 @@ def test_new_rows_are_covered_whatever_the_predictions_are() -> None:
     y = rng.gamma(1.0, size=(4000, 20, 1))
     covered = []
     for world in y:
-        scores = of_numbers(world, np.full((20, 1), 0.7), rng.uniform(1, 2, (20, 1)))
+        scores = scores_of_numbers(world, np.full((20, 1), 0.7), rng.uniform(1, 2, (20, 1)))
         covered.append(scores[-1, 0] <= threshold(scores[:-1], 0.9)[0])
     assert abs(np.mean(covered) - 0.9) < 0.02
 
 
 def test_sets_hold_the_classes_of_scores_at_or_below_the_limit() -> None:
     p = np.array([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]])
-    np.testing.assert_allclose(of_labels(p, np.array([0, 2])), [0.3, 0.75])
+    np.testing.assert_allclose(scores_of_labels(p, np.array([0, 2])), [0.3, 0.75])
     assert classes_within(p, np.array(0.7)).tolist() == [[True, False, False], [True, True, False]]

@@ -93,6 +93,16 @@ def test_on_a_quadratic_it_ends_at_the_exact_posterior(rng_key) -> None:
     np.testing.assert_allclose(node.scale.mean(), (LAM * (hessian + DELTA)) ** -0.5, rtol=0.02)
 
 
+def test_what_a_removal_gains_is_said_in_curvatures() -> None:
+    """(24.4), in NumPy; a curvature below zero counts as none."""
+    m, h = np.array([0.0, 0.1, -2.0, 0.3]), np.array([0.0, 0.01, 5.0, -0.5 * DELTA])
+    params = {"w": jnp.asarray(m)}
+    state = transformation().init(params)._replace(curvature={"w": jnp.asarray(h)})
+    h = np.maximum(h, 0.0)
+    expected = 0.5 * np.log1p(h / DELTA) - 0.5 * LAM * (h + DELTA) * m**2
+    np.testing.assert_allclose(bp.ivon_posterior(params, state)["w"].gain(), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_several_draws_share_a_step_by_their_means(float64) -> None:
     """Gradients and curvatures of two micro-batches averaged: the step of both."""

@@ -2,7 +2,7 @@
 
 from bayesprune.cells.command import finish_all, main
 from bayesprune.cells.markdown import MISSING, count, flat, mean_and_error, mean_and_range, mean_and_spread, table
-from bayesprune.cells.records import Record, append, plain, read_records
+from bayesprune.cells.records import Record, append, read_records
 from bayesprune.cells.settings import change, key, select, settings, with_seeds
 from bayesprune.cells.study import REMEDY, Found, Study, found, tables
 
@@ -23,7 +23,6 @@ __all__ = [
     "mean_and_error",
     "mean_and_range",
     "mean_and_spread",
-    "plain",
     "read_records",
     "select",
     "settings",

@@ -1,16 +1,13 @@
 """The file of a study: a line of JSON for each finished cell, added in one write, read with an eye for lines cut short."""
 
 import json
-import math
 import os
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bayesprune.core.files import DamagedFileError
+from bayesprune.core.formats import jsonable
 
 Record = dict[str, Any]
 
@@ -21,7 +18,7 @@ def append(path: Path, record: Record) -> None:
     What a killed writer left of its own line is closed off by a line break, so that `read_records` can see it for what it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(plain(record), allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    line = json.dumps(jsonable(record), allow_nan=False, ensure_ascii=False).encode() + b"\n"
     with open(path, "a+b", buffering=0) as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
@@ -59,14 +56,3 @@ def _record(line: bytes) -> Record | None:
     except (ValueError, RecursionError):  # also where bytes are no text, or brackets nest without end
         return None
     return found if isinstance(found, dict) and isinstance(found.get("cell"), str) else None
-
-
-def plain(value: object) -> Any:
-    """In JSON's own types: arrays become lists, and NaN and infinities, which JSON lacks, ``None``."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if hasattr(value, "__array__"):
-        return plain(np.asarray(value).tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bayesprune.cells.provenance import provenance
-from bayesprune.cells.records import Record, append, plain, read_records
+from bayesprune.cells.records import Record, append, read_records
 from bayesprune.cells.settings import Cell, key, settings
 from bayesprune.core.files import DamagedFileError, reading
+from bayesprune.core.formats import jsonable
 
 REMEDY = "Delete its line, or the file, and run the cells again."
 Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the study's order
@@ -39,7 +40,7 @@ def found(study: Study, out: Path, cells: tuple[Cell, ...] = ()) -> Found:
     records = read_records(path, study.shared)
     have = {cell: records[key(cell)] for cell in cells or study.cells if key(cell) in records}
     for cell, record in have.items():
-        wrong = [name for name, value in plain(settings(cell)).items() if name in record and record[name] != value]
+        wrong = [name for name, value in jsonable(settings(cell)).items() if name in record and record[name] != value]
         if wrong:
             raise DamagedFileError(f"{path}: the record of {key(cell)!r} has {wrong[0]}={str(record[wrong[0]])[:60]}. {REMEDY}")
     return have

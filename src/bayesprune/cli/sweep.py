@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import threading
 import time
 import typing
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,9 @@ from bayesprune.cli.knobs import hints
 from bayesprune.cli.run import complete
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import write_atomically
+from bayesprune.core.formats import jsonable
 from bayesprune.core.lock import alone_in
+from bayesprune.core.tracing import ONE_AT_A_TIME
 from bayesprune.data.tables.reading import needed
 
 RESERVED = ("seed", "out")  # of a sweep itself
@@ -105,8 +106,6 @@ def _negated(name: str) -> list[str]:
     return [*owner, f"no-{last}"]
 
 
-# NumPyro has one stack of handlers for all threads of a process: where joblib works by threads, they take turns.
-ONE_AT_A_TIME = threading.Lock()
 EPILOG = """what follows -- are flags of `bayesprune run`, which every run of the sweep has. Several numbers of one value are
 separated by commas (--vary mlp.hidden 100 50,50). Example:
 bayesprune sweep --seeds 0 1 2 --vary method bmr snr --jobs 2 -- --steps 900"""
@@ -174,7 +173,7 @@ def _finish(cell: PlannedRun, number: str, quiet: bool, folder: str) -> str:
 def _written(planned: Sequence[PlannedRun], done: Sequence[PlannedRun], out: Path) -> str:
     """Write a line of JSON for each finished run, and the table, which is given back."""
     records = {cell: _record(cell) for cell in done}
-    lines = [json.dumps(cells.plain(record), allow_nan=False, ensure_ascii=False) for record in records.values()]
+    lines = [json.dumps(jsonable(record), allow_nan=False, ensure_ascii=False) for record in records.values()]
     write_atomically(out / "sweep.jsonl", "".join(f"{line}\n" for line in lines).encode())
     table = tables(planned, records)
     write_atomically(out / "sweep.md", f"{table}\n".encode())

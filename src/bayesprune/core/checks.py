@@ -12,9 +12,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.finite import check_finite
-from bayesprune.core.forks import check_process
 from bayesprune.core.keys import abstract_key, is_key
 from bayesprune.core.send import send
+from bayesprune.core.tracing import check_process
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:

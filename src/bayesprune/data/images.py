@@ -8,6 +8,8 @@ from jaxtyping import Float, Float32, Float64, Int32, Shaped, UInt8
 from bayesprune.core import checks
 from bayesprune.core.types import Dataset
 
+BLOCK = 1024  # rows whose sums are taken at once
+
 
 class RawImages(NamedTuple):
     """Images as they were stored: ``x`` uint8 (rows, height, width, channels), ``y`` int32 (rows,), pixels 0 to ``top``."""
@@ -57,7 +59,7 @@ def pad_to(x: Shaped[np.ndarray, "rows height width channels"], size: int) -> Sh
     return np.pad(x, [(0, 0), *before_after, (0, 0)])
 
 
-def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"], block: int = 1024) -> ChannelScaling:
+def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"]) -> ChannelScaling:
     """Each channel's mean and standard deviation over all pixels of all rows; a constant channel gets the scale 1.
 
     The sums are whole numbers below 2^53, so float64 holds them exactly, and blocks of rows keep memory small.
@@ -65,8 +67,8 @@ def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"], block: i
     channels = x.shape[-1]
     # Added up per place first, then over the places: long rows are several times faster than rows of three channels.
     sums, squares = np.zeros((2, x[0].size))
-    for start in range(0, len(x), block):
-        pixels = x[start : start + block].reshape(-1, sums.size).astype(np.float64)
+    for start in range(0, len(x), BLOCK):
+        pixels = x[start : start + BLOCK].reshape(-1, sums.size).astype(np.float64)
         sums += pixels.sum(axis=0)
         squares += np.einsum("np,np->p", pixels, pixels)
     total, total_squares = sums.reshape(-1, channels).sum(axis=0), squares.reshape(-1, channels).sum(axis=0)

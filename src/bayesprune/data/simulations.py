@@ -17,6 +17,7 @@ from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noi
 
 Array = np.ndarray
 SVBNN = ("simulation_svbnn", "simulation_svbnn_normal")
+BOUND = 10.0  # of correlated inputs, before they are added
 RELEVANT = {"simulation_e1": 5, "simulation_e2": 5, "simulation_e3": 4, **dict.fromkeys(SVBNN, 5)}
 OTHERS = "The others have functions of their own: linear_regression, teacher_student, saha_1, saha_2, saha_3."
 
@@ -125,9 +126,9 @@ def linear_regression(
     return parts(x, y, num_train, weights != 0, weights)
 
 
-def _correlated(rng: np.random.Generator, shape: tuple[int, int], bound: float = 10.0) -> Float32[np.ndarray, "rows features"]:
-    x = _truncated(rng, shape, bound)
-    x += _truncated(rng, (shape[0], 1), bound)
+def _correlated(rng: np.random.Generator, shape: tuple[int, int]) -> Float32[np.ndarray, "rows features"]:
+    x = _truncated(rng, shape, BOUND)
+    x += _truncated(rng, (shape[0], 1), BOUND)
     x *= np.float32(np.sqrt(0.5))
     return x
 

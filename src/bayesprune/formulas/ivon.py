@@ -81,19 +81,3 @@ def newton_step(
     Source: Shen et al. 2024, algorithm 1.
     """
     return (jnp.asarray(momentum) / correction + decay * jnp.asarray(mean)) / (jnp.asarray(curvature) + decay)
-
-
-def evidence_of_removal(
-    mean: Real[ArrayLike, "..."], curvature: Real[ArrayLike, "..."], num_rows: ArrayLike, decay: ArrayLike
-) -> Float[Array, "..."]:
-    """The log evidence that is gained by leaving a weight out, nats: (2.5) in curvatures; (24.4).
-
-      dF = log(1 + h/delta)/2 - lam (h + delta) m²/2,   h >= 0
-
-    A curvature below zero, which noise may leave, counts as none.
-
-    >>> print(evidence_of_removal(0.0, 0.0, 10.0, 0.1))
-    0.0
-    """
-    h = jnp.maximum(jnp.asarray(curvature), 0.0)
-    return 0.5 * jnp.log1p(h / decay) - 0.5 * num_rows * (h + decay) * jnp.square(jnp.asarray(mean))

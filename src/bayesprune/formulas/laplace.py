@@ -1,4 +1,4 @@
-"""Laplace's approximation: the evidence of a prior precision, and the scores that second derivatives give to weights.
+"""Laplace's approximation: what a prior precision of each weight leaves to gain, and the matrix normal nearest to a posterior.
 
 Derivation. About a maximum w of log p(D | w) with the negative second derivatives H, and a prior N(0, 1/delta) of each weight,
 the log joint density is a parabola of precision P = H + delta, whose integral is the evidence. All of it is in units of the
@@ -9,49 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Integer, Real
-
-
-def prior_evidence(
-    curvature: Real[ArrayLike, "..."], weight: Real[ArrayLike, "..."], precision: Real[ArrayLike, "..."]
-) -> Float[Array, "..."]:
-    """What a prior precision adds to the log evidence, beside the log likelihood at w, weight by weight, (25.1).
-
-      log p(D) = log p(D | w) + sum [ -delta w²/2 + log(delta / (H + delta))/2 ]
-
-    ``curvature``: H, or its eigenvalues, not negative; ``precision``: delta > 0. Nats.
-
-    >>> print(prior_evidence(3.0, 0.0, 1.0))
-    -0.6931472
-
-    Source: MacKay 1992, equation 2.8 with determinants; Immer et al. 2021, equation 4.
-    """
-    precision = jnp.asarray(precision)
-    return -0.5 * precision * jnp.square(weight) - 0.5 * jnp.log1p(jnp.asarray(curvature) / precision)
-
-
-def determined(curvature: Real[ArrayLike, "..."], precision: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-    """How far the data determine each weight: H / (H + delta), between 0 and 1; their sum is MacKay's gamma, (25.2).
-
-    The evidence (25.1) is stationary in the delta that a group of weights shares where delta = sum determined / sum w².
-
-    >>> print(determined(3.0, 1.0))
-    0.75
-
-    Source: MacKay 1992, equation 2.16.
-    """
-    curvature = jnp.asarray(curvature)
-    return curvature / (curvature + precision)
-
-
-def brain_damage(curvature: Real[ArrayLike, "..."], weight: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-    """What the log likelihood loses without a weight, the others as they are: H w²/2, nats, (25.4).
-
-    >>> print(brain_damage(4.0, 3.0))
-    18.0
-
-    Source: LeCun, Denker & Solla 1990, equation 4 (Optimal Brain Damage).
-    """
-    return 0.5 * jnp.asarray(curvature) * jnp.square(weight)
 
 
 def gain_at_own_precision(ratio: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
@@ -70,8 +27,11 @@ def gain_at_own_precision(ratio: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     return -0.5 * (k - 1.0 - jnp.log(k))
 
 
+TURNS = 50  # after which it has long settled
+
+
 def nearest_matrix_normal(
-    rows: Float[Array, " rows"], columns: Float[Array, " columns"], precision: Real[ArrayLike, ""], num_iters: int = 50
+    rows: Float[Array, " rows"], columns: Float[Array, " columns"], precision: Real[ArrayLike, ""]
 ) -> tuple[Float[Array, " rows"], Float[Array, " columns"]]:
     """The variances u_i v_j nearest to those of precisions rows_i columns_j + delta, (25.6).
 
@@ -95,5 +55,5 @@ def nearest_matrix_normal(
         v = 1.0 / jnp.mean(product * pair[0][:, None], axis=0)
         return 1.0 / jnp.mean(product * v, axis=1), v
 
-    found: tuple[Array, Array] = jax.lax.fori_loop(0, num_iters, turn, (u, v))
+    found: tuple[Array, Array] = jax.lax.fori_loop(0, TURNS, turn, (u, v))
     return found

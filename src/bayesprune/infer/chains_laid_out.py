@@ -11,7 +11,7 @@ from numpyro.handlers import seed
 
 from bayesprune.core.checks import check_integer, check_key, got, unknown_name
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.infer.chains_at_once import PARALLEL, check_plain, devices_of_chains
+from bayesprune.infer.chains import PARALLEL, check_plain, devices_of_chains
 from bayesprune.infer.data import feed_of, held_out
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.sampling_plan import plan

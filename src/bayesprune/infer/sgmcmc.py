@@ -12,8 +12,7 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.types import Pruned, Sparsifier
 from bayesprune.infer.chain_starts import begun, chain_starts
-from bayesprune.infer.chains import Kept, sequential
-from bayesprune.infer.chains_at_once import at_once
+from bayesprune.infer.chains import Kept, at_once, sequential
 from bayesprune.infer.chains_laid_out import SEQUENTIAL, LaidChains, lay_out_chains
 from bayesprune.infer.end_of_chains import warn_of_no_learning
 from bayesprune.infer.sampling_plan import check_begun

@@ -1,7 +1,6 @@
 """One cell of a comparison: train, aim at the density, judge; what fails is a record with its reason."""
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ import jax
 import numpy as np
 
 from bayesprune.cells import Record
+from bayesprune.core.tracing import ONE_AT_A_TIME
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
@@ -44,8 +44,6 @@ def aimed(train: Callable[[float], Fitted], density: float) -> tuple[Fitted, int
 
 
 HELD_OUT, SPLIT = 1 / 6, 0
-# NumPyro has one stack of handlers for all threads of a process: where joblib works by threads, they take turns.
-ONE_AT_A_TIME = threading.Lock()
 
 
 def rows_of(cell: Cell, data_dir: str | None) -> tuple[Dataset, Dataset]:

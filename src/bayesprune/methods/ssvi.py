@@ -12,18 +12,17 @@ from bayesprune.core.keys import Key
 from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
-from bayesprune.prune import regrow, scores
+from bayesprune.prune import regrowth, scores
 from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.exchange import exchange
-from bayesprune.prune.renew import check_new_scale, renew
+from bayesprune.prune.regrowth import check_new_scale, exchange, renew
 
 REFERENCE = "li2024training"
 
 REMOVALS = tuple(scores.NUMBERED)
 ADDITIONS = ("gradient", "gradient_at_mean", "mean_gradient", "random")
 
-_at_random = jax.jit(regrow.random)  # in one program: each shape would be compiled for by itself
+_at_random = jax.jit(regrowth.random)  # in one program: each shape would be compiled for by itself
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class SSVI:
         """One exchange."""
         growth = jax.tree.map(jnp.abs, evidence.gradient)
         if self.addition == "random":
-            growth = regrow.noise(rng_key, state.mask)
+            growth = regrowth.noise(rng_key, state.mask)
         rate = CosineReplacement(end=self.until, initial=self.replace)(evidence.progress)
         mask = exchange(self._worth(evidence.posterior), growth, state.mask, rate, self.distribution == "global")
         new = state._replace(mask=mask, step=state.step + 1)

@@ -11,7 +11,7 @@ from numpyro.handlers import trace
 from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
-from bayesprune.model.seeded import seeded
+from bayesprune.model.drawn import drawn
 
 
 class _Site(NamedTuple):
@@ -81,7 +81,7 @@ def _traced(model: Callable[..., Any], data: GivenRows, rows: int) -> tuple[dict
     found: dict[str, _Site] = {}
 
     def densities(x: PyTree, y: PyTree) -> dict[str, Any]:
-        sites = trace(seeded(model, jax.random.key(0))).get_trace(x, y)
+        sites = trace(drawn(model, jax.random.key(0))).get_trace(x, y)
         found.update({name: _site(site) for name, site in sites.items()})
         with as_written():
             return {name: sites[name]["fn"].log_prob(sites[name]["value"]) for name in sorted(found) if found[name].observed}

@@ -17,7 +17,7 @@ from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Groups, Node
 from bayesprune.model import select
-from bayesprune.model.seeded import seeded
+from bayesprune.model.drawn import drawn
 from bayesprune.posteriors.divergence import read_gaussian
 from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
 
@@ -125,7 +125,7 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """
 
     def priors(rng_key: jax.Array, x: ArrayTree, y: Array | None, params: dict[str, Any], away: jax.Array) -> dict[str, Any]:
-        sites = trace(_Parameters(seeded(model, rng_key), params, away)).get_trace(x, y)
+        sites = trace(_Parameters(drawn(model, rng_key), params, away)).get_trace(x, y)
         weights = [name for name, site in sites.items() if _is_weight(site)]
         # A density under a scale of its own, N(0, s²)^c, is not the prior that its distribution says.
         normals = [None if sites[name]["scale"] is not None else read_gaussian(sites[name]["fn"]) for name in weights]

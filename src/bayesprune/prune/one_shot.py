@@ -10,12 +10,12 @@ import numpy as np
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_fields, check_function, check_key, check_mask, check_object, check_positive, check_site
-from bayesprune.core.forks import check_process
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.masks import gone
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
+from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Evidence, Groups, Info, Pruned, PyTree, Renewing, SparseState, Sparsifier
 from bayesprune.model.data_bound import data_bound, some_rows
 from bayesprune.model.families import check_cut

@@ -1,16 +1,18 @@
 """The predictive laws of many targets, a few at a time, each by what costs it least; and their quantiles."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.optimize.elementwise import find_root
 from scipy.special import ndtr, ndtri
 
 from bayesprune.report.mixture import Centres, Draws, Noises, Targets
 from bayesprune.report.waves import FEW, Waves, periods
 
 Values = Float64[np.ndarray, "..."]
+Numbers = Int[np.ndarray, " some"]
 
 
 class Pairs(NamedTuple):
@@ -22,11 +24,13 @@ class Pairs(NamedTuple):
     centre: Centres
     noise: Noises
 
-    def law(self, x: Targets) -> tuple[Targets, Targets, Targets]:
-        """The distribution function, its density, and the density's slope at ``x``, one value for each target."""
-        z = (x - self.centre) / self.noise
-        density = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * self.noise)
-        return ndtr(z).mean(axis=0), density.mean(axis=0), -(z * density / self.noise).mean(axis=0)
+    def cdf(self, x: Targets) -> Targets:
+        """The distribution function at ``x``, one value for each target."""
+        return ndtr((x - self.centre) / self.noise).mean(axis=0)
+
+    def only(self, targets: Numbers) -> "Pairs":
+        """Those of some targets, by number."""
+        return Pairs(self.centre[:, targets], self.noise if self.noise.shape[1] == 1 else self.noise[:, targets])
 
     def spread(self) -> Targets:
         """E|Y - Y'| / 2 of two targets of the same law: all pairs of (21.9)."""
@@ -50,25 +54,26 @@ def mean_size(mean: Values, variance: Values) -> Values:
 
 VALUES = 2**16  # draws at once: they stay in a processor's cache
 LIKELY = 1e-3  # quantiles further out are not asked of the waves, which are right to one part in 1e9 of all
-STEPS = 100  # bisections alone would end a bracket of any width
-NEAR, HALVED = 1e-4, 1e-9  # deviations: a step of Halley's leaves an error of its third power, a bisection one of its size
+BEYOND = 1e-3  # deviations by which a bracket is wider, so that its root is inside whatever waves are off by
 
 
 class Law(NamedTuple):
-    """The law of some ``targets`` of all, by number; ``by``: its distribution function, density and slope, and its spread."""
+    """The law of some ``targets`` of all, by number; ``by``: its distribution function and its spread."""
 
-    targets: Int[np.ndarray, " some"]
+    targets: Numbers
     centre: Centres
     noise: Noises
     by: Waves | Pairs
 
     def quantile(self, probability: float) -> Targets:
-        """Where the distribution function is ``probability``, by steps of Halley's within a bracket."""
-        score = float(ndtri(probability))
-        own, total = self.centre + score * self.noise, np.sqrt(self.centre.var(axis=0) + (self.noise**2).mean(axis=0))
-        least = np.broadcast_to(self.noise.min(axis=0), total.shape)
+        """Where the distribution function is ``probability``: a root between the quantiles of the components."""
+        own, margin = self.centre + float(ndtri(probability)) * self.noise, BEYOND * self.noise.max(axis=0)
+        low, high = own.min(axis=0) - margin, own.max(axis=0) + margin
         by = self.by if min(probability, 1.0 - probability) >= LIKELY else Pairs(self.centre, self.noise)
-        return _root(by.law, probability, own.min(axis=0), own.max(axis=0), self.centre.mean(axis=0) + score * total, least)
+        missing = lambda x, some: by.only(some.astype(int)).cdf(x) - probability  # noqa: E731
+        found = find_root(missing, (low, high), args=(np.arange(len(low)),))
+        # Where the noise is next to nothing beside the rounding of the draws, the root is at an end.
+        return np.where(found.success, found.x, np.where(found.f_bracket[0] > 0, low, high))
 
     def score(self, target: Targets) -> Targets:
         """The continuous ranked probability score of each target, (21.9)."""
@@ -102,35 +107,3 @@ def _as_kept(noise: Draws) -> Float64[np.ndarray, "num_samples _ _"]:
     """(num_samples, 1, 1) where a deviation is the same for all targets of a draw, and in memory only once."""
     same = all(size == 1 or stride == 0 for size, stride in zip(noise.shape[1:], noise.strides[1:], strict=True))
     return noise[:, :1, :1] if same else noise
-
-
-def _root(
-    law: Callable[[Targets], tuple[Targets, Targets, Targets]],
-    probability: float,
-    low: Targets,
-    high: Targets,
-    start: Targets,
-    least: Targets,
-) -> Targets:
-    """Where ``law`` reaches the probability, between ``low`` and ``high``; ``least``: the scale on which it is smooth.
-
-    A step of Halley's within the bracket is taken if the one before it has at least halved what is missing; else half of the
-    bracket: between components of unlike scales such steps may go to and fro for ever.
-    """
-    x, before = np.clip(start, low, high), np.full(start.shape, np.inf)
-    for _ in range(STEPS):
-        below, density, slope = law(x)
-        missing = below - probability
-        low, high = np.where(missing < 0, x, low), np.where(missing < 0, high, x)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            step = missing / density
-            # Between two far components the density is next to nothing, and its slope says nothing of the way to either.
-            moved = x - step / (1.0 - np.clip(0.5 * step * slope / density, -0.5, 0.5))
-        inside = (low <= moved) & (moved <= high) & (np.abs(missing) <= 0.5 * before)
-        before = np.abs(missing)
-        moved = np.where(inside, moved, 0.5 * (low + high))
-        done = np.abs(moved - x) <= np.where(inside, NEAR, HALVED) * least
-        x = moved
-        if done.all():
-            break
-    return x

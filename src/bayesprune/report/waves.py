@@ -10,7 +10,7 @@ Source: Davies 1973, of the inversion of a characteristic function at equal dist
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Complex128, Float64
+from jaxtyping import Complex128, Float64, Int
 
 from bayesprune.report.mixture import Centres, Noises, Targets
 
@@ -52,19 +52,19 @@ class Waves(NamedTuple):
             step *= faster
         return cls(half, middle, sums)
 
-    def law(self, x: Targets) -> tuple[Targets, Targets, Targets]:
-        """The distribution function, its density, and the density's slope at ``x``, one value for each target."""
-        frequency = np.pi / self.half
-        wave = np.exp(1j * frequency * (x - self.middle))
-        step = wave * wave
-        below, density, slope = (np.zeros(x.shape) for _ in range(3))
+    def only(self, targets: Int[np.ndarray, " some"]) -> "Waves":
+        """Those of some targets, by number."""
+        half = self.half[targets] if isinstance(self.half, np.ndarray) and self.half.ndim else self.half
+        return Waves(half, self.middle[targets], self.sums[:, targets])
+
+    def cdf(self, x: Targets) -> Targets:
+        """The distribution function at ``x``, one value for each target."""
+        wave = np.exp(1j * np.pi / self.half * (x - self.middle))
+        step, below = wave * wave, np.zeros(x.shape)
         for number, one in enumerate(self.sums):
-            order, term = 2 * number + 1, wave * one.conj()
-            below += term.imag / order
-            density += term.real
-            slope -= order * term.imag
+            below += (wave * one.conj()).imag / (2 * number + 1)
             wave *= step
-        return 0.5 + 2.0 / np.pi * below, 2.0 / self.half * density, 2.0 * frequency / self.half * slope
+        return 0.5 + 2.0 / np.pi * below
 
     def spread(self) -> Targets:
         """E|Y - Y'| / 2 of two targets of the same law."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer
-from bayesprune.core.forks import check_process
 from bayesprune.core.streams import OfAnEstimator, stream
+from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer.end_of_fit import held_back
 from bayesprune.infer.svi import fit_svi

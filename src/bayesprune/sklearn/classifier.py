@@ -15,7 +15,7 @@ from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Chosen, Judged
-from bayesprune.sklearn.conformal import classes_within, known, of_labels, threshold
+from bayesprune.sklearn.conformal import classes_within, known, scores_of_labels, threshold
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.mixture import Member
@@ -88,7 +88,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         labels = np.asarray(y, np.int64)
         if not self._is_tempered():
             return Judged(self._log_density(x, y), self._probabilities(x))
-        parts = [drawn[:, :rows] for drawn, rows in self._streamed(predict_draws, x)]
+        parts = list(self._streamed(predict_draws, x))
         found = temperature.temperature_of(np.concatenate(parts, axis=1), labels)
         probabilities = np.concatenate([temperature.tempered(part, found) for part in parts])
         untempered = np.concatenate([temperature.tempered(part, 1.0) for part in parts])
@@ -103,7 +103,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         self._conformity = self._wrong(y, self._as_judged()._probabilities(x))
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
-        return of_labels(foreseen, np.asarray(y, np.int64))
+        return scores_of_labels(foreseen, np.asarray(y, np.int64))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()
@@ -132,7 +132,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return self._probabilities(self._rows(X))
 
     def _probabilities(self, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:
-        parts = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
+        parts = [drawn.mean(axis=0, dtype=np.float64) for drawn in self._streamed(predict_draws, x)]
         probabilities = np.concatenate(parts)
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # rows of float32 sum to 1 but for their rounding
 

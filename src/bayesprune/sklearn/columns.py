@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bayesprune.core.spread import is_constant
+from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
 
@@ -40,16 +41,6 @@ class Columns(NamedTuple):
     def num_columns(self) -> int:
         """Of the table."""
         return len(self.turn)
-
-    @property
-    def spare(self) -> int:
-        """Inputs that are zero, beside what is read: none."""
-        return 0
-
-    @property
-    def blocks(self) -> "tuple[tuple[Columns, Any], ...]":
-        """Maps, and which of their inputs are read, one after the other."""
-        return ((self, slice(None)),)
 
     @property
     def num_inputs(self) -> int:
@@ -100,20 +91,21 @@ class Columns(NamedTuple):
         """The same with steps at other thresholds, as many, scaled by these rows."""
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
-    def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
+    def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> Shaped[Array, "rows inputs"]:
         """What the network reads of such rows, float32: z, then steps and components.
 
         z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
-        are drawn in as z is.
+        are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision.
         """
-        z = self.scaling.apply(x)
-        parts = [] if self.alone else [_drawn_in(z) if self.clipped else z]
+        z = _scaled(x, self.scaling, xp)
+        parts = [] if self.alone else [_drawn_in(z, xp) if self.clipped else z]
         if len(self.owner):
-            parts.append(self.steps.apply(_steps(x, self.at, self.owner)))
+            parts.append(_scaled(_steps(x, self.at, self.owner, xp), self.steps, xp))
         if self.turn.shape[1]:
-            parts.append(_drawn_in(self.components.apply(_standardised(x, self.scaling) @ self.turn)))
-        return np.concatenate(parts, axis=1)
+            whole = _standardised(x, self.scaling) if xp is np else z
+            parts.append(_drawn_in(_scaled(whole @ xp.asarray(self.turn, whole.dtype), self.components, xp), xp))
+        return xp.concatenate(parts, axis=1)
 
 
 class JointColumns(NamedTuple):
@@ -135,11 +127,6 @@ class JointColumns(NamedTuple):
         return self.maps[0].num_columns
 
     @property
-    def blocks(self) -> tuple[tuple[Columns, Any], ...]:
-        """As of `Columns`."""
-        return tuple(zip(self.maps, self.kept, strict=True))
-
-    @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
         return sum(len(kept) for kept in self.kept) + self.spare
@@ -148,16 +135,16 @@ class JointColumns(NamedTuple):
         """As of `Columns`."""
         *parts, _ = np.split(values, np.cumsum([len(kept) for kept in self.kept]))
         found = []
-        for (columns, kept), some in zip(self.blocks, parts, strict=True):
+        for columns, kept, some in zip(self.maps, self.kept, parts, strict=True):
             whole = np.full(columns.num_inputs, -np.inf if join is np.logaddexp else 0, values.dtype)
             whole[kept] = some
             found.append(columns.of_column(whole, join))
         return join.reduce(found)  # type: ignore[no-any-return]
 
-    def apply(self, x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows inputs"]:
+    def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> Shaped[Array, "rows inputs"]:
         """As of `Columns`."""
-        read = [columns.apply(x)[:, kept] for columns, kept in self.blocks]
-        return np.concatenate([*read, np.zeros((len(x), self.spare), np.float32)], axis=1)
+        read = [columns.apply(x, xp)[:, kept] for columns, kept in zip(self.maps, self.kept, strict=True)]
+        return xp.concatenate([*read, xp.zeros((len(x), self.spare), read[0].dtype)], axis=1)
 
 
 def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " _"]]) -> JointColumns:
@@ -243,19 +230,22 @@ def _turn(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "columns compo
     return directions[:, order] / np.sqrt(variances[order])
 
 
-def _standardised(x: np.ndarray, scaling: Scaling) -> Float64[np.ndarray, "rows columns"]:
+def _standardised(x: Array, scaling: Scaling) -> Float64[np.ndarray, "rows columns"]:
     """In float64: components of small variance are differences of large numbers."""
     return (np.asarray(x, np.float64) - scaling.loc) / scaling.scale
 
 
-def drawn_in(z: Any, xp: Any = np) -> Any:
-    """sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3; ``xp``: NumPy, or `jax.numpy` for arrays of JAX."""
-    beyond = xp.maximum(xp.abs(z) - FAR, 0.0)
-    return xp.where(beyond > 0, xp.sign(z) * (FAR + FAR * xp.tanh(beyond / FAR)), z)
+def _scaled(values: Any, scaling: Scaling, xp: Any) -> Any:
+    if xp is np:
+        return scaling.apply(values)
+    return (values - xp.asarray(scaling.loc, values.dtype)) * xp.asarray(1.0 / np.asarray(scaling.scale), values.dtype)
 
 
-def _drawn_in(z: np.ndarray) -> np.ndarray:
-    return drawn_in(z.astype(np.float64)).astype(np.float32)  # type: ignore[no-any-return]
+def _drawn_in(z: Any, xp: Any) -> Any:
+    """sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3, by NumPy in float64."""
+    wide = z.astype(np.float64) if xp is np else z
+    beyond = xp.maximum(xp.abs(wide) - FAR, 0.0)
+    return xp.where(beyond > 0, xp.sign(wide) * (FAR + FAR * xp.tanh(beyond / FAR)), wide).astype(z.dtype)
 
 
 def _spread(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Scaling:
@@ -264,5 +254,6 @@ def _spread(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Scaling:
     return Scaling(steps.mean(axis=0), np.where(np.isinf(at), np.inf, np.maximum(steps.std(axis=0), LEAST_SPREAD)))
 
 
-def _steps(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Float64[np.ndarray, "rows steps"]:
-    return (np.asarray(x, np.float64)[:, owner] > at).astype(np.float64)
+def _steps(x: Any, at: np.ndarray, owner: np.ndarray, xp: Any = np) -> Any:
+    wide = np.float64 if xp is np else x.dtype
+    return (xp.asarray(x, wide)[:, owner] > xp.asarray(at, wide)).astype(wide)

@@ -38,14 +38,14 @@ def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Flo
     return np.asarray(known[place - 1] if place <= len(known) else np.inf, np.float64)
 
 
-def of_numbers(
+def scores_of_numbers(
     y: Float64[np.ndarray, "rows outputs"], mean: Float64[np.ndarray, "rows outputs"], std: Float64[np.ndarray, "rows outputs"]
 ) -> Float64[np.ndarray, "rows outputs"]:
     """|y - mean| / std of the predictive distribution: a row that is less sure is allowed more. Of NaN in y, NaN."""
     return np.abs(y - mean) / std
 
 
-def of_labels(
+def scores_of_labels(
     probabilities: Float64[np.ndarray, "rows classes"], labels: Int64[np.ndarray, " rows"]
 ) -> Shaped[np.ndarray, " rows"]:
     """1 - p of a row's own class."""

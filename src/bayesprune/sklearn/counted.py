@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from scipy import stats
 
 from bayesprune.model.likelihoods.targets import LARGEST
-from bayesprune.sklearn.tails import LEAST_ROWS
+from bayesprune.sklearn.tails import LEAST_GAIN, LEAST_ROWS
 
 MOST_ROWS = 5_000  # that are compared, evenly spaced: every gain has a standard error of a hundredth of a nat by then
 SHRINKAGE = 0.05  # towards the mean of all: trees foresee exactly 0 where all they have seen is
@@ -15,12 +15,10 @@ CONCENTRATIONS = np.geomspace(0.03, 3e3, 60)
 SCALES = np.geomspace(0.02, 1.5, 60)  # of errors, in units of their root mean square
 
 
-def are_counts(
-    y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"], least_gain: float = 0.05
-) -> bool:
-    """Whether whole numbers from 0 or 1 on are likelier as counts than as numbers with errors, by so many nats a row.
+def are_counts(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"]) -> bool:
+    """Whether whole numbers from 0 or 1 on are likelier as counts than as numbers with errors, by more than chance gives.
 
-      max_r mean log NB(y; m, r)  -  max_{law, s} mean log P(y - 1/2 < m + s e < y + 1/2)  >  least_gain + log(n) / n
+      max_r mean log NB(y; m, r)  -  max_{law, s} mean log P(y - 1/2 < m + s e < y + 1/2)  >  LEAST_GAIN + log(n) / n
 
     for the mean over the outputs; m: what trees that had not seen a row foresee of it, y - ``residuals``, drawn a twentieth
     towards the mean; e: Gaussian, or of Student's t of three degrees of freedom. Both sides are probabilities of the number
@@ -44,7 +42,7 @@ def are_counts(
         return False
     some = slice(None, None, -(-rows // MOST_ROWS))
     pairs = zip(y[some].T, (y - residuals)[some].T, strict=True)
-    return bool(np.mean([_gain(column, foreseen) for column, foreseen in pairs]) > least_gain + math.log(rows) / rows)
+    return bool(np.mean([_gain(column, foreseen) for column, foreseen in pairs]) > LEAST_GAIN + math.log(rows) / rows)
 
 
 def _gain(y: np.ndarray, foreseen: np.ndarray) -> float:

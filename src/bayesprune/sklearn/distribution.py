@@ -51,8 +51,7 @@ class PredictiveDistribution:
         if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
         quantiles_of = _exact if kind_of(self.bnn_, self.params_) == "gaussian" else _of_samples
-        blocks = [found[:, :rows] for found, rows in self._streamed(functools.partial(quantiles_of, levels), x)]
-        found = np.concatenate(blocks, axis=1)
+        found = np.concatenate(list(self._streamed(functools.partial(quantiles_of, levels), x)), axis=1)
         return np.stack([self._in_units(one, self._target_scaling.loc) for one in found], axis=-1)
 
     def predict_interval(self: Any, X: ArrayLike | Any, level: float | Any = 0.9) -> Values:

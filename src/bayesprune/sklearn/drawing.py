@@ -38,8 +38,7 @@ class WithDraws:
         return self._drawn(self._rows(X), self.num_samples)
 
     def _drawn(self: Any, x: np.ndarray, num_samples: int) -> np.ndarray:
-        blocks = self._streamed(predict_draws, x, num_samples)
-        draws = joined([drawn[:, :rows] for drawn, rows in blocks])
+        draws = joined(list(self._streamed(predict_draws, x, num_samples)))
         return self._of_draws(np.asarray(draws, np.float64))
 
     def sample_posterior(self: Any, n_samples: int | Any = 1, random_state: int | Any = 0) -> dict[str, np.ndarray]:
@@ -62,8 +61,8 @@ class WithDraws:
         Of a classifier in nats, (rows,); of a regressor variances in the square of y's unit, (rows,) or (rows, outputs).
         """
         x = self._rows(X)
-        parts = [[part[:rows] for part in found] for found, rows in self._streamed(uncertainty, x)]
-        return Uncertainty(*(self._of_parts(np.concatenate(part)) for part in zip(*parts, strict=True)))
+        parts = lambda *args, **how: np.stack(uncertainty(*args, **how))  # noqa: E731
+        return Uncertainty(*map(self._of_parts, np.concatenate(list(self._streamed(parts, x)), axis=1)))
 
     def _filled(self: Any, x: np.ndarray) -> np.ndarray:
         """Standardised, the last row repeated to fill a block: its size decides what is compiled."""
@@ -80,7 +79,7 @@ class WithDraws:
         return np.asarray(nats[: len(x)], np.float64)
 
     def _streamed(self: Any, draw: Callable[..., Any], x: np.ndarray, num_samples: int | None = None) -> Iterator[Any]:
-        """``draw``, called as `predict` is, for blocks of rows, the same networks for all: (result, rows that count).
+        """``draw``, called as `predict` is, for blocks of rows, its second axis, the same networks for all.
 
         Rows are repeated to fill a block: its size decides how XLA rounds, and a row's prediction must not depend on others.
         """
@@ -91,4 +90,4 @@ class WithDraws:
             rows = x[first : first + size]
             filled = self._columns.apply(rows[repeated(len(rows), size)])
             drawn = draw(key, self.bnn_, params, filled, mask=mask, num_samples=number)
-            yield drawn, len(rows)
+            yield drawn[:, : len(rows)]

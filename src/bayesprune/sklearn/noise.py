@@ -26,7 +26,7 @@ class Fitted(Protocol):
     @property
     def bnn_(self) -> BNN: ...
 
-    def _streamed(self, predict: Any, x: np.ndarray, num_samples: int = ...) -> Iterator[tuple[np.ndarray, int]]: ...
+    def _streamed(self, predict: Any, x: np.ndarray, num_samples: int = ...) -> Iterator[np.ndarray]: ...
 
 
 Refit = Callable[[Fitted, np.ndarray, np.ndarray], dict[str, Any]]
@@ -58,12 +58,12 @@ def _ascend(estimator: Fitted, refit: Refit, x: np.ndarray, y: np.ndarray) -> No
 
 def _noise(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     first, squared, count = 0, np.zeros(()), np.zeros(())
-    for drawn, rows in estimator._streamed(predict_draws, x, min(NETWORKS, estimator.num_samples)):
-        part = y[first : first + rows]
+    for drawn in estimator._streamed(predict_draws, x, min(NETWORKS, estimator.num_samples)):
+        part = y[first : first + drawn.shape[1]]
         observed = refit_noise.present_in(estimator.bnn_, part)
-        squared = squared + refit_noise.squared_errors(drawn[:, :rows], part, estimator.params_, observed)
+        squared = squared + refit_noise.squared_errors(drawn, part, estimator.params_, observed)
         count = count + refit_noise.counts(observed, estimator.params_)
-        first += rows
+        first += len(part)
     found = refit_noise.noise_of(of_observed(estimator.bnn_.likelihood), estimator.params_, squared, count)
     return jax.tree.map(np.asarray, found)
 
@@ -72,7 +72,7 @@ def _concentration(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str,
     """Of one block of rows, evenly spaced: a single number needs no more."""
     some = slice(None, None, -(-len(x) // LARGEST))
     y = y[some].reshape((len(y[some]), -1))
-    drawn = np.concatenate([drawn[:, :rows] for drawn, rows in estimator._streamed(predict_draws, x[some])], axis=1)
+    drawn = np.concatenate(list(estimator._streamed(predict_draws, x[some])), axis=1)
     means = np.asarray(drawn, np.float64).reshape((len(drawn), *y.shape))
     observed = refit_noise.present_in(estimator.bnn_, y)
     likelihood = of_observed(estimator.bnn_.likelihood)

@@ -22,7 +22,7 @@ from bayesprune.sklearn import densities, gaps, network
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Judged
-from bayesprune.sklearn.conformal import known, of_numbers, threshold
+from bayesprune.sklearn.conformal import known, scores_of_numbers, threshold
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
@@ -174,7 +174,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             check_level(interval, "interval")
             limit = threshold(known(self._conformity, self.left_out_), float(interval))
         if not return_std and interval is None:
-            means = [drawn[:, :rows].mean(axis=0, dtype=np.float64) for drawn, rows in self._streamed(predict_draws, x)]
+            means = [drawn.mean(axis=0, dtype=np.float64) for drawn in self._streamed(predict_draws, x)]
             return self._in_units(np.concatenate(means), self._target_scaling.loc)
         mean, variance = self._mean_and_variance(x)
         std = np.sqrt(variance)
@@ -193,23 +193,24 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             foreseen = _second_moments(*(part.reshape(y.shape) for part in self._mean_and_variance(x)))
             return Judged(self._log_density(x, y[:, 0] if y.shape[1] == 1 else y), foreseen)
         rng, nats, moments, first = np.random.default_rng([densities.SEED, self._seed]), [], [], 0
-        for drawn, rows in self._streamed(predict_draws, x):
-            moments.append(_moments(drawn[:, :rows]))
-            nats.append(densities.of_numbers(rng, self.params_, drawn[:, :rows], y[first : first + rows]))
-            first += rows
+        for drawn in self._streamed(predict_draws, x):
+            last = first + drawn.shape[1]
+            moments.append(_moments(drawn))
+            nats.append(densities.of_numbers(rng, self.params_, drawn, y[first:last]))
+            first = last
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
         return Judged(np.concatenate(nats), _second_moments(mean, variance + self._noise_variance(x)))
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         mean, square = np.moveaxis(foreseen, -1, 0)
-        return of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
+        return scores_of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
 
     def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the predictive distribution, in the units that were trained on."""
-        moments = [_moments(drawn[:, :rows]) for drawn, rows in self._streamed(predict_draws, x)]
+        moments = [_moments(drawn) for drawn in self._streamed(predict_draws, x)]
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
         return mean, variance + self._noise_variance(x)
 
@@ -229,7 +230,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         if learns_noise(self.bnn_, self.params_):
             loc, scale = (np.asarray(self.params_[name], np.float64) for name in (LOC, SCALE))
             return np.exp(-loc + 0.5 * scale**2)  # E[scale²], the precision being log-normal
-        means = [drawn[:, :rows].mean(0, dtype=np.float64) for drawn, rows in self._streamed(_variances, x)]
+        means = [drawn.mean(0, dtype=np.float64) for drawn in self._streamed(_variances, x)]
         found = np.concatenate(means).reshape((len(x), -1))
         return np.where(np.isnan(found), np.inf, found)  # what NumPyro says of one that does not exist
 

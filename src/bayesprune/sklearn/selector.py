@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bayesprune.core.checks import check_integer, check_level, unknown_name
-from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import without_mask
+from bayesprune.core.tracing import check_process
 from bayesprune.data.tables.target import guess
 from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork

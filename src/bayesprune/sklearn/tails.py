@@ -7,6 +7,7 @@ from jaxtyping import Float64
 from scipy import stats
 
 LEAST_ROWS = 30
+LEAST_GAIN = 0.05  # nats a row by which another law must be better than the usual one
 # Of the rows that one number may have: a t about it has a density without bound, and all others are its outliers.
 MOST_TIED = 1 / 3
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
@@ -21,10 +22,10 @@ def is_tied(y: Float64[np.ndarray, "rows outputs"]) -> bool:
     return any(np.unique(column, return_counts=True)[1].max() > MOST_TIED * len(column) for column in y.T if len(column))
 
 
-def is_heavy(residuals: Float64[np.ndarray, "rows outputs"], least_gain: float = 0.05) -> bool:
-    """Whether a t of at most six degrees of freedom explains the residuals better than a Gaussian, by so many nats a row.
+def is_heavy(residuals: Float64[np.ndarray, "rows outputs"]) -> bool:
+    """Whether a t of at most six degrees of freedom explains the residuals better than a Gaussian, by more than chance gives.
 
-      max_{df, s} mean log t_df(r / s) / s  -  max_s mean log N(r; 0, s²)  >  least_gain + log(n) / n
+      max_{df, s} mean log t_df(r / s) / s  -  max_s mean log N(r; 0, s²)  >  LEAST_GAIN + log(n) / n
 
     for the mean over the outputs; both with the mode 0. log(n) / n pays for the further parameter (Schwarz 1978, doubled).
 
@@ -36,7 +37,7 @@ def is_heavy(residuals: Float64[np.ndarray, "rows outputs"], least_gain: float =
     if rows < LEAST_ROWS or not residuals.std(axis=0).all():
         return False
     gains = [_log_t(column) - _log_normal(column) for column in residuals.T]
-    return bool(np.mean(gains) > least_gain + math.log(rows) / rows)
+    return bool(np.mean(gains) > LEAST_GAIN + math.log(rows) / rows)
 
 
 def _log_normal(residuals: np.ndarray) -> float:

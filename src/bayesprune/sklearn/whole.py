@@ -20,7 +20,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import cutting, network
-from bayesprune.sklearn.columns import Columns, JointColumns, drawn_in
+from bayesprune.sklearn.columns import Columns, JointColumns
 
 TOLERANCE = 1e-3  # deviations by which float32 may miss what the network reads
 
@@ -34,8 +34,7 @@ class Ends:
 
     def inputs(self, x: Float[jax.Array, "rows columns"]) -> Float[jax.Array, "rows inputs"]:
         """`Columns.apply`, in JAX and single precision."""
-        read = [_read(columns, x)[:, kept] for columns, kept in self.columns.blocks]
-        return jnp.concatenate([*read, jnp.zeros((len(x), self.columns.spare), x.dtype)], axis=1)
+        return self.columns.apply(x, jnp)  # type: ignore[return-value]
 
     def outputs(self, f: Float[jax.Array, "rows outputs"]) -> Float[jax.Array, "rows outputs"]:
         """In the units of y."""
@@ -140,21 +139,3 @@ def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows c
             "little beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to "
             "predict."
         )
-
-
-def _read(columns: Columns, x: jax.Array) -> jax.Array:
-    """What `Columns.apply` gives, in JAX."""
-    parts, z = [], _scaled(x, columns.scaling)
-    if not columns.alone:
-        parts.append(drawn_in(z, jnp) if columns.clipped else z)
-    if len(columns.owner):
-        beyond = x[:, columns.owner] > jnp.asarray(columns.at, x.dtype)
-        parts.append(_scaled(beyond.astype(x.dtype), columns.steps))
-    if columns.turn.shape[1]:
-        turned = z @ jnp.asarray(columns.turn, x.dtype)
-        parts.append(drawn_in(_scaled(turned, columns.components), jnp))
-    return jnp.concatenate(parts, axis=1)
-
-
-def _scaled(values: jax.Array, scaling: Scaling) -> jax.Array:
-    return (values - jnp.asarray(scaling.loc, values.dtype)) * jnp.asarray(1.0 / np.asarray(scaling.scale), values.dtype)

@@ -57,8 +57,12 @@ def called(equation: Equation) -> Any:
         return params["jaxpr" if "jaxpr" in params else "call_jaxpr"]
     if name not in WRITTEN_OUT or (name == "scan" and not _is_short(_of_all_turns(params))):
         return None
-    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
-    return jax.make_jaxpr(lambda *arrays: WRITTEN_OUT[name](arrays, **params))(*arrays)
+    return program_for(equation, lambda *arrays: WRITTEN_OUT[name](arrays, **params))
+
+
+def program_for(equation: Equation, function: Callable[..., Any]) -> Any:
+    """The program of ``function`` for operands like those of an equation."""
+    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars))
 
 
 def again(jaxpr: Jaxpr, equation: Equation, values: Sequence[Any]) -> list[Any]:

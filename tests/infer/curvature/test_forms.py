@@ -4,16 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import integrate, optimize, stats
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.formulas.laplace import prior_evidence
 from bayesprune.infer.curvature.directions import log_density, root_of_negative_hessian
+from bayesprune.infer.curvature.gaussians import Asked, of_diagonal
 from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.once import FORMS
 from bayesprune.infer.curvature.over_rows import Trained
-from bayesprune.infer.curvature.prior_precision import by_evidence
+from bayesprune.infer.curvature.prior_precision import PrecisionGroups, by_evidence
 
 LIKELIHOODS = {
     "classes": (bp.likelihoods.Categorical(), lambda y: y),
@@ -130,15 +130,25 @@ def test_random_directions_have_the_mean_of_all_of_them() -> None:
         assert (np.abs(drawn.form[site] - value) <= 5 * error + 1e-6).all()
 
 
+@pytest.mark.parametrize(("h", "w", "delta"), [(3.0, 0.5, 1.0), (0.0, 0.0, 2.0), (40.0, -1.2, 0.1)])
+def test_25_1_is_the_integral_of_the_parabola(h: float, w: float, delta: float) -> None:
+    """(25.1): exp(-P (v - w)²/2) times the joint density at w, over v; the log likelihood at w is left out."""
+    density = lambda v: np.exp(-0.5 * (h + delta) * (v - w) ** 2) * stats.norm(0, delta**-0.5).pdf(w)  # noqa: E731
+    area = integrate.quad(density, w - 40 / np.sqrt(h + delta), w + 40 / np.sqrt(h + delta), points=[w])[0]
+    alone = PrecisionGroups({"a": np.array([0])}, ["a"])
+    found = of_diagonal({"a": np.array([h])}, Asked({"a": np.array([w])}, alone, np.array([delta]), False))
+    assert found.evidence == pytest.approx(np.log(area), rel=1e-6, abs=1e-9)
+
+
 def test_25_2_the_precision_is_the_maximum_of_the_evidence() -> None:
-    """Against SciPy's bounded search of (25.1), for two groups of their own."""
+    """(25.2) against SciPy's bounded search of (25.1), for two groups of their own."""
     rng = np.random.default_rng(0)
     h, w = rng.gamma(1.0, 30.0, (2, 50)), rng.normal(size=(2, 50)) * np.array([[0.3], [2.0]])
     gamma = lambda delta: (h / (h + delta[:, None])).sum(1)  # noqa: E731
     found = by_evidence(gamma, (w**2).sum(1), np.ones(2), ["a", "b"])
     for curvature, weights, delta in zip(h, w, found, strict=True):
         best = optimize.minimize_scalar(
-            lambda log, h=curvature, w=weights: -float(np.sum(np.asarray(prior_evidence(h, w, np.exp(log)), float))),
+            lambda log, h=curvature, w=weights: 0.5 * float(np.sum(np.exp(log) * w**2 + np.log1p(h * np.exp(-log)))),
             bounds=(-8, 8),
             method="bounded",
         )

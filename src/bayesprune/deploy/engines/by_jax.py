@@ -10,8 +10,8 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.forks import check_process
 from bayesprune.core.numbers import joined
+from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Array, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run

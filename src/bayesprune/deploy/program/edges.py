@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.jaxprs import Equation, program_for
 
 
 def plain_edges(equation: Equation) -> Any:
@@ -21,8 +21,7 @@ def plain_edges(equation: Equation) -> Any:
         return None
     if any(cut > length for cut, length in zip(taken, lengths, strict=True)) or 0 in shape:
         return None
-    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
-    return jax.make_jaxpr(lambda array, filler: _padded(array, filler, config))(*arrays)
+    return program_for(equation, lambda array, filler: _padded(array, filler, config))
 
 
 def _padded(array: jax.Array, filler: jax.Array, config: Sequence[tuple[int, ...]]) -> Any:

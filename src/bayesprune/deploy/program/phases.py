@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.jaxprs import Equation, program_for
 
 PASSED_ON = ("window_strides", "rhs_dilation", "dimension_numbers", "feature_group_count", "batch_group_count")
 
@@ -27,14 +27,13 @@ def plain(equation: Equation) -> Any:
         return None
     if set(params["lhs_dilation"]) == {1} and all(side >= 0 for sides in params["padding"] for side in sides):
         return None
-    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     columns = ("padding", "lhs_dilation", "window_strides", "rhs_dilation")
-    lengths = [arrays[0].shape[axis] for axis in params["dimension_numbers"].lhs_spec[2:]]
+    lengths = [equation.invars[0].aval.shape[axis] for axis in params["dimension_numbers"].lhs_spec[2:]]
     for length, sides, spread, *steps in zip(lengths, *(params[name] for name in columns), strict=True):
         taken = sum(max(-side, 0) for side in sides)
         if taken >= length or (spread > 1 and (taken or steps != [1, 1])):
             return None
-    return jax.make_jaxpr(lambda data, kernel: phases(params, data, kernel))(*arrays)
+    return program_for(equation, lambda data, kernel: phases(params, data, kernel))
 
 
 def phases(params: Mapping[str, Any], data: jax.Array, kernel: jax.Array, sides: tuple[tuple[int, int], ...] = ()) -> Any:

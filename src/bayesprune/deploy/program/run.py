@@ -1,5 +1,6 @@
 """Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,6 @@ from bayesprune.structure.ops import PRIMITIVES
 FUNCTIONS: dict[str, Any] = {
     name: getattr(jnp, PRIMITIVES[name].numpy, None) or getattr(lax, name) for name in (*reader.UNARY, *reader.BINARY)
 }
-REDUCE: dict[str, Any] = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "reduce_prod": jnp.prod}
-WINDOW: dict[str, Any] = {"window_sum": (lax.add, 0.0), "window_max": (lax.max, -jnp.inf), "window_min": (lax.min, jnp.inf)}
 
 
 def run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any] | None = None) -> jax.Array:
@@ -52,48 +51,13 @@ def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
 
 
 def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Array) -> Any:
-    a, size = arrays[0], lambda number: -number * rows if number < 0 else number
     if name in FUNCTIONS:
         return FUNCTIONS[name](*arrays)
-    if name in REDUCE:
-        return REDUCE[name](a, axis=tuple(attributes["axes"]))
-    if name in WINDOW:
-        function, empty = WINDOW[name]
-        window, strides, sides = (attributes[key] for key in ("window", "strides", "sides"))
-        return lax.reduce_window(a, jnp.asarray(empty, a.dtype), function, window, strides, [tuple(s) for s in sides])
-    match name:
-        case "integer_pow":
-            return lax.integer_pow(a, attributes["y"])
-        case "convert":
-            return a.astype(attributes["dtype"])
-        case "select":
-            return jnp.where(a, arrays[2], arrays[1])
-        case "clamp":
-            return jnp.minimum(jnp.maximum(arrays[1], a), arrays[2])
-        case "dot":
-            (a1, b1), (a2, b2) = attributes["contract"], attributes["batch"]
-            return lax.dot_general(a, arrays[1], ((a1, b1), (a2, b2)))
-        case "conv":
-            return _convolve(a, arrays[1], **attributes)
-        case "lookup":
-            return _look_up(a, arrays[1], attributes["fill"])
-        case "reshape":
-            return a.reshape([size(n) for n in attributes["sizes"]])
-        case "transpose":
-            return a.transpose(attributes["order"])
-        case "broadcast":
-            return lax.broadcast_in_dim(a, [size(n) for n in attributes["sizes"]], attributes["axes"])
-        case "slice":
-            return a[tuple(slice(lo, None if hi < 0 else hi, by) for lo, hi, by in attributes["ranges"])]
-        case "take":
-            return jnp.take(a, jnp.asarray(attributes["index"]), axis=attributes["axis"])
-        case "reverse":
-            return jnp.flip(a, attributes["axes"])
-        case "concatenate":
-            return jnp.concatenate(arrays, attributes["axis"])
-        case "pad":
-            return lax.pad(a, jnp.asarray(arrays[1], a.dtype), [(*sides, 0) for sides in attributes["sides"]])
-    raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
+    if name not in REST:
+        raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
+    if "sizes" in attributes:
+        attributes = {**attributes, "sizes": [-n * rows if n < 0 else n for n in attributes["sizes"]]}
+    return REST[name](*arrays, **attributes)
 
 
 def _look_up(table: Array, index: Array, fill: bool) -> jax.Array:
@@ -126,3 +90,27 @@ def _convolve(
         dimension_numbers=dims,
         feature_group_count=groups,
     )
+
+
+def _pool(
+    fold: Any, empty: float, a: Array, window: Sequence[int], strides: Sequence[int], sides: Sequence[Sequence[int]]
+) -> Any:
+    return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, window, strides, [(low, high) for low, high in sides])
+
+
+# As `reader.REST` has them.
+REST: dict[str, Any] = {
+    "integer_pow": lambda a, y: lax.integer_pow(a, y), "convert": lambda a, dtype: a.astype(dtype),
+    "dot": lambda a, b, contract, batch: lax.dot_general(a, b, (tuple(contract), tuple(batch))), "conv": _convolve,
+    "select": lambda a, no, yes: jnp.where(a, yes, no), "clamp": lambda low, a, high: jnp.minimum(jnp.maximum(a, low), high),
+    "reshape": lambda a, sizes: a.reshape(sizes), "transpose": lambda a, order: a.transpose(order), "lookup": _look_up,
+    "broadcast": lambda a, sizes, axes: lax.broadcast_in_dim(a, sizes, axes),
+    "slice": lambda a, ranges: a[tuple(slice(lo, None if hi < 0 else hi, by) for lo, hi, by in ranges)],
+    "take": lambda a, index, axis: jnp.take(a, jnp.asarray(index), axis=axis), "reverse": lambda a, axes: jnp.flip(a, axes),
+    "concatenate": lambda *arrays, axis: jnp.concatenate(arrays, axis),
+    "pad": lambda a, filler, sides: lax.pad(a, jnp.asarray(filler, a.dtype), [(*ends, 0) for ends in sides]),
+    "reduce_sum": lambda a, axes: jnp.sum(a, tuple(axes)), "reduce_prod": lambda a, axes: jnp.prod(a, tuple(axes)),
+    "reduce_max": lambda a, axes: jnp.max(a, tuple(axes)), "reduce_min": lambda a, axes: jnp.min(a, tuple(axes)),
+    "window_sum": functools.partial(_pool, lax.add, 0.0), "window_max": functools.partial(_pool, lax.max, -jnp.inf),
+    "window_min": functools.partial(_pool, lax.min, jnp.inf),
+}  # fmt: skip

@@ -14,26 +14,10 @@ from jax.typing import ArrayLike
 from numpyro.handlers import seed, substitute, trace
 
 from bayesprune.core.products import WHOLE_PRODUCTS
-from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.bnn import BNN
-from bayesprune.model.shapes import filled
 
 STRUCTURES = ("empirical", "ggn", "exact")
 LogDensity = Callable[[jax.Array, Any], jax.Array]
-
-
-@by_one_thread
-def latent_sites(bnn: BNN) -> list[str]:
-    """What the likelihood samples beside the targets, such as the precision of its noise."""
-    names: list[str] = []
-
-    def observe() -> jax.Array:
-        sites = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(filled(bnn.output_shape, 1, 0.0), None)
-        names.extend(name for name, site in sites.items() if site["type"] == "sample" and name != "obs")
-        return jnp.zeros(())
-
-    jax.eval_shape(observe)
-    return names
 
 
 def log_density(bnn: BNN, latents: dict[str, Any]) -> LogDensity:

@@ -13,13 +13,13 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset, Node
-from bayesprune.infer.curvature.directions import latent_sites
 from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.from_trained import neutral
 from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MeanFieldFamily, found_family
+from bayesprune.model.likelihoods.alone import latent_sites
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
@@ -60,7 +60,7 @@ def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWei
         values, others = bnn.take(given)
         weights = {site: values[site] for site in sites}
         others |= {name: value for name, value in values.items() if name not in shapes}
-    latents = latent_sites(bnn)
+    latents = latent_sites(bnn.likelihood, bnn.output_shape)
     _check_latents(bnn, latents, others)
     params = {name: others.get(name, value) for name, value in start.items()}
     params |= {str(s.path): others[str(s.path)] for s in bnn.layout if not s.bayesian}
@@ -93,7 +93,7 @@ def _without_dead(weights: dict[str, jax.Array], alive: dict[str, jax.Array]) ->
 
 def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
     """The likelihood's own numbers, as their posteriors' medians."""
-    return {name: jnp.exp(send(params[f"{name}_log_loc"])) for name in latent_sites(bnn)}
+    return {name: jnp.exp(send(params[f"{name}_log_loc"])) for name in latent_sites(bnn.likelihood, bnn.output_shape)}
 
 
 def _are_params(given: object, sites: list[str]) -> bool:

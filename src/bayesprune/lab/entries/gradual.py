@@ -11,31 +11,34 @@ from bayesprune.lab.task import Task
 from bayesprune.methods.cut import Cut
 from bayesprune.priors import DiracSlab, GaussianSlab, LogUniform
 
-ACTS, FIRST = 50, 0.1  # acts if they went on to the last step; the share of the steps before the first of them
+# Acts if they went on to the last step; shares of the steps, before the first of them and up to the last.
+ACTS, FIRST, END = 50, 0.1, 0.75
+
+
+def gradual(task: Task, score: str, density: float, end: float) -> tuple[Cut, dict[str, Any]]:
+    """A cubic to the density, and when it acts: from a tenth of the steps until ``end``, a fiftieth apart (Zhu & Gupta)."""
+    every = max(1, task.num_steps // ACTS)
+    first, last = max(1, round(FIRST * task.num_steps)), round(end * task.num_steps)
+    acts = max(1, last // every - (first - 1) // every)
+    return Cut(score, Cubic(density, 0, acts)), {"every": every, "first": FIRST, "last": end}
 
 
 @dataclass(frozen=True)
 class Gradual:
-    """Zhu & Gupta's cubic on the standard course: from a tenth of the steps until ``end``, a fiftieth of them apart.
-
-    The survivors train on. ``score``: of `Cut`;
-    """
+    """`gradual` on the standard course; the survivors train on. ``score``: of `Cut`."""
 
     posterior: str
     score: str
     prior: Any = FLAT
     rate: float = 4e-2
-    end: float = 0.75
+    end: float = END
     grid: Grid = (("rate", (4e-2, 1e-2)), ("end", (0.75, 0.5)))
     gives: str = ANY
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
         bnn = task.bnn(self.prior, self.posterior)
-        every = max(1, task.num_steps // ACTS)
-        first, last = max(1, round(FIRST * task.num_steps)), round(self.end * task.num_steps)
-        acts = max(1, last // every - (first - 1) // every)
-        course = Standard(self.rate, every=every, first=FIRST, last=self.end)
-        fit = task.fit(rng_key, bnn, course=course, sparsifier=Cut(self.score, Cubic(density, 0, acts)))
+        cut, when = gradual(task, self.score, density, self.end)
+        fit = task.fit(rng_key, bnn, course=Standard(self.rate, **when), sparsifier=cut)
         return Fitted(bnn, fit.params, fit.mask, 1 if self.posterior == "map" else DRAWS)
 
 

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 
 from bayesprune.core.keys import Key
-from bayesprune.core.schedules import Cubic
 from bayesprune.courses import Standard
-from bayesprune.lab.entry import ANY, DENSE, Fitted, Grid
+from bayesprune.lab.entries.gradual import END, gradual
+from bayesprune.lab.entry import ANY, DENSE, FLAT, Fitted, Grid
 from bayesprune.lab.task import Task
-from bayesprune.methods.cut import Cut
-from bayesprune.priors import Flat
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernels.ivon import IVON
-
-ACTS, FIRST, END = 50, 0.1, 0.75
 
 
 @dataclass(frozen=True)
@@ -26,12 +22,9 @@ class ByIvon:
     gives: str = ANY
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn = task.bnn(Flat())
-        every = max(1, task.num_steps // ACTS)
-        acts = max(1, round(END * task.num_steps) // every - (max(1, round(FIRST * task.num_steps)) - 1) // every)
-        course = Standard(every=every, first=FIRST, last=END)
-        method = Cut("snr", Cubic(density, 0, acts)) if self.cut else KeepAll()
-        fit = task.fit(rng_key, bnn, course=course, optimizer=IVON(self.rate, self.h0), sparsifier=method)
+        bnn, (cut, when) = task.bnn(FLAT), gradual(task, "snr", density, END)
+        method = cut if self.cut else KeepAll()
+        fit = task.fit(rng_key, bnn, course=Standard(**when), optimizer=IVON(self.rate, self.h0), sparsifier=method)
         return Fitted(bnn, fit.params, fit.mask if self.cut else {})
 
 

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-
-from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.jaxprs import Equation, program_for
 from bayesprune.structure.ops import control, elementwise, gathers, movement, products, reductions
 from bayesprune.structure.primitive import Known, Primitive
 
@@ -23,7 +21,4 @@ def written_out(equation: Equation, known: Known) -> Any:
     """A program of simpler operations that is the same; None: it is simple, or there is none. ``known``: see `Primitive`."""
     write = record_of(equation).written
     function = None if write is None else write(equation.params, [atom.aval.shape for atom in equation.invars], known)
-    if function is None:
-        return None
-    arrays = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
-    return jax.make_jaxpr(function)(*arrays)
+    return None if function is None else program_for(equation, function)

@@ -9,12 +9,12 @@ from numpyro.handlers import seed, substitute
 from numpyro.infer import init_to_uniform
 
 
-def seeded(model: Callable[..., Any], rng_key: jax.Array) -> Callable[..., Any]:
+def drawn(model: Callable[..., Any], rng_key: jax.Array) -> Callable[..., Any]:
     """As `numpyro.handlers.seed`; a site of `ImproperUniform` has a value where NumPyro's guides would begin.
 
     >>> import numpyro
     >>> model = lambda: numpyro.sample("w", dist.ImproperUniform(dist.constraints.positive, (), (2,)))
-    >>> seeded(model, jax.random.key(0))().shape
+    >>> drawn(model, jax.random.key(0))().shape
     (2,)
     """
     return substitute(seed(model, rng_key), substitute_fn=_where_improper)  # type: ignore[no-any-return]
