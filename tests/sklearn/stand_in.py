@@ -1,5 +1,6 @@
 """An estimator for tests of what is chosen: it fits nothing, and says what it is told of held-out rows."""
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +8,12 @@ import numpy as np
 
 from bayesprune.sklearn import choosing
 from bayesprune.sklearn.budget import Budget
+from bayesprune.sklearn.mixture import Member
+
+
+def member_called(name: str) -> Any:
+    """A network without anything to predict by."""
+    return Member(None, name, {}, {}, None, 1.0)  # type: ignore[arg-type]
 
 
 class StandIn:
@@ -19,9 +26,16 @@ class StandIn:
         self.fits: list[str] = []
 
     def learn(self, form: str, rows: np.ndarray, num_steps: int, *watches: Any) -> SimpleNamespace:
-        self.form = form
         self.fits.append(form)
-        return SimpleNamespace(rungs=(None,))
+        return SimpleNamespace(rungs=(None,), member=member_called(f"fit {len(self.fits)} of {form}"))
+
+    def _cut(self, learned: SimpleNamespace, x: np.ndarray, y: np.ndarray, rung: int) -> Member:
+        return learned.member
+
+    def _predicting_by(self, member: Member) -> "StandIn":
+        found = copy.copy(self)
+        found.form = member.network.rpartition(" ")[2]
+        return found
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:
         nats = self.nats[self.form] + 1e-3 * np.random.default_rng(len(self.form)).standard_normal(len(x))
@@ -32,9 +46,6 @@ class StandIn:
 
     def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> None:
         return None
-
-    def _member(self) -> str:
-        return f"fit {len(self.fits)} of {self.form}"
 
     def _stacks(self, choice: object) -> bool:
         return self.stacks

@@ -1,5 +1,6 @@
 """How far a net is cut: as hard as held-out rows allow by one standard error and .02 nats a row."""
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from bayesprune.methods.svbnn import SVBNN
 from bayesprune.sklearn import choosing, cutting, forms, network
 from bayesprune.sklearn.budget import Budget
 from tests.sklearn.problems import NET, linear_rows
-from tests.sklearn.stand_in import StandIn
+from tests.sklearn.stand_in import StandIn, member_called
 
 
 def test_a_softer_cut_must_be_ahead_by_a_standard_error_and_by_what_counts() -> None:
@@ -42,19 +43,20 @@ class Estimator(StandIn):
     nats = (-1.0, -0.5, -0.495)
 
     def __init__(self) -> None:
-        self._budget, self.rung, self.cuts, self.stacks = Budget(), 0, [], True
-
-    def _member(self):
-        return self.rung
+        self._budget, self.cuts, self.stacks = Budget(), [], True
 
     def learn(self, form, rows, num_steps, *watches):
-        self.rung = 0
         return SimpleNamespace(rungs=("hard", "soft", "softest"), rows=len(rows))
 
-    def _cut(self, learned, x, y, rung) -> None:
+    def _cut(self, learned, x, y, rung):
         assert learned.rows == len(x) == len(y) == 80
-        self.rung = rung
         self.cuts.append(rung)
+        return member_called(str(rung))
+
+    def _predicting_by(self, member):
+        found = copy.copy(self)
+        found.rung = int(member.network)
+        return found
 
     def _judged(self, x, y):
         nats = self.nats[self.rung] + 1e-3 * np.arange(len(x))
@@ -64,19 +66,19 @@ class Estimator(StandIn):
 @pytest.mark.parametrize("folds", [1, 2])
 def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_them(folds: int) -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
-    (chosen,) = choosing.choose(estimator, forms.FormChoice(("plain",), folds, 0.2), x, y, estimator.learn, 500)
-    assert chosen.form == "plain" and chosen.rung == 1 and chosen.members == (1,) * folds
+    (chosen,), wrong = choosing.choose(estimator, forms.FormChoice(("plain",), folds, 0.2), x, y, estimator.learn, 500)
+    assert chosen.form == "plain" and chosen.rung == 1 and chosen.members == (member_called("1"),) * folds
     np.testing.assert_allclose(chosen.temperature, np.exp(0.1))
-    assert (estimator._conformity == 1.0).all() and len(estimator._conformity) == 20 * folds
-    assert estimator.cuts == [2] * folds + [1] * folds
+    assert (wrong == 1.0).all() and len(wrong) == 20 * folds
+    assert estimator.cuts == [0] * folds + [2] * folds + [1] * folds
 
 
 def test_cuts_between_are_not_tried_where_nothing_is_lost_by_the_hardest() -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
     estimator.nats = (-0.51, -0.5, -0.495)
-    (chosen,) = choosing.choose(estimator, forms.FormChoice(("plain",), 1, 0.2), x, y, estimator.learn, 500)
-    assert chosen.rung == 0 and chosen.temperature == 1.0 and estimator.cuts == [2]
-    assert (estimator._conformity == 0.0).all()
+    (chosen,), wrong = choosing.choose(estimator, forms.FormChoice(("plain",), 1, 0.2), x, y, estimator.learn, 500)
+    assert chosen.rung == 0 and chosen.temperature == 1.0 and estimator.cuts == [0, 2]
+    assert (wrong == 0.0).all()
 
 
 @pytest.mark.slow_cases(1)

@@ -56,7 +56,7 @@ def test_each_drawn_network_predicts_as_its_member_does(rng_key, hidden) -> None
         settings |= {"prior": bp.priors.Gaussian(1.0), "method": "none"}
         model = bp.BayesianSparseRegressor(**settings, num_steps=50).fit(x, y)
         known = {name: 1e-9 * value if name.endswith("_scale") else value for name, value in model.params_.items()}
-        members.append(model._member()._replace(params=known))
+        members.append(model._law.members[0]._replace(params=known))
         drawn = bp.infer.predict.predict_draws(rng_key, model.bnn_, members[-1].params, model.inputs_of(x), num_samples=1)
         wanted.append(drawn[0])
     shares = (0.4, 0.3, 0.2, 0.1) if hidden else (0.7, 0.3)
@@ -80,7 +80,7 @@ def test_the_noise_of_each_network_is_its_members(rng_key) -> None:
         bp.BayesianSparseRegressor(**FEW, num_steps=50).fit(x, y + s * np.random.default_rng(0).normal(size=len(y)))
         for s in (0, 3)
     ]
-    members = [model._member() for model in models]
+    members = [model._law.members[0] for model in models]
     params, _ = mixture.Mixture(tuple(members), (0.5, 0.5)).held(rng_key, 600)
     logs = np.log(np.sort(params["noise_precision$draws"].ravel()))
     ends = [(float(m.params["noise_precision_log_loc"]), float(m.params["noise_precision_log_scale"])) for m in members]
@@ -228,7 +228,7 @@ def of_two() -> bp.BayesianSparseRegressor:
     """A law of two members: the second, of share .3, foresees 50 standard deviations more."""
     x, y = linear_rows()
     model = bp.BayesianSparseRegressor(**FEW | {"hidden": (), "form": "plain"}, num_steps=50).fit(x, y)
-    member = model._member()
+    member = model._law.members[0]
     (bias,) = (name for name in member.params if "bias" in name and name.endswith("_loc"))
     far = member._replace(params=member.params | {bias: member.params[bias] + 50.0})
     model._law = mixture.Mixture((member, far), (0.7, 0.3))

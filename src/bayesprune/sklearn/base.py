@@ -19,7 +19,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons, sure
-from bayesprune.sklearn.columns import fit_columns, of_rows
+from bayesprune.sklearn.columns import Columns, fit_columns, of_rows
 from bayesprune.sklearn.drawing import WithDraws
 from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import placed
@@ -114,26 +114,22 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        self._conformity = None
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
 
-        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch, rung: int = 0) -> cutting.Learned:
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
             read, form = columns[name], candidates[name]
             if isinstance(rows, np.ndarray):  # others are held out
                 read = of_rows(read, x, rows, found if form.steps else None)
-            self._columns, inputs = read, read.num_inputs
+            inputs, layers = read.num_inputs, () if form.linear else hidden
             prior = network.read_prior(self.prior, len(x), min(x.shape[1], inputs))
-            layers = () if form.linear else hidden
-            self._network = network.NetworkRecipe(layers, activation, prior, likelihood, inputs, num_outputs, form.wide)
-            learned = self._learn(x[rows], y[rows], course, steps, len(x), *watches)
-            self._cut(learned, x[rows], y[rows], rung)
-            return learned
+            recipe = network.NetworkRecipe(layers, activation, prior, likelihood, inputs, num_outputs, form.wide)
+            return self._learn(read, recipe, x[rows], y[rows], course, steps, len(x), *watches)
 
         self._background = x[reasons.background(len(x))]
         with held_back() as said:
-            chosen = choosing.choose(self, choice, x, y, learn, num_steps)
-            fits = self._fitted_to_all(chosen, learn, num_steps)
+            chosen, self._conformity = choosing.choose(self, choice, x, y, learn, num_steps)
+            fits = self._fitted_to_all(chosen, x, y, learn, num_steps)
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
@@ -146,29 +142,35 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             self._calibrate(x[held], y[held])
 
     def _fitted_to_all(
-        self, chosen: Sequence[choosing.Chosen], learn: choosing.Learn, num_steps: int
+        self, chosen: Sequence[choosing.Chosen], x: np.ndarray, y: np.ndarray, learn: choosing.Learn, num_steps: int
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
 
-        def fit(form: choosing.Chosen, steps: int, *watches: budget.Watch) -> mixture.Member:
-            learn(form.form, slice(None), steps, *watches, rung=form.rung)
-            return self._settled(self._member(), form)
+        def fit(form: choosing.Chosen, steps: int, *watches: budget.Watch) -> cutting.Learned:
+            return learn(form.form, slice(None), steps, *watches)
 
         first, *others = chosen
-        fits = {first.form: self._budget.last(functools.partial(fit, first), num_steps)}
-        losses = self.losses_
+        learned = {first.form: self._budget.last(functools.partial(fit, first), num_steps)}
+        self.losses_ = learned[first.form].losses
+        self.n_iter_ = len(self.losses_)
         for form in others:
             if (found := self._budget.if_time(functools.partial(fit, form), num_steps)) is not None:
-                fits[form.form] = found
-        if missing := tuple(form.form for form in others if form.form not in fits):
+                learned[form.form] = found
+        if missing := tuple(form.form for form in others if form.form not in learned):
             self._budget.left_out["fits"] = missing
-        self.losses_, self.n_iter_ = losses, len(losses)
+        fits = {
+            form.form: self._settled(self._cut(learned[form.form], x, y, form.rung), form)
+            for form in chosen
+            if form.form in learned
+        }
         self.left_out_ = self._budget.left_out
         del self._budget
         return fits
 
     def _learn(
         self,
+        columns: Columns,
+        recipe: network.NetworkRecipe,
         x: np.ndarray,
         y: np.ndarray,
         course: annealing.Annealed,
@@ -179,8 +181,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """One fit to these rows. ``like``: rows of the largest such fit."""
         fit = fit_svi(
             self._key(),
-            self.bnn_,
-            placed(self._columns.apply(x), y, self.batch_size, self._network.prior, like),
+            network.build(recipe),
+            placed(columns.apply(x), y, self.batch_size, recipe.prior, like),
             num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             course=course,
@@ -191,26 +193,22 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         )
         for watch in watches:
             watch.check()
-        self.losses_, self.n_iter_ = fit.losses, len(fit.losses)
-        rungs = cutting.rungs(self.method, self.density, self.bnn_, fit.params)
-        return cutting.Learned(self._columns, self._network, fit.params, rungs)
+        rungs = cutting.rungs(self.method, self.density, network.build(recipe), fit.params)
+        return cutting.Learned(columns, recipe, fit.params, rungs, fit.losses)
 
-    def _cut(self, learned: cutting.Learned, x: np.ndarray, y: np.ndarray, rung: int) -> None:
-        """Cut what was learned of these rows; sets what predictions need, and what describes it."""
-        self._columns, self._network = learned.columns, learned.network
-        sparsifier, trained = learned.rungs[rung], learned.params
-        params, mask, self.density_ = cutting.cut(stream(self._key(), OfAnEstimator.CUTTING), self.bnn_, trained, sparsifier)
-        if self._columns.silent.any() and self.density is None and learned.rungs[0] is not None:
-            params, mask, self.density_ = cutting.cut_silent(self.bnn_, params, mask, self._columns.silent)
-        params = params if learned.rungs[0] is None else sure.keep_sure(self.bnn_, params)
-        self._inputs = cutting.describe_inputs(self.bnn_, trained, mask, self._columns, self._reading)
+    def _cut(self, learned: cutting.Learned, x: np.ndarray, y: np.ndarray, rung: int) -> mixture.Member:
+        """What was learned of these rows, cut, and what its likelihood learns of noise settled on them."""
+        bnn, columns, trained = network.build(learned.network), learned.columns, learned.params
+        key = stream(self._key(), OfAnEstimator.CUTTING)
+        params, mask, density = cutting.cut(key, bnn, trained, learned.rungs[rung])
+        if columns.silent.any() and self.density is None and learned.rungs[0] is not None:
+            params, mask, density = cutting.cut_silent(bnn, params, mask, columns.silent)
+        params = params if learned.rungs[0] is None else sure.keep_sure(bnn, params)
+        inputs = cutting.describe_inputs(bnn, trained, mask, columns, self._reading)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
-        self.params_, self.mask_ = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
-        noise.settle(self, x, y)
-
-    def _member(self) -> mixture.Member:
-        """The network as it is."""
-        return mixture.Member(self._columns, self._network, self.params_, self.mask_, self._inputs, self.density_)
+        params, mask = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
+        member = mixture.Member(columns, learned.network, params, mask, inputs, density)
+        return member._replace(params=noise.settled(self._predicting_by(member), x, y))
 
     def _stacks(self, choice: forms.FormChoice) -> bool:
         """Whether the law of y is to be a mixture: of a given density, or a given form, one network is asked for."""
@@ -220,10 +218,17 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """The estimator with the networks alone by which held-out rows were foreseen; itself, where no others predict."""
         if self._judged_law is None:
             return self
-        judged = copy.copy(self)
-        judged._law = self._judged_law
-        judged._hold()
-        return judged
+        return self._with_law(self._judged_law)
+
+    def _predicting_by(self, member: mixture.Member) -> Any:
+        """The estimator with one network alone."""
+        return self._with_law(mixture.Mixture((member,), (1.0,)))
+
+    def _with_law(self, law: mixture.Mixture) -> Any:
+        found = copy.copy(self)
+        found._law = law
+        found._hold()
+        return found
 
     def _hold(self) -> None:
         """Set the network and its parameters: a single one's, or ``num_samples`` networks drawn of several."""
@@ -252,7 +257,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         return self._columns.apply(self._rows(X))
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:
-        """What rows say of the network as it is; y as trained on."""
+        """What rows say of the networks that the estimator has; y as trained on."""
         raise NotImplementedError
 
     def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> np.ndarray | None:

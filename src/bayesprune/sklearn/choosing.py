@@ -47,7 +47,7 @@ class Trials:
     """The fits to the rows of each fold that it does not hold out; ``judged``, ``learned`` and ``members`` are those of a form
     by fold.
 
-    ``learn(form, rows, num_steps, *watches)`` fits the estimator to some rows, and returns what it has learned.
+    ``learn(form, rows, num_steps, *watches)`` fits a form to some rows, and returns what it has learned.
     """
 
     estimator: Any
@@ -64,9 +64,10 @@ class Trials:
         """One of them; `OutOfTimeError` where time runs out."""
         budget: Budget = self.estimator._budget
         learned = self.learn(form, self.folds[fold][0], self.num_steps, *budget.watches(self.num_steps, after=self.num_steps))
+        member, judged = self._cut(learned, fold, rung=0)
         self.learned.setdefault(form, []).append(learned)
-        self.judged.setdefault(form, []).append(self._judge(fold))
-        self.members.setdefault(form, []).append(self.estimator._member())
+        self.judged.setdefault(form, []).append(judged)
+        self.members.setdefault(form, []).append(member)
 
     def ruled_out(self, form: str) -> bool:
         """Whether a form is not worth a fit: models that are quickly fitted, and see what it does, are behind by an error.
@@ -77,33 +78,34 @@ class Trials:
         if first is None:
             return False
         kept, held = self.folds[0]
-        measured = self.estimator._measured(form, self.x, self.y, kept, held)
+        measured = self.fitted(first)._measured(form, self.x, self.y, kept, held)
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def cut(self, form: str, rung: int) -> "Cut":
         """Another cut of a form's fits."""
-        judged, members = [], []
-        for fold, learned in enumerate(self.learned[form]):
-            kept = self.folds[fold][0]
-            self.estimator._cut(learned, self.x[kept], self.y[kept], rung)
-            judged.append(self._judge(fold))
-            members.append(self.estimator._member())
-        return Cut(rung, joined(judged), members)
+        members, judged = zip(*(self._cut(learned, fold, rung) for fold, learned in enumerate(self.learned[form])), strict=True)
+        return Cut(rung, joined(list(judged)), list(members))
+
+    def fitted(self, form: str) -> Any:
+        """The estimator with what a form has learned of the first fold."""
+        return self.estimator._predicting_by(self.members[form][0])
 
     def targets(self) -> np.ndarray:
         """Of the rows that were held out, in the order of what is said of them."""
         return np.concatenate([self.y[held] for _, held in self.folds])
 
-    def _judge(self, fold: int) -> Judged:
-        held = self.folds[fold][1]
-        judged: Judged = self.estimator._judged(self.x[held], self.y[held])
-        return judged._replace(nats=np.maximum(judged.nats, WORST))
+    def _cut(self, learned: Any, fold: int, rung: int) -> tuple[Member, Judged]:
+        kept, held = self.folds[fold]
+        member = self.estimator._cut(learned, self.x[kept], self.y[kept], rung)
+        judged: Judged = self.estimator._predicting_by(member)._judged(self.x[held], self.y[held])
+        return member, judged._replace(nats=np.maximum(judged.nats, WORST))
 
 
 def choose(
     estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int
-) -> tuple[Chosen, ...]:
-    """The forms that held-out rows speak for, the first one first, each with its cut, see `how_far`; sets ``_conformity``.
+) -> tuple[tuple[Chosen, ...], np.ndarray | None]:
+    """The forms that held-out rows speak for, the first one first, each with its cut, see `how_far`; and how wrong those rows
+    were predicted, None where none were held out.
 
     Every form is fitted to the same rows; each fold holds out others. Of several forms the law of y is a mixture, with the
     weights of `stacked`; or where the estimator is to be one network the form is that of `spoken_for`. The scores of their
@@ -112,23 +114,22 @@ def choose(
     estimator's budget has no time.
     """
     if not choice.folds:
-        return (Chosen(choice.forms[0]),)
+        return (Chosen(choice.forms[0]),), None
     folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(x), choice))
     trials = Trials(estimator, x, y, folds, learn, num_steps)
     forms = _fitted(trials, choice.forms)
     if not forms:
         estimator._budget.left_out["held_out"] = choice.held_out
-        return (Chosen(choice.forms[0]),)
+        return (Chosen(choice.forms[0]),), None
     several = estimator._stacks(choice)
     if not several:
         forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
     cuts = {form: _how_far(trials, form) for form in forms}
     nats = {form: cuts[form].judged.nats for form in forms}
     weights = stacked(nats)
-    measures.warn_of_held_out(mixed(nats, weights), estimator, x, y, trials.folds)
+    measures.warn_of_held_out(mixed(nats, weights), trials.fitted(forms[0]), x, y, trials.folds)
     log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
-    estimator._conformity = estimator._wrong(trials.targets(), foreseen)
-    return tuple(
+    chosen = tuple(
         Chosen(
             form,
             cuts[form].rung,
@@ -139,6 +140,7 @@ def choose(
         )
         for form, weight in weights.items()
     )
+    return chosen, estimator._wrong(trials.targets(), foreseen)
 
 
 def _together(

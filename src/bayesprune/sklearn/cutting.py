@@ -32,12 +32,14 @@ Params = dict[str, Any]
 
 
 class Learned(NamedTuple):
-    """What one fit has learned before it is cut: what its network reads, the network, its parameters, and their `rungs`."""
+    """What one fit has learned before it is cut: what its network reads, the network, its parameters, their `rungs`, and the
+    losses by step."""
 
     columns: Columns
     network: NetworkRecipe
     params: Params
     rungs: tuple[Any, ...]
+    losses: np.ndarray
 
 
 class InputColumns(NamedTuple):

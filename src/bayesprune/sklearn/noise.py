@@ -1,5 +1,6 @@
 """The noise of what is left after a cut, and the scales that weights have under it."""
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,15 +33,18 @@ class Fitted(Protocol):
 Refit = Callable[[Fitted, np.ndarray, np.ndarray], dict[str, Any]]
 
 
-def settle(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> None:
-    """Set what a fitted estimator's likelihood learns of noise, and its weights' scales, by coordinate ascent, (21.19).
+def settled(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Parameters of a fitted estimator with what its likelihood learns of noise, and its weights' scales, by coordinate ascent,
+    (21.19).
 
     In training the noise explained what the weights that were cut since have added: it may be far from what is left.
     """
+    estimator = copy.copy(estimator)  # its parameters move on the way
     if refit_noise.learns_noise(estimator.bnn_, estimator.params_):
         _ascend(estimator, _noise, x, y)
     if refit_concentration.learns_concentration(estimator.bnn_, estimator.params_):
         _ascend(estimator, _concentration, x, y)
+    return estimator.params_  # type: ignore[no-any-return]
 
 
 def _ascend(estimator: Fitted, refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
