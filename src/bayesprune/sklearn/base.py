@@ -182,7 +182,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         fit = fit_svi(
             self._key(),
             network.build(recipe),
-            placed(columns.apply(x), y, self.batch_size, recipe.prior, like),
+            placed(np.asarray(columns.apply(x)), y, self.batch_size, recipe.prior, like),
             num_steps=num_steps,
             batch_size=None if self.batch_size is None else min(self.batch_size, len(x)),
             course=course,
