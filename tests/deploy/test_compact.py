@@ -1,6 +1,7 @@
 """The door: smaller networks with the law of the fit, whatever the prior; and what is refused."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.export
@@ -440,6 +441,46 @@ def test_short_floats_are_refused_with_the_remedy() -> None:
     params = bp.fit_svi(jax.random.key(0), bnn, DATA, num_steps=1, progress=False).params
     with pytest.raises(ValueError, match="dtype=float32"):
         bp.compact(bnn, params)
+
+
+@pytest.mark.parametrize("short", [jnp.bfloat16, jnp.float16])
+def test_a_frozen_base_may_be_kept_in_short_floats(short, tmp_path) -> None:
+    """Its numbers are made float32 before the network computes with them; what is moved before is moved exactly."""
+
+    class Frozen(linen.Module):
+        dtype: Any = jnp.float32
+
+        @linen.compact
+        def __call__(self, x):
+            x = linen.Dense(6, dtype=self.dtype, param_dtype=short, name="base")(x)
+            scale = self.param("base_scale", linen.initializers.normal(1.0, short), (2, 3)).reshape(6)
+            return linen.Dense(3, dtype=jnp.float32)(jnp.tanh(x) + scale)
+
+    x = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
+    data = bp.Dataset(x, np.arange(30) % 3)
+
+    def of(net: linen.Module) -> tuple[bp.BNN, dict[str, Any]]:
+        bnn = bp.BNN(
+            net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,),
+            frozen=lambda path, _: str(path).startswith("base"),
+        )  # fmt: skip
+        given = bp.from_trained(bnn, net.init(jax.random.key(1), x))
+        return bnn, bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, progress=False, init_params=given).params
+
+    bnn, params = of(Frozen())
+    assert params["base.kernel"].dtype == short
+    mask = {"Dense_0.kernel": np.arange(18).reshape(6, 3) > 8}
+    small = bp.compact(bnn, params, mask)
+    assert small.certify().holds and small.cost.numbers < small.cost.dense_numbers
+    small.save(tmp_path / "net.bayesprune")
+    loc = {name: np.asarray(value, np.float64) for name, value in params.items()}
+    h = np.tanh(x @ loc["base.kernel"] + loc["base.bias"]) + loc["base_scale"].reshape(6)
+    logits = h @ (loc["Dense_0.kernel_auto_loc"] * mask["Dense_0.kernel"]) + loc["Dense_0.bias_auto_loc"]
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    for made in (small.predict(x, engine="jax"), bp.load(tmp_path / "net.bayesprune").predict(x)):
+        np.testing.assert_allclose(made, expected, atol=1e-5)
+    with pytest.raises(ValueError, match=f"computes in {np.dtype(short).name}"):
+        bp.compact(*of(Frozen(short)))
 
 
 def test_rows_of_any_numbers() -> None:

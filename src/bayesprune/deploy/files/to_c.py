@@ -13,6 +13,7 @@ from bayesprune.core.files import write_atomically
 from bayesprune.deploy import reader
 from bayesprune.deploy.files.c_ops import Operations
 from bayesprune.deploy.files.c_source import CSource, Ref, strides_of
+from bayesprune.deploy.files.c_whole import MOST, check_whole
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Program, alive
 from bayesprune.deploy.program.packing import Packing
@@ -58,8 +59,8 @@ def export_c(compact: Weighted, path: str | os.PathLike[str], values: str = "flo
             bits do not reach. What that loses, (1/2) sum ((w - rounded) / scale)², is in the header, in nats.
 
     Raises:
-        ValueError: an operation that has no form in C, by its name; stored draws; unknown ``values``; "posterior" without
-            spread; a name of which C can make none.
+        ValueError: an operation that has no form in C, by its name; whole numbers that may pass 2**24; stored draws; unknown
+            ``values``; "posterior" without spread; a name of which C can make none.
 
     Example:
         >>> import jax, tempfile, bayesprune as bp
@@ -137,6 +138,8 @@ def _text(compact: Weighted, network: CNetwork, name: str) -> str:
     zeros = {**network.known, program.rows: np.zeros(program.shapes[program.rows], np.float32)}
     with np.errstate(all="ignore"):
         types = {number: array.dtype for number, array in reader.run(program.ops, dict(zeros), 1).items()}
+    bound = f"\n   Integers of x, and numbers that become integers: up to {MOST} in size, which nothing checks."
+    bound = bound if check_whole(program, network.known, types) else ""
     source = CSource(name)
     takes = inputs.leaves[0].dtype if inputs.is_one else "float32"
     shape = program.shapes[program.rows]
@@ -164,7 +167,7 @@ def _text(compact: Weighted, network: CNetwork, name: str) -> str:
      float y[{upper}_OUTPUTS], work[{upper}_WORK];
      {name}_predict(x, y, work);
 
-   x: a row of {upper}_INPUTS numbers, {_inputs(inputs)}; y: its outputs; work: memory whose content does not matter. */
+   x: a row of {upper}_INPUTS numbers, {_inputs(inputs)}; y: its outputs; work: memory whose content does not matter.{bound} */
 #ifndef {upper}_H
 #define {upper}_H
 #include <math.h>

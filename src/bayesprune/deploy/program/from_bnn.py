@@ -25,6 +25,9 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.alone import sites_of_mean
 from bayesprune.structure.independence import mixing
 from bayesprune.structure.jaxprs import JaxprLike, called
+from bayesprune.structure.ops import record_of
+
+HALF = ("bfloat16", "float16")
 
 
 def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
@@ -41,7 +44,8 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
     inputs, outputs = Packing.of_inputs(bnn.inputs), Packing.of_shapes(bnn.output_shape)
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
-    arrays = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
+    own = [jax.ShapeDtypeStruct(spec.shape, jnp.float32 if spec.bayesian else spec.dtype) for spec in bnn.layout]
+    single = [jax.ShapeDtypeStruct(one.shape, jnp.float32 if one.dtype in HALF else one.dtype) for one in own]
     leaves, tree = jax.tree.flatten(dict(state))
 
     def net(weights: list[Any], state: list[Any], x: ArrayTree) -> jax.Array:
@@ -57,38 +61,42 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
         typed = [part.astype(leaf.dtype) for part, leaf in zip(jax.tree.leaves(inputs.apart(x)), inputs.leaves, strict=True)]
         return net(weights, state, inputs.tree(typed))
 
-    def jaxpr(rows: Any) -> Any:  # their number, or a symbol of it
+    def jaxpr(rows: Any, arrays: Any = single) -> Any:  # their number, or a symbol of it
         return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *inputs.row_shape), jnp.float32))
 
-    if short := sorted(_dtypes(jaxpr(1).jaxpr) & {"bfloat16", "float16"}):
+    if short := sorted(_computes_in(jaxpr(1, own).jaxpr)):
         raise ValueError(
             f"the network computes in {', '.join(short)}, which no smaller program does: give the same network with "
-            "dtype=float32; its parameters are the same."
+            "dtype=float32; its parameters are the same. Those that it keeps shorter (param_dtype=) it makes float32 first."
         )
     check_alone(jaxpr)
     program = trace(jaxpr, sites, [np.asarray(leaf) for leaf in leaves])
-    _check_rows(program, asked, [array.shape for array in arrays], leaves, inputs)
+    _check_rows(program, asked, own, leaves, inputs)
     return program
 
 
-def _dtypes(jaxpr: JaxprLike) -> set[str]:
-    """The types of all arrays of a program, those of inner programs too."""
+def _computes_in(jaxpr: JaxprLike) -> set[str]:
+    """The half precisions in which a program computes. Numbers that were kept in one may move, and become float32, exactly."""
     found = set[str]()
     for equation in jaxpr.eqns:
-        found |= {str(getattr(atom.aval, "dtype", "")) for atom in (*equation.invars, *equation.outvars)}
         if (inner := called(equation)) is not None:
-            found |= _dtypes(getattr(inner, "jaxpr", inner))
+            found |= _computes_in(getattr(inner, "jaxpr", inner))
+            continue
+        before, after = ({str(getattr(a.aval, "dtype", "")) for a in atoms} for atoms in (equation.invars, equation.outvars))
+        reads, makes = before & {*HALF}, after & {*HALF}
+        is_cast = equation.primitive.name == "convert_element_type"
+        exact = not makes if is_cast else record_of(equation).keeps and reads == makes
+        found |= set() if exact else reads | makes
     return found
 
 
-def _check_rows(
-    program: Program, net: Callable[..., Any], shapes: list[tuple[int, ...]], state: list[Any], inputs: Packing
-) -> None:
+def _check_rows(program: Program, net: Callable[..., Any], own: list[Any], state: list[Any], inputs: Packing) -> None:
     """Compare the network on three rows with itself on each, and with its operations; weights at random."""
     rng = np.random.default_rng(0)
-    scales = [1 / math.sqrt(max(1, math.prod(shape[:-1]))) for shape in shapes]
-    draws = [(scale * rng.standard_normal(shape)).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)]
-    weights = dict(zip(program.weights, draws, strict=True))
+    scales = [1 / math.sqrt(max(1, math.prod(array.shape[:-1]))) for array in own]
+    draws = [(scale * rng.standard_normal(array.shape)).astype(np.float32) for scale, array in zip(scales, own, strict=True)]
+    draws = [draw.astype(array.dtype) if array.dtype in HALF else draw for draw, array in zip(draws, own, strict=True)]
+    weights = {site: draw.astype(np.float32) for site, draw in zip(program.weights, draws, strict=True)}
     x = random_rows(rng, inputs, program.vocabulary, 3)
     rows = np.asarray(taken(inputs, x), np.float32)
     with jax.default_matmul_precision("float32"):
