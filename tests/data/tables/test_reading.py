@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from bayesprune.data.tables.reading import read_frame
+from bayesprune.data.tables.reading import read_frame, values_of
 
 
 @pytest.mark.parametrize("content", ["a,y,b,y\n1,2,3,2\n", 'a;"b, c";a\n1;2;3\n', "\ufeffx\tx\n1\t2\n"])
@@ -43,3 +45,10 @@ def test_a_blank_line_of_one_column_is_a_row(content: str, known: list, text: tu
 def test_blank_lines_of_several_columns_are_none(tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text("a,y\n1,2\n\n3,4\n\n")
     assert read_frame(tmp_path / "my.csv").to_dict("list") == {"a": [1, 3], "y": [2, 4]}
+
+
+def test_numbers_beyond_int64_are_what_they_are(tmp_path: Path) -> None:
+    large = np.array([2**63, 2**64 - 1, 7], np.uint64)
+    pd.DataFrame({"a": large}).to_csv(tmp_path / "my.csv", index=False)
+    found = values_of(read_frame(tmp_path / "my.csv"), "a")
+    assert found.tolist() == large.tolist() and found.dtype == np.uint64

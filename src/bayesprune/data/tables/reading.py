@@ -91,7 +91,7 @@ def _of_parquet(pandas: ModuleType, path: Path) -> Any:
 def values_of(frame: Any, name: str) -> np.ndarray:
     """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects."""
     series = frame[name]
-    plain = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64}.get(series.dtype.kind)
+    plain = {"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64}.get(series.dtype.kind)
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
 
@@ -106,6 +106,13 @@ def needed(library: str, what: str, remedy: str) -> Any:
         return importlib.import_module(library)
     except ImportError as error:
         raise ImportError(f"{what} need {library}, which is not installed: {remedy}.") from error
+
+
+def floats(values: np.ndarray) -> np.ndarray:
+    """float64; `TypeError` or `ValueError` for what holds no numbers, dates and complex ones too, which NumPy would convert."""
+    if values.dtype.kind in "mMc":
+        raise TypeError(f"{values.dtype} where numbers are needed")
+    return np.asarray(values, dtype=np.float64)
 
 
 def is_number(text: str) -> bool:
