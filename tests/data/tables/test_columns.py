@@ -57,6 +57,9 @@ def test_what_cannot_be_trained_on_is_refused(values: np.ndarray, told: str) -> 
 
 def test_categories_that_the_file_declares_may_look_like_numbers() -> None:
     assert infer("e", texts("1", "2", "1"), TRAIN, declared=True).categories == ("1", "2")
+    assert infer("e", np.array([1, 2, 1]), TRAIN, declared=True).categories == ("1", "2")
+    with pytest.raises(ValueError, match=r"column 'e' has 30 different values, such as '0': too many for categories"):
+        infer("e", np.arange(30), TRAIN, declared=True)
 
 
 def test_a_text_where_training_had_numbers_is_refused() -> None:

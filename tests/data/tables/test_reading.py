@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayesprune.data.tables.own import load_own
 from bayesprune.data.tables.reading import read_frame, values_of
 
 
@@ -52,3 +53,34 @@ def test_numbers_beyond_int64_are_what_they_are(tmp_path: Path) -> None:
     pd.DataFrame({"a": large}).to_csv(tmp_path / "my.csv", index=False)
     found = values_of(read_frame(tmp_path / "my.csv"), "a")
     assert found.tolist() == large.tolist() and found.dtype == np.uint64
+
+
+def test_categories_of_numbers_are_categories_where_a_parquet_file_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    rng, path = np.random.default_rng(0), tmp_path / "my.parquet"
+    codes, bits = pd.Categorical(rng.integers(8, 12, 200)), pd.Categorical(rng.random(200) < 0.5)
+    frame = pd.DataFrame({"code": codes, "bit": bits, "a": rng.normal(size=200), "n": rng.integers(0, 9, 200)})
+    frame.assign(y=pd.Categorical(rng.integers(0, 30, 200))).to_parquet(path)
+    found = load_own(path, "y")
+    kinds = {column.name: (column.kind, column.categories) for column in found.schema.columns}
+    assert kinds["code"] == ("category", ("10", "11", "8", "9")) and kinds["bit"] == ("category", ("False", "True"))
+    assert kinds["a"][0] == kinds["n"][0] == "number"
+    target = found.schema.target
+    assert target.kind == "classes" and target.classes == tuple(map(str, range(30))) and not target.text
+    assert load_own(path, "y", kind="numbers").schema.target.kind == "numbers"  # where it is asked for
+    # New files have the codes as they write them.
+    new = pd.DataFrame({"code": [9, 11], "bit": [True, False], "a": 0.0, "n": 1})
+    for ending, write in (("csv", pd.DataFrame.to_csv), ("parquet", pd.DataFrame.to_parquet)):
+        write(new, tmp_path / f"new.{ending}", index=False)
+        rows = found.schema.rows(tmp_path / f"new.{ending}")
+        np.testing.assert_array_equal(rows[:, :6], [[0, 0, 0, 1, 0, 1], [0, 1, 0, 0, 1, 0]])
+
+
+def test_categories_with_gaps_are_whole_numbers_still(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"code": pd.Categorical([3, None, 4, 3]), "share": pd.Categorical([0.5, None, 1.0, 0.5])}).to_parquet(
+        tmp_path / "my.parquet"
+    )
+    found = read_frame(tmp_path / "my.parquet")
+    assert [str(one) for one in found["code"].cat.categories] == ["3", "4"] and found["code"].isna().sum() == 1
+    assert found["share"].cat.categories.tolist() == [0.5, 1.0]

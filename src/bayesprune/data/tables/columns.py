@@ -83,7 +83,7 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
     ``declared``: whether the file itself says that it has categories. Raises `ValueError` for dates, infinite numbers, numbers
     written as text, and texts of too many values to be categories.
     """
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in "biuf" and not declared:
         _numbers(values, name, "")
         scaling, constant = fit_scaling(values[train]), bool(is_constant(values[train]))
         return Column(name, "constant" if constant else "number", (), float(scaling.loc), float(scaling.scale))
@@ -95,7 +95,7 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
         check_names(f"column {name!r}", values, known, f"or leave it out, drop={name!r}. {CODES}")
     if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
         raise ValueError(
-            f"column {name!r} is text of {len(known):,} different values, such as {known[0]!r}: too "
+            f"column {name!r} {'has' if declared else 'is text of'} {len(known):,} different values, such as {known[0]!r}: too "
             f"many for categories. Leave it out, drop={name!r}, or unite rare ones."
         )
     return Column(name, "category", known)

@@ -28,17 +28,19 @@ def check_kind(path: Path) -> None:
 def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`; columns named in ``text`` are not taken for numbers.
 
-    In a file of one column a blank line is a missing value, and at the end of the file nothing.
+    A column that a parquet file has as one of categories is one of categories here, of whatever type these are. In a file of
+    one column a blank line is a missing value, and at the end of the file nothing.
 
     Raises `ValueError` for a file without names or rows, or of one name for several columns, `ImportError` for one that nothing
     installed can read.
     """
     pandas = needed("pandas", f"{path.suffix} files", "pip install 'bayesprune[cli]', or give an .npz file")
     if path.suffix.lower() in PARQUET:
-        needed("pyarrow", "parquet files", "pip install pyarrow, or write a .csv file")
+        for library in ("pyarrow", "pyarrow.parquet"):
+            parquet = needed(library, "parquet files", "pip install pyarrow, or write a .csv file")
     with reading(path, "table", "Write it in UTF-8 with a first line of names, and as many values in every line."):
         if path.suffix.lower() in PARQUET:
-            frame = _of_parquet(pandas, path)
+            frame = _of_parquet(pandas, parquet, path)
         else:
             separator, names = header_of(path)
             check_names_differ(names, path)
@@ -82,15 +84,32 @@ def _without_ends(path: Path) -> io.StringIO:
     return io.StringIO("\n".join(lines[full[0] : full[-1] + 1]))
 
 
-def _of_parquet(pandas: ModuleType, path: Path) -> Any:
-    """A parquet file's table."""
-    check_names_differ(importlib.import_module("pyarrow.parquet").read_schema(path).names, path)
-    return pandas.read_parquet(path)
+def _of_parquet(pandas: ModuleType, parquet: ModuleType, path: Path) -> Any:
+    """A parquet file's table, its categories as such: pyarrow gives back those of texts alone."""
+    schema = parquet.read_schema(path)
+    check_names_differ(schema.names, path)
+    frame = pandas.read_parquet(path)
+    notes = {column["field_name"]: column["pandas_type"] for column in (schema.pandas_metadata or {}).get("columns", [])}
+    for name in frame.columns:
+        if notes.get(str(name)) == "categorical" and frame[name].dtype.kind in "biuf":
+            frame[name] = _whole(frame[name]).astype("category")
+    return frame
+
+
+def _whole(series: Any) -> Any:
+    """Whole numbers that gaps have made floats, as whole numbers again."""
+    values = series.dropna()
+    return series.astype("Int64") if series.dtype.kind == "f" and (values == values.round()).all() else series
 
 
 def values_of(frame: Any, name: str) -> np.ndarray:
-    """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects."""
+    """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects.
+
+    Of a column of categories these are its categories' own.
+    """
     series = frame[name]
+    if is_declared(frame, name) and series.cat.categories.dtype.kind in "biuf":
+        series = series.astype(series.cat.categories.dtype)
     plain = {"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64}.get(series.dtype.kind)
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
