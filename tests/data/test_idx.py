@@ -114,6 +114,7 @@ def swap(content):
         (lambda packed: gzip.compress(gzip.decompress(packed)[:-9]), r"announces 9408 bytes.*the file has 9399"),
         (lambda packed: gzip.compress(gzip.decompress(packed) + b"x"), r"announces 9408 bytes.*the file has 9409"),
         (lambda packed: gzip.compress(b"\x00\x00\x08"), "magic number"),
+        (lambda packed: gzip.compress(gzip.decompress(packed)[:7]), "ends after 7 bytes, within its header of 16"),
         (lambda packed: gzip.compress(idx_bytes(arrays("train")[0][:7])), r"holds 7 images but .* 12 labels"),
     ],
 )

@@ -86,3 +86,9 @@ def test_what_is_missing_counts_for_nothing(labels: bool) -> None:
     judged = [bp.diagnose(jax.random.key(1), bnn, fit, hidden, held_out=rows) for rows in (hidden, seen)]
     assert judged[0] == judged[1] and ("calibration" if labels else "noise") in judged[0].checks
     assert labels or "noise" in [one.name for one in judged[0].findings]
+
+
+def test_rows_that_are_written_out_are_taken_as_a_fit_takes_them() -> None:
+    bnn = network()
+    fit, lists = fitted(bnn, steps=2), bp.Dataset(TRAIN.x.tolist(), TRAIN.y.tolist())
+    assert found(bnn, fit, lists, lists) == found(bnn, fit, TRAIN, TRAIN)

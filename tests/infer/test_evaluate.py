@@ -189,3 +189,22 @@ def test_a_program_has_no_figures(rng_key) -> None:
         bp.evaluate(rng_key, programs.linear_program(), {}, data)
     with pytest.raises(TypeError, match=r"bnn must be a bp\.BNN, got Program"):
         bp.fit_svi(rng_key, programs.linear_program(), data, num_steps=1, eval_data=data)
+
+
+@pytest.mark.parametrize("likelihood", [bp.likelihoods.Bernoulli(), bp.likelihoods.Poisson()], ids=["bits", "sampled"])
+@pytest.mark.parametrize("given", [lambda array: array, np.ndarray.tolist], ids=["arrays", "lists"])
+def test_bits_and_lists_are_taken_as_a_fit_takes_them(likelihood, given, rng_key) -> None:
+    bnn, y = scalar_net(likelihood), X[:, 0] > 0
+    params = start(bnn)
+    numbers = bp.evaluate(rng_key, bnn, params, bp.Dataset(X, y.astype(np.int32)), num_samples=3)
+    assert bp.evaluate(rng_key, bnn, params, bp.Dataset(given(X), given(y)), num_samples=3) == numbers
+
+
+def test_labels_of_two_classes_may_be_bits(rng_key) -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    params, y = start(bnn), X[:, 0] > 0
+    numbers = bp.evaluate(rng_key, bnn, params, bp.Dataset(X, y.astype(np.int32)), num_samples=3)
+    assert bp.evaluate(rng_key, bnn, params, bp.Dataset(X.tolist(), y.tolist()), num_samples=3) == numbers
+    small = bp.compact(bnn, params, None)
+    numbers = bp.evaluate(rng_key, small, None, bp.Dataset(X, y.astype(np.int32)), num_samples=3)
+    assert bp.evaluate(rng_key, small, None, bp.Dataset(X, y), num_samples=3) == numbers

@@ -107,3 +107,11 @@ def test_a_second_call_finds_what_the_first_compiled(rng_key) -> None:
     found = [bp.to_arviz(key, BNN, fitted(), DATA, num_samples=7) for key in (rng_key, jax.random.key(9))]
     assert module._all(BNN)._cache_size() == 1 and module._all.cache_info().misses == 1
     assert not np.array_equal(*(np.asarray(one.posterior["kernel"]) for one in found))
+
+
+def test_rows_that_are_written_out_are_taken_as_a_fit_takes_them(rng_key) -> None:
+    params = start(BNN)
+    arrays, lists = (
+        bp.to_arviz(rng_key, BNN, params, data, num_samples=3) for data in (DATA, bp.Dataset(X.tolist(), Y.tolist()))
+    )
+    np.testing.assert_array_equal(lists.log_likelihood["obs"].to_numpy(), arrays.log_likelihood["obs"].to_numpy())

@@ -56,3 +56,21 @@ def test_many_layers_and_a_figure_of_the_callers():
     mine = Figure()
     assert plots.density_and_acts(history(*[[0.9, 0.5, 0.1 + i / 100] for i in range(12)]), fig=mine) is mine
     assert len(mine.axes) == 3  # a colour scale
+
+
+def test_what_is_zero_has_no_place_on_a_logarithmic_axis_and_is_said_in_words():
+    found = {"prune/density": np.array([0.5, 0.01, 0.0]), "prune/num_alive": np.array([50, 1, 0])}
+    found |= {"prune/num_connected": np.array([40, 0, 0]), "prune/density/b": np.array([0.5, 0.0, 0.0])}
+    top, _ = plots.density_and_acts({"prune/step": STEPS} | found).axes
+    shown = {line.get_label(): line for line in top.lines}
+    assert top.get_yscale() == "log" and list(shown) == [
+        f"{name} (none left)" for name in ("alive, all layers", "alive and connected", "b")
+    ]
+    alive, connected, site = shown.values()
+    np.testing.assert_array_equal(alive.get_ydata(), [0.5, 0.01, np.nan])
+    np.testing.assert_array_equal(connected.get_ydata(), [0.4, np.nan, np.nan])
+    # A single point has no line.
+    for line in (connected, site):
+        assert line.get_marker() == "o" and line.get_markevery() == [0]
+    top, _ = plots.density_and_acts({"prune/step": STEPS} | {"prune/density": found["prune/density"]}, connected=0.0).axes
+    assert np.isnan(lines(top)["alive and connected (none left)"][1]).all()

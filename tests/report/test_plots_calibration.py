@@ -30,6 +30,18 @@ def test_calibrated_counts_lie_on_the_diagonal() -> None:
     np.testing.assert_allclose(plots.coverage_diagram(samples, y).axes[0].lines[-1].get_ydata(), LEVELS, atol=0.04)
 
 
+@pytest.mark.parametrize("draws", [1, 2, 10, 50])
+@pytest.mark.parametrize("whole", [False, True], ids=["real", "whole"])
+def test_few_draws_of_the_true_law_lie_on_the_diagonal(draws: int, whole: bool) -> None:
+    rng = np.random.default_rng(draws)
+    rates = rng.uniform(0.3, 2.0, 4000)
+    of = rng.poisson if whole else rng.normal
+    samples, y = of(rates, size=(draws, 4000)).astype(float), of(rates, size=4000).astype(float)
+    # Five standard errors of 4,000 rows, .04 at the level of a half, .017 at 95 %.
+    off = 5 * np.sqrt(LEVELS * (1 - LEVELS) / 4000)
+    assert (np.abs(plots.coverage_diagram(samples, y).axes[0].lines[-1].get_ydata() - LEVELS) < off).all()
+
+
 def test_the_band_is_the_binomial_law_s() -> None:
     ax = plots.coverage_diagram(np.zeros((3, 100)), np.zeros(100)).axes[0]
     corners = ax.collections[0].get_paths()[0].vertices

@@ -1,5 +1,6 @@
 """Figures of what is at an end: one step, one row, one act, gaps, names of seventy characters, weights in another unit."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,23 @@ def test_long_names_leave_the_axes_room() -> None:
         assert figure.axes[0].get_position().width > 0.4
     assert shortened(NAMES) == [f"….encoderblock_{i}.…" for i in range(4)]
     assert shortened([NAMES[0]]) == [f"…{NAMES[0][-30:]}"] and shortened(["a", "b"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("sites", [1, 2, 9])
+@pytest.mark.parametrize("own", [False, True], ids=["new", "mine"])
+def test_all_that_is_written_of_few_layers_lies_within_the_figure(sites: int, own: bool) -> None:
+    mask = {f"layer_{number}": np.ones((4, 4), bool) for number in range(sites)}
+    panel = Figure(figsize=(9, 9), layout="constrained").subplots(2, 2)[0, 1] if own else None
+    figure = plots.density_per_layer(mask, panel, {name: ~alive for name, alive in mask.items()})
+    ax = panel or figure.axes[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a layout that has no room
+        figure.draw_without_rendering()
+    edges = figure.bbox.padded(1)
+    for part in (ax.xaxis.label, ax.title, ax.get_legend(), *ax.texts, *ax.get_yticklabels()):
+        box = part.get_window_extent()
+        assert edges.x0 <= box.x0 and box.x1 <= edges.x1 and edges.y0 <= box.y0 and box.y1 <= edges.y1
+    assert ax.get_legend().get_window_extent().y1 <= ax.xaxis.label.get_window_extent().y0 + 3
 
 
 def test_the_legend_of_bars_is_below_them() -> None:

@@ -162,6 +162,12 @@ def test_lists_of_polars_are_refused() -> None:
         frames.kinds_of(frames.of_polars(polars.DataFrame({"b": [[1], [2, 3]]})))
 
 
+def test_a_frame_without_rows_yet_is_refused() -> None:
+    lazy = type("LazyFrame", (), {})  # as polars has it
+    with pytest.raises(TypeError, match=r"^X is a LazyFrame, .*: give them, X.collect\(\)\.$"):
+        frames.of_polars(lazy())
+
+
 def test_lists_of_arrow_are_refused() -> None:
     arrow = pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="column 'b' of X holds several values a row"):

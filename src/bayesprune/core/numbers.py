@@ -55,6 +55,16 @@ def numbers_of(value: object, name: str, bytes_stay: bool = False) -> Any:
     return jax.tree_util.tree_map_with_path(of_leaf, value, is_leaf=lambda node: not is_tree(node))
 
 
+def arrays_in(x: PyTree) -> Any:
+    """The same tree with its lists, which are arrays that are written out, as NumPy's arrays.
+
+    >>> arrays_in({"age": [[1.0], [2.0]], "tokens": np.zeros((2, 6), int)})["age"].shape
+    (2, 1)
+    """
+    as_array = lambda node: np.asarray(node) if isinstance(node, list | tuple) else node  # noqa: E731
+    return jax.tree.map(as_array, x, is_leaf=lambda node: not is_tree(node))
+
+
 def rows_in(x: PyTree) -> int:
     """Rows of an array, of the arrays of a tree, or of what is read as it is needed."""
     return len(jax.tree.leaves(x)[0])

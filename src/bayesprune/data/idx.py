@@ -65,11 +65,13 @@ def parse(content: bytes, num_axes: int, what: str) -> UInt8[np.ndarray, "..."]:
     """
     header = 4 * (num_axes + 1)
     magic = int.from_bytes(content[:4], "big")
-    if len(content) < header or magic != 0x0800 + num_axes:
+    if magic != 0x0800 + num_axes:
         kind = "images" if num_axes == 3 else "labels"
         raise ValueError(
             f"{what}: magic number {magic}, expected {0x0800 + num_axes}: this is no IDX file of {kind}. Fetch it again."
         )
+    if len(content) < header:
+        raise ValueError(f"{what}: it ends after {len(content)} bytes, within its header of {header}. Fetch it again.")
     shape = tuple(np.frombuffer(content, ">u4", num_axes, 4).tolist())
     if len(content) != header + math.prod(shape):
         raise ValueError(

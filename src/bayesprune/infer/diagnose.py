@@ -6,7 +6,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
 from bayesprune.core.checks import check_fields, check_integer, check_key
 from bayesprune.core.given import RandomKey
-from bayesprune.core.numbers import rows_in, without_mask
+from bayesprune.core.numbers import arrays_in, rows_in, without_mask
 from bayesprune.core.types import Dataset
 from bayesprune.infer.end_of_fit import baseline
 from bayesprune.infer.observed import draws_of_targets, kind_of
@@ -86,7 +86,8 @@ def diagnose(
 
 def _unmasked(data: Dataset, name: str) -> Dataset:
     check_fields(data, name)
-    return Dataset(jax.tree.map(lambda x: without_mask(x, f"{name}.x"), data.x), without_mask(data.y, f"{name}.y"))
+    x, y = arrays_in(data.x), arrays_in(data.y)
+    return Dataset(jax.tree.map(lambda leaf: without_mask(leaf, f"{name}.x"), x), without_mask(y, f"{name}.y"))
 
 
 def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:

@@ -6,8 +6,8 @@ import numpy as np
 
 from bayesprune.core.checks import check_fields, check_params
 from bayesprune.core.given import GivenRows, RandomKey
-from bayesprune.core.numbers import without_mask
-from bayesprune.core.types import Standalone
+from bayesprune.core.numbers import arrays_in, without_mask
+from bayesprune.core.types import Dataset, Standalone
 from bayesprune.infer.data import check_same_length
 from bayesprune.infer.judge import (
     figures_by_block,
@@ -75,13 +75,14 @@ def scored(
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """The figures of `evaluate`, and where they are those of classification the probabilities that they come from."""
     check_fields(data, "data")
+    data = Dataset(arrays_in(data.x), _targets(data.y))
     check_same_length(data.x, data.y, "data")
     if isinstance(bnn, Standalone):
         return _of_standalone(rng_key, standalone(bnn, params, mask), data, num_samples)
     check_bnn(bnn)
     check_params(params)
     assert params is not None  # for mypy: None was refused above
-    y, settings = np.asarray(without_mask(data.y, "data.y")), Settings(mask=mask, num_samples=num_samples)
+    y, settings = data.y, Settings(mask=mask, num_samples=num_samples)
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)
     if isinstance(likelihood, Masked):
@@ -108,10 +109,16 @@ def scored(
     return figures_observed(rng_key, bnn, params, data, mean, **settings), None
 
 
+def _targets(y: Any) -> np.ndarray:
+    """Targets as an array of numbers: bits are whole numbers, as a fit has them; floats keep the digits that they come with."""
+    array = np.asarray(without_mask(y, "data.y"))
+    return array.astype(np.int32) if array.dtype == bool else array
+
+
 def _of_standalone(
     rng_key: RandomKey, network: Standalone, data: GivenRows, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    y = np.asarray(without_mask(data.y, "data.y"))
+    y = np.asarray(data.y)
     if network.task == "numbers":
         return figures_of_numbers(network.predict_draws(rng_key, data.x, num_samples), y, network.noise(num_samples)), None
     mean = predict(rng_key, network, None, data.x, num_samples=num_samples)

@@ -10,9 +10,9 @@ import numpy as np
 
 from bayesprune.core.checks import check_fields
 from bayesprune.core.given import GivenRows, RandomKey
-from bayesprune.core.numbers import real_numbers
+from bayesprune.core.numbers import arrays_in, real_numbers
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Mask, PyTree
+from bayesprune.core.types import Dataset, Mask, PyTree
 from bayesprune.infer.data import check_same_length, takes_nan
 from bayesprune.infer.log_score import log_densities
 from bayesprune.infer.observed import draws_of_targets
@@ -63,6 +63,7 @@ def to_arviz(
     Source: Vehtari, Gelman & Gabry 2017, Practical Bayesian model evaluation using leave-one-out cross-validation.
     """
     check_fields(data, "data")
+    data = Dataset(arrays_in(data.x), arrays_in(data.y))
     check_same_length(data.x, data.y, "data")
     chains, draws = count(params) if isinstance(params, dict) and draws_of(params) else (1, num_samples)
     rng_key, _, mask = check_inputs(rng_key, bnn, params, data.x, mask, draws)

@@ -27,12 +27,13 @@ from bayesprune.report.plots_style import (
     Axes,
     Figure,
     FigureBase,
+    ScaledTranslation,
     few_decades,
     in_order,
     in_percent,
     legend_beside,
     legend_of_sites,
-    mark_of,
+    marks_of,
     over_steps,
     several,
     shortened,
@@ -46,6 +47,7 @@ STEEP = 20.0  # times the least loss, or what the later half spans: one that fal
 FEW_WEIGHTS = 0.03  # of the largest array's: those of fewer do not decide what the scale of `loc_cdf` is
 MOST_AT_ZERO = 0.5  # share of the weights, up to which the scale of `loc_cdf` begins at 0
 SMALLEST_SHOWN = 1e-6
+BELOW = 0.5  # inches from an axis to a legend under its label
 
 __all__ = [
     "BLACK",
@@ -141,7 +143,7 @@ def _loss_panel(ax: Axes, losses: np.ndarray, prune_steps: np.ndarray) -> None:
     thin = slice(None, None, max(1, len(losses) // MAX_CURVE_POINTS))
     ax.plot(step[thin], losses[thin], color="#B5CDE0", linewidth=0.7)
     at, middle = _medians(losses)
-    ax.plot(at, middle, color=PALETTE[0], linewidth=1.6, marker=mark_of(at), clip_on=len(at) > 1)
+    ax.plot(at, middle, color=PALETTE[0], linewidth=1.6, clip_on=len(at) > 1, **marks_of(middle))
     style(ax, "training step", "negative ELBO (nats)", "" if len(at) else "no loss is finite")
     _scale_losses(ax, losses[np.isfinite(losses)])
     over_steps(ax, len(losses))
@@ -255,8 +257,10 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
         counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
         title = f"{title}, {_share(counted):.2%} in use"
         ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")
-        below = -0.55 / (0.32 * len(sites) + 0.2)  # under the axis' label, whatever the height
-        ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, below), ncols=2)
+        root = ax.get_figure(root=True)
+        foot = ax.transAxes + ScaledTranslation(0, -BELOW, root.dpi_scale_trans)
+        look = {"frameon": False, "fontsize": 9, "loc": "upper center", "ncols": 2}
+        ax.legend(bbox_to_anchor=(0.5, 0.0), bbox_transform=foot, **look)
     for i, a in enumerate(counted):
         note = {"textcoords": "offset points", "va": "center", "fontsize": 9, "color": BLACK}
         few = 0 < a.mean() < 0.001

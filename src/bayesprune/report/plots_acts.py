@@ -20,7 +20,7 @@ from bayesprune.report.plots_style import (
     in_percent,
     legend_beside,
     legend_of_sites,
-    mark_of,
+    marks_of,
     over_steps,
     several,
     style,
@@ -74,16 +74,18 @@ def _densities(ax: Axes, step: np.ndarray, history: Mapping[str, Any], connected
     used = _connected(history, density)
     lowest = min(float(one[one > 0].min(initial=1.0)) for one in (density, *curves.values()))
     logarithmic = lowest < DENSE
-    ax.plot(step, density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="alive, all layers")
+    # On a logarithmic axis there is no zero.
+    shown = lambda one: np.where((one > 0) | (not logarithmic), one, np.nan)  # noqa: E731
+    look = {"color": BLACK, "linewidth": 2.6, "marker": "o", "markersize": 3}
+    ax.plot(step, shown(density), label=_name("alive, all layers", density), **look)
     if np.isfinite(used).any():
-        look = {"color": PALETTE[5], "linewidth": 1.2, "zorder": 5, "marker": mark_of(step)}
-        ax.plot(step, used, label="alive and connected", **look)
+        look = {"color": PALETTE[5], "linewidth": 1.2, "zorder": 5}
+        ax.plot(step, shown(used), label=_name("alive and connected", used), **look | marks_of(shown(used)))
     elif connected is not None:
         look = {"color": PALETTE[5], "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "zorder": 5}
-        ax.plot(step[-1:], [connected], label="alive and connected", clip_on=False, **look)
-    # On a logarithmic axis there is no zero.
-    shown = {_name(site, one): (step, np.where((one > 0) | (not logarithmic), one, np.nan)) for site, one in curves.items()}
-    legend_of_sites(ax, shown)
+        ended = np.array([connected])
+        ax.plot(step[-1:], shown(ended), label=_name("alive and connected", ended), clip_on=False, **look)
+    legend_of_sites(ax, {_name(site, one): (step, shown(one)) for site, one in curves.items()})
     style(ax, "", "share of the prunable weights")
     if logarithmic:
         ax.set_yscale("log")
@@ -95,8 +97,8 @@ def _densities(ax: Axes, step: np.ndarray, history: Mapping[str, Any], connected
     return len(sites)
 
 
-def _name(site: str, density: np.ndarray) -> str:
-    return site if density[-1] > 0 else f"{site} (none left)"
+def _name(curve: str, density: np.ndarray) -> str:
+    return f"{curve} (none left)" if density[-1] == 0 else curve
 
 
 def _connected(history: Mapping[str, Any], density: np.ndarray) -> np.ndarray:

@@ -93,9 +93,11 @@ def coverage_diagram(samples: ArrayLike, y: ArrayLike | Any, ax: Axes | None = N
 def observed(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The share of rows within each central interval of `LEVELS`: those of |2 F(y) - 1| at or below its level.
 
-    F is the share of samples below y, and of those at y a random part, the same at every call: an interval of whole numbers
-    holds more than it says (Czado, Gneiting & Held 2009).
+    F = (below + part (equal + 1)) / (draws + 1): of n draws from the law of y itself, y has each of the n + 1 places among them
+    alike often, and within its place, as among draws that equal it, it lies at random. F is uniform then, however few draws
+    there are, and of whole numbers too (Czado, Gneiting & Held 2009). The random parts are the same at every call.
     """
-    below, equal = (samples < y).mean(axis=0), (samples == y).mean(axis=0)
+    below, equal = (samples < y).sum(axis=0), (samples == y).sum(axis=0)
     part = np.random.default_rng(PARTS).uniform(size=len(y))
-    return (np.abs(2.0 * (below + part * equal) - 1.0)[:, None] <= LEVELS).mean(axis=0)
+    rank = (below + part * (equal + 1)) / (len(samples) + 1)
+    return (np.abs(2.0 * rank - 1.0)[:, None] <= LEVELS).mean(axis=0)

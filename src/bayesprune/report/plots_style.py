@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 try:
     from matplotlib import colormaps
     from matplotlib.axes import Axes
@@ -9,10 +11,16 @@ try:
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure, FigureBase
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter, StrMethodFormatter
+    from matplotlib.transforms import ScaledTranslation
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "bayesprune[plots]"') from error
 
-__all__ = ["Axes", "Figure", "FigureBase"]  # handed on, so that matplotlib is imported, and missed, in one place
+__all__ = [
+    "Axes",
+    "Figure",
+    "FigureBase",
+    "ScaledTranslation",
+]  # handed on, so that matplotlib is imported, and missed, in one place
 
 # Okabe and Ito's palette, which colour-blind eyes can separate; black is kept for totals
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31")
@@ -98,9 +106,17 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=parts.__getitem__)
 
 
-def mark_of(steps: Any) -> str:
-    """The marker of a curve: one of a single point would be seen by nobody without."""
-    return "o" if len(steps) == 1 else ""
+def marks_of(values: Any) -> dict[str, Any]:
+    """Markers of a curve for its points without a finite neighbour: no line is drawn to them, and they would be seen by nobody.
+
+    >>> marks_of(np.array([1.0, np.nan, 2.0, 3.0]))
+    {'marker': 'o', 'markevery': [0]}
+    >>> marks_of(np.array([1.0, 2.0]))
+    {}
+    """
+    there = np.isfinite(np.concatenate([[np.nan], values, [np.nan]]))
+    alone = np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
+    return {"marker": "o", "markevery": alone} if alone else {}
 
 
 def shortened(names: list[str]) -> list[str]:
@@ -130,7 +146,7 @@ def legend_of_sites(ax: Axes, curves: dict[str, tuple[Any, Any]], drawstyle: str
     for i, (site, (x, y)) in enumerate(zip(shortened(list(curves)), curves.values(), strict=True)):
         color, dash = (shades.to_rgba(i + 1), "-") if many else (PALETTE[i % len(PALETTE)], DASHES[i % 3])
         label = "_hidden" if many else site  # matplotlib leaves a leading underscore out of the legend
-        look = {"color": color, "linestyle": dash, "linewidth": 1.4, "marker": mark_of(x), "markersize": 5}
+        look = {"color": color, "linestyle": dash, "linewidth": 1.4, "markersize": 5} | marks_of(y)
         ax.plot(x, y, drawstyle=drawstyle, label=label, **look)
     if many:
         bar = ax.figure.colorbar(shades, ax=ax, label="layer, in order of name")

@@ -22,7 +22,12 @@ def is_frame(X: Any) -> bool:
 
 
 def of_polars(X: Any) -> Any:
-    """A frame of polars as one of pandas, numbers as they are with NaN for nulls; all else as it is."""
+    """A frame of polars as one of pandas, numbers as they are with NaN for nulls; all else as it is.
+
+    Raises `TypeError` for a lazy one, which holds no rows yet.
+    """
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a LazyFrame, which holds no rows yet: give them, X.collect().")
     if not hasattr(X, "get_column") or importlib.util.find_spec("pandas") is None:
         return X
     import pandas as pd

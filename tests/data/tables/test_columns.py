@@ -37,6 +37,7 @@ def test_what_is_constant_while_training_is_left_out() -> None:
 
 def test_whole_numbers_have_one_text() -> None:
     assert as_texts(np.array([1.0, 2.0])).tolist() == as_texts(np.array([1, 2])).tolist() == ["1", "2"]
+    assert as_texts(np.array([2.0**63, 2.0**64])).tolist() == [str(2**63), str(2**64)]
 
 
 @pytest.mark.parametrize(
@@ -56,11 +57,20 @@ def test_what_cannot_be_trained_on_is_refused(values: np.ndarray, told: str) -> 
 
 def test_categories_that_the_file_declares_may_look_like_numbers() -> None:
     assert infer("e", texts("1", "2", "1"), TRAIN, declared=True).categories == ("1", "2")
+    assert infer("e", np.array([1, 2, 1]), TRAIN, declared=True).categories == ("1", "2")
+    with pytest.raises(ValueError, match=r"column 'e' has 30 different values, such as '0': too many for categories"):
+        infer("e", np.arange(30), TRAIN, declared=True)
 
 
 def test_a_text_where_training_had_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match=r"column 'a' of new.csv has 'x' in row 2, where training had numbers"):
         Column("a", "number").encode(texts(1, "x"), "new.csv")
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[ns]", "timedelta64[s]"])
+def test_a_date_where_training_had_numbers_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=r"column 'a' of new.csv has '.+' in row 1, where training had numbers"):
+        Column("a", "number").encode(np.array([18262, 18263]).astype(kind), "new.csv")
 
 
 def test_an_infinite_number_of_a_new_file_has_a_remedy_that_there_is() -> None:

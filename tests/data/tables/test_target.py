@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bayesprune.data.tables.exposure import as_exposures
 from bayesprune.data.tables.target import Target, guess, infer_target
 
 TRAIN = np.arange(4)
@@ -63,6 +64,7 @@ def test_texts_are_classes_where_that_is_asked_for_or_they_come_back() -> None:
         (np.array([0.5, 1.5, 0.5, 1.5]), "classes", "holds fractions, such as 0.5"),
         (np.array(["a", "b"] * 2, dtype=object), "numbers", "holds texts, no numbers"),
         (np.array([0.5, np.inf, 1.0, 2.0]), None, "infinite in row 2"),
+        (np.array([1.0, np.inf, 1.0, np.inf]), "classes", "infinite in row 2"),
         (np.array(["1,5", "2,5"] * 5, dtype=object), None, r"target 'y' would be numbers.*'1,5'.*kind='classes'"),
         (np.array(["1,5", "2,5"] * 5, dtype=object), "numbers", "would be numbers but for texts such as '1,5'"),
         (np.array(["2020-01-01", "2020-01-02"] * 5, dtype=object), None, "target 'y' holds dates"),
@@ -73,3 +75,11 @@ def test_texts_are_classes_where_that_is_asked_for_or_they_come_back() -> None:
 def test_what_is_no_target_is_refused(values: np.ndarray, kind: str | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         infer_target("y", values, TRAIN, kind)
+
+
+def test_dates_in_the_place_of_numbers_are_refused_in_a_new_file() -> None:
+    dates = np.array([18262, 18263, 18264, 18265], "datetime64[D]")
+    with pytest.raises(ValueError, match=r"target 'y' holds datetime64\[D\], no numbers"):
+        infer_target("y", np.array([0.5, 1.5, 2.5, 4.0]), TRAIN, None).encode(dates, "new.csv")
+    with pytest.raises(ValueError, match=r"column 'hours' of new.csv holds no numbers"):
+        as_exposures(dates, "hours", "new.csv")

@@ -9,7 +9,7 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
-from bayesprune.data.tables.reading import NAMELESS, is_number
+from bayesprune.data.tables.reading import NAMELESS, floats, is_number
 from bayesprune.data.tables.texts import check_names
 
 MOST = 100  # categories of a column
@@ -83,7 +83,7 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
     ``declared``: whether the file itself says that it has categories. Raises `ValueError` for dates, infinite numbers, numbers
     written as text, and texts of too many values to be categories.
     """
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in "biuf" and not declared:
         _numbers(values, name, "")
         scaling, constant = fit_scaling(values[train]), bool(is_constant(values[train]))
         return Column(name, "constant" if constant else "number", (), float(scaling.loc), float(scaling.scale))
@@ -95,16 +95,16 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
         check_names(f"column {name!r}", values, known, f"or leave it out, drop={name!r}. {CODES}")
     if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
         raise ValueError(
-            f"column {name!r} is text of {len(known):,} different values, such as {known[0]!r}: too many for categories. Leave "
-            f"it out, drop={name!r}, or unite rare ones."
+            f"column {name!r} {'has' if declared else 'is text of'} {len(known):,} different values, such as {known[0]!r}: too "
+            f"many for categories. Leave it out, drop={name!r}, or unite rare ones."
         )
     return Column(name, "category", known)
 
 
 def as_texts(values: np.ndarray) -> np.ndarray:
     """A column's values as texts; whole numbers without a point, so that 1 and 1.0 are the same."""
-    if values.dtype.kind == "f" and np.all(values == np.round(values)):
-        values = values.astype("int64")
+    if values.dtype.kind == "f" and np.all(np.isfinite(values) & (values == np.round(values))):
+        return np.array([str(int(value)) for value in values], dtype=object)  # int64 ends at 9.2e18
     return np.array([str(value) for value in values], dtype=object)
 
 
@@ -119,12 +119,12 @@ def positions(texts: np.ndarray, known: Sequence[str], what: str, where: str) ->
 
 def _numbers(values: np.ndarray, name: str, where: str) -> np.ndarray:
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = floats(values)
     except (TypeError, ValueError):
         row, odd = next((row, value) for row, value in enumerate(values, start=1) if not is_number(str(value)))
         raise ValueError(
-            f"column {name!r} of {where} has {odd!r} in row {row}, where training had numbers: write numbers with a point and "
-            "nothing beside them."
+            f"column {name!r} of {where} has {str(odd)!r} in row {row}, where training had numbers: write numbers with a point "
+            "and nothing beside them."
         ) from None
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers))) + 1

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bayesprune.data.tables.reading import floats
+
 COUNTS = ("counts", "overdispersed counts")
 POISSON = 2.0  # times what Poisson's law has is the most that the variance of its counts is taken to be
 
@@ -19,9 +21,11 @@ def check_column(name: str, target: str | None, features: tuple[str, ...], kind:
 def as_exposures(values: np.ndarray, name: str, where: str) -> np.ndarray:
     """(rows,) float64, finite and positive; an error for others, by row."""
     try:
-        exposures = np.asarray(values, np.float64)
+        exposures = floats(values)
     except (TypeError, ValueError):
-        raise ValueError(f"column {name!r} of {where} holds texts, no exposures: write numbers.") from None
+        raise ValueError(
+            f"column {name!r} of {where} holds no numbers, and exposures are numbers: write them as such."
+        ) from None
     good = np.isfinite(exposures) & (exposures > 0)
     if not good.all():
         row = int(np.argmin(good))

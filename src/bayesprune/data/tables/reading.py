@@ -1,6 +1,7 @@
 """Files of named columns, read by pandas; it comes with the extra ``cli``."""
 
 import importlib
+import io
 import warnings
 from collections.abc import Collection
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.files import DamagedFileError, reading
+from bayesprune.data.tables.header import check_names_differ, header_of
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
-SEPARATORS = ",;\t"
 NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
 
 
@@ -27,19 +28,23 @@ def check_kind(path: Path) -> None:
 def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`; columns named in ``text`` are not taken for numbers.
 
-    Raises `ValueError` for a file without names or rows, `ImportError` for one that nothing installed can read.
+    A column that a parquet file has as one of categories is one of categories here, of whatever type these are. In a file of
+    one column a blank line is a missing value, and at the end of the file nothing.
+
+    Raises `ValueError` for a file without names or rows, or of one name for several columns, `ImportError` for one that nothing
+    installed can read.
     """
     pandas = needed("pandas", f"{path.suffix} files", "pip install 'bayesprune[cli]', or give an .npz file")
     if path.suffix.lower() in PARQUET:
-        needed("pyarrow", "parquet files", "pip install pyarrow, or write a .csv file")
+        for library in ("pyarrow", "pyarrow.parquet"):
+            parquet = needed(library, "parquet files", "pip install pyarrow, or write a .csv file")
     with reading(path, "table", "Write it in UTF-8 with a first line of names, and as many values in every line."):
         if path.suffix.lower() in PARQUET:
-            frame = pandas.read_parquet(path)
+            frame = _of_parquet(pandas, parquet, path)
         else:
-            with open(path, encoding="utf-8") as file:
-                line = file.readline()
-            separator = max(SEPARATORS, key=line.count)
-            frame = _of_text(pandas, path, separator, dict.fromkeys(text, str))
+            separator, names = header_of(path)
+            check_names_differ(names, path)
+            frame = _of_text(pandas, path, separator, len(names) == 1, dict.fromkeys(text, str))
     frame.columns = [str(name) for name in frame.columns]
     if all(is_number(name.split(".")[0]) for name in frame.columns):
         raise ValueError(f"{path} begins with numbers where the names of its columns should be: add a first line of names.")
@@ -48,13 +53,22 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     return frame
 
 
-def _of_text(pandas: ModuleType, path: Path, separator: str, kinds: dict[str, type]) -> Any:
-    """A text file's table, without blanks after commas, and without the empty column that a last comma makes."""
-    how = {"index_col": False, "skipinitialspace": True, "low_memory": False, "encoding": "utf-8"}
+def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds: dict[str, type]) -> Any:
+    """A text file's table, without blanks after commas, and without the empty column that a last comma makes.
+
+    ``alone``: whether there is one column, where a missing value may be a blank line.
+    """
+    how = {
+        "index_col": False,
+        "skipinitialspace": True,
+        "low_memory": False,
+        "encoding": "utf-8",
+        "skip_blank_lines": not alone,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
-            frame = pandas.read_csv(path, sep=separator, dtype=kinds, **how)
+            frame = pandas.read_csv(_without_ends(path) if alone else path, sep=separator, dtype=kinds, **how)
         except pandas.errors.ParserWarning:  # all it can tell of here; the last values would be left out
             raise DamagedFileError(
                 f"{path} has fewer names in its first line than values in the others. Perhaps it was written with row numbers "
@@ -63,10 +77,40 @@ def _of_text(pandas: ModuleType, path: Path, separator: str, kinds: dict[str, ty
     return frame[[name for name in frame if not (str(name).startswith(NAMELESS) and frame[name].isna().all())]]
 
 
+def _without_ends(path: Path) -> io.StringIO:
+    """A text file without the blank lines that it begins and ends with."""
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    full = [place for place, line in enumerate(lines) if line.strip()]
+    return io.StringIO("\n".join(lines[full[0] : full[-1] + 1]))
+
+
+def _of_parquet(pandas: ModuleType, parquet: ModuleType, path: Path) -> Any:
+    """A parquet file's table, its categories as such: pyarrow gives back those of texts alone."""
+    schema = parquet.read_schema(path)
+    check_names_differ(schema.names, path)
+    frame = pandas.read_parquet(path)
+    notes = {column["field_name"]: column["pandas_type"] for column in (schema.pandas_metadata or {}).get("columns", [])}
+    for name in frame.columns:
+        if notes.get(str(name)) == "categorical" and frame[name].dtype.kind in "biuf":
+            frame[name] = _whole(frame[name]).astype("category")
+    return frame
+
+
+def _whole(series: Any) -> Any:
+    """Whole numbers that gaps have made floats, as whole numbers again."""
+    values = series.dropna()
+    return series.astype("Int64") if series.dtype.kind == "f" and (values == values.round()).all() else series
+
+
 def values_of(frame: Any, name: str) -> np.ndarray:
-    """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects."""
+    """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects.
+
+    Of a column of categories these are its categories' own.
+    """
     series = frame[name]
-    plain = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64}.get(series.dtype.kind)
+    if is_declared(frame, name) and series.cat.categories.dtype.kind in "biuf":
+        series = series.astype(series.cat.categories.dtype)
+    plain = {"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64}.get(series.dtype.kind)
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
 
@@ -81,6 +125,13 @@ def needed(library: str, what: str, remedy: str) -> Any:
         return importlib.import_module(library)
     except ImportError as error:
         raise ImportError(f"{what} need {library}, which is not installed: {remedy}.") from error
+
+
+def floats(values: np.ndarray) -> np.ndarray:
+    """float64; `TypeError` or `ValueError` for what holds no numbers, dates and complex ones too, which NumPy would convert."""
+    if values.dtype.kind in "mMc":
+        raise TypeError(f"{values.dtype} where numbers are needed")
+    return np.asarray(values, dtype=np.float64)
 
 
 def is_number(text: str) -> bool:

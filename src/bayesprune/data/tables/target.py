@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import as_texts, positions
 from bayesprune.data.tables.exposure import COUNTS, as_exposures, kind_of_counts, mean_rate
-from bayesprune.data.tables.reading import is_number
+from bayesprune.data.tables.reading import floats, is_number
 from bayesprune.data.tables.texts import check_names
 
 FEW = 20  # whole numbers of no more values than this may be classes
@@ -71,6 +71,8 @@ def infer_target(
     if exposures is not None:
         exposures = as_exposures(exposures, exposure, "the file")
         kind = kind or kind_of_counts(as_numbers(values, name, COUNTS[0]), exposures)
+    if values.dtype.kind == "f":
+        as_numbers(values, name, "numbers")  # an infinite one is refused, whatever the kind
     if values.dtype.kind not in "biuf" and kind != "classes":
         _check_classes(name, values, asked=kind is not None)
     kind = kind or guess(values)
@@ -146,9 +148,12 @@ def _check_classes(name: str, values: np.ndarray, asked: bool) -> None:
 def as_numbers(values: np.ndarray, name: str, kind: str) -> np.ndarray:
     """float64; an error for a target that is none, or has infinite ones."""
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = floats(values)
     except (TypeError, ValueError):
-        raise ValueError(f"target {name!r} holds texts, no {kind}: choose a likelihood of classes, or write numbers.") from None
+        held = values.dtype if values.dtype.kind in "mMc" else "texts"
+        raise ValueError(
+            f"target {name!r} holds {held}, no {kind}: choose a likelihood of classes, or write numbers."
+        ) from None
     if not np.isfinite(numbers).all():
         raise ValueError(f"target {name!r} is infinite in row {int(np.argmin(np.isfinite(numbers))) + 1}: correct it.")
     return numbers
