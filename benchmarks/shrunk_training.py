@@ -31,7 +31,8 @@ class Cell:
     steps: int
 
 
-CELLS = tuple(Cell(storage, steps) for steps in (2_000,) for storage in ("masked", "compact"))
+CELLS = tuple(Cell(storage, steps) for steps in (2_000, 8_000) for storage in ("masked", "compact"))
+CELLS += (Cell("auto", 8_000),)
 
 
 def measured(cell: Cell) -> cells.Record:
