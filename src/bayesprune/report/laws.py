@@ -58,7 +58,7 @@ BEYOND = 1e-3  # deviations by which a bracket is wider, so that its root is ins
 
 
 class Law(NamedTuple):
-    """The law of some ``targets`` of all, by number; ``by``: its distribution function and its spread."""
+    """The law of some ``targets`` of all, by number; ``by``: its distribution function and its spread. Noise is above 0."""
 
     targets: Numbers
     centre: Centres

@@ -40,14 +40,15 @@ def _given(array: np.ndarray | None, dtype: np.dtype[Any]) -> Ends | None:
     if dtype.kind not in "iu" or array is None:
         return (0, 1) if dtype.kind == "b" else None
     if (lost := array[array.astype(np.float32).astype(np.float64) != array]).size:
-        raise _refused(f"the network holds the whole number {lost[0]}")
+        raise _refused(f"the network holds the whole number {lost[0]}", "take a power of two for it, or one that is smaller")
     return int(array.min(initial=0)), int(array.max(initial=0))
 
 
 def _terms(op: Op, shapes: Mapping[int, Sequence[int]]) -> int:
     """Of how many numbers a sum or a product is."""
     before = shapes[op.inputs[0]]
-    over = op.attributes["contract"][0] if op.name == "dot" else op.attributes.get("axes", ())
+    over = op.attributes["contract"][0] if op.name == "dot" else ()
+    over = op.attributes["axes"] if op.name.startswith("reduce_") else over  # those of a broadcast are the result's
     return math.prod(op.attributes.get("window", [before[axis] for axis in over]))
 
 
@@ -89,8 +90,8 @@ def _sum(low: int, high: int, terms: int) -> Ends:
     return min(low, low * terms), max(high, high * terms)
 
 
-def _refused(what: str) -> ValueError:
+def _refused(what: str, remedy: str = "bound them by jnp.clip(x, low, high) before, convert to float32 before") -> ValueError:
     return ValueError(
         f"{what}, and a C header, whose numbers are floats, holds whole ones up to {WHOLE:,} only; those of rows may be up to "
-        f"{MOST:,}: bound them by jnp.clip(x, low, high) before, convert to float32 before, or save a .bayesprune file."
+        f"{MOST:,}: {remedy}, or save a .bayesprune file."
     )
