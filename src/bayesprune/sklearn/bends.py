@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from bayesprune.core.types import Array
 
-FAR = 1.5  # times the deviation that a normal law of the same quartiles has
+FAR = 4.0  # times the deviation that a normal law of the same quartiles has; 2.0 of exp(z), 20 of exp(2 z)
 FEWEST = 20  # different numbers
 QUARTILES = 1.349  # distance of a normal law's, in deviations
 SCORES = np.linspace(-3.0, 3.0, 33)
@@ -67,14 +67,15 @@ def fit_bends(x: Shaped[np.ndarray, "rows columns"]) -> Bends:
 
 
 def reaches_far(column: Float64[np.ndarray, " rows"]) -> bool:
-    """Whether a column's deviation is so much larger than its quartiles say.
+    """Whether a column's deviation is so much larger than its quartiles say, and not for a number that most rows share.
 
     >>> draws = np.random.default_rng(0).standard_normal(500)
-    >>> reaches_far(draws), reaches_far(np.exp(draws)), reaches_far(np.exp(draws) > 3.0)
+    >>> reaches_far(draws), reaches_far(np.exp(2.0 * draws)), reaches_far(np.exp(2.0 * draws) * (draws > 0.5))
     (False, True, False)
     """
     low, high = np.quantile(column, (0.25, 0.75))
-    return len(np.unique(column)) >= FEWEST and bool(np.std(column) > FAR * (high - low) / QUARTILES)
+    counts = np.unique(column, return_counts=True)[1]
+    return len(counts) >= FEWEST and 2 * counts.max() <= len(column) and bool(np.std(column) > FAR * (high - low) / QUARTILES)
 
 
 def _knots(column: Float64[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray]:
