@@ -75,7 +75,8 @@ def reaches_far(column: Float64[np.ndarray, " rows"]) -> bool:
     """
     low, high = np.quantile(column, (0.25, 0.75))
     counts = np.unique(column, return_counts=True)[1]
-    return len(counts) >= FEWEST and 2 * counts.max() <= len(column) and bool(np.std(column) > FAR * (high - low) / QUARTILES)
+    is_one_scale = np.std(column) <= FAR * (high - low) / QUARTILES
+    return len(counts) >= FEWEST and not is_one_scale and bool(2 * counts.max() <= len(column))
 
 
 def _knots(column: Float64[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray]:
