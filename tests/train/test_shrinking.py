@@ -19,6 +19,7 @@ from bayesprune.core.types import SparseState
 from bayesprune.model import short_program
 from bayesprune.model.transforms.entries import Entries
 from bayesprune.prune.bookkeeping import first_state, take_step
+from bayesprune.train import shrinking
 from bayesprune.train.shrinking import as_single, as_slices, single_written
 
 DATA = programs.classes(rows=120, features=6)
@@ -178,6 +179,18 @@ def test_auto_shrinks_where_it_pays() -> None:
     """Of thirty steps of a small net no compilation is won back."""
     fit = bp.fit_svi(jax.random.key(5), network(), DATA, storage="auto", sparsifier=bp.methods.BMR(), **SETTINGS)
     assert "shrunk/step" not in fit.history
+
+
+@pytest.mark.slow
+def test_auto_keeps_whole_arrays_where_nobody_measured(monkeypatch) -> None:
+    """On a device other than a CPU, though any saving would do."""
+    monkeypatch.setattr(shrinking, "WORTH", 0.0)
+    bnn, shrunk = network(), []
+    for device in ("cpu", "gpu"):
+        monkeypatch.setattr(jax, "default_backend", lambda device=device: device)
+        fit = bp.fit_svi(jax.random.key(5), bnn, DATA, storage="auto", sparsifier=Halving(bnn), **SETTINGS)
+        shrunk.append("shrunk/step" in fit.history)
+    assert shrunk == [True, False]
 
 
 def test_slices_go_through_json() -> None:

@@ -131,7 +131,7 @@ def fit_svi(
             "shrunk/numbers" how many numbers are held. Verified acts leave no slices that nobody needs. For methods that cut
             for good, estimators "weight" and "local", optimizers that treat every entry alone, and priors without numbers for
             units; others are refused with the reason. "auto": the same where it can be and what is left to do is worth the
-            compilation, else "masked".
+            compilation, by what both take on a CPU; else, and on other devices, "masked".
         remat: rematerialisation. True keeps for the backward pass only what matrix products and convolutions gave, and makes
             the rest again: less memory at once, the same results to rounding, often slower steps. On a CPU XLA's default order
             of work takes the gain back; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false has another.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.types import Mask
@@ -27,7 +28,7 @@ SHARE = 0.5
 # six products, 2.1 ms for 160,000, of a step of 35 ms for 960,000 (benchmarks/shrunk_steps.py).
 PRODUCTS = 0.6
 # Cost times steps that a smaller program must save under "auto": about 20 seconds of a CPU, at 2e-8 s for each number and step,
-# where tracing and compiling one takes 16 (an MLP of five layers of 400).
+# where tracing and compiling one takes 16 (an MLP of five layers of 400). On other devices neither was measured.
 WORTH = 1e9
 
 
@@ -110,9 +111,10 @@ class Shrinking:
 def shrinking_of(storage: str, recipe: Recipe, example: Example, num_steps: int) -> Shrinking | WholeArrays:
     """What a fit of this storage shrinks by.
 
-    Raises `ValueError` for "compact" where the program cannot be shrunk, with the reason; "auto" then keeps whole arrays.
+    Raises `ValueError` for "compact" where the program cannot be shrunk, with the reason; "auto" then keeps whole arrays, as
+    it does on devices other than CPUs.
     """
-    if storage not in ("compact", "auto"):
+    if storage not in ("compact", "auto") or (storage == "auto" and jax.default_backend() != "cpu"):
         return WHOLE
     reason = why_not(recipe, example)
     if reason and storage == "compact":
