@@ -124,6 +124,13 @@ def biochemistry(rng: Generator, train: int = 2000) -> Table:
     return Table(x, 8 + signal + 2.6 * rng.standard_normal(len(x)), train)
 
 
+def decades(rng: Generator, train: int = 700) -> Table:
+    """Eight concentrations over four decades each: the outcome saturates in one, and goes by the logarithms of three others."""
+    logs = 2.0 * rng.standard_normal((train + TEST, 8))
+    y = 3.0 / (1.0 + np.exp(-logs[:, 0])) + 0.5 * logs[:, 1] - 0.3 * logs[:, 2] + 0.2 * logs[:, 2] * (logs[:, 3] > 0)
+    return Table(np.exp(logs), y + 0.3 * rng.standard_normal(len(y)), train)
+
+
 def churn(rng: Generator, train: int = 2000) -> Table:
     """Who leaves: three rules of two or three of nineteen columns each; one in seven does."""
     x = rng.standard_normal((train + TEST, 19))
@@ -164,7 +171,8 @@ CLASSES: dict[str, Callable[[Generator], Table]] = {
     "parity": parity,
     "eight_classes": eight_classes,
 }
-KINDS = NUMBERS | CLASSES
+LATER: dict[str, Callable[[Generator], Table]] = {"decades": decades}
+KINDS = NUMBERS | CLASSES | LATER  # a kind's place is its seed: what comes later comes last
 
 
 def make(kind: str) -> Table:

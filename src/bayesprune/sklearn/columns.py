@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.sklearn.bends import NONE, Bends, fit_bends
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
 
 FAR = 3.0  # deviations from which on a number counts less and less; what is nearer stays: to bend it cost .04 to .08 nats
@@ -25,6 +26,7 @@ class Columns(NamedTuple):
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
     ``outnumber``: whether there are as many columns as rows, or more; ``alone``: components are read in place of the columns.
+    ``bends``: of columns that reach far, a second input each.
     """
 
     scaling: Scaling
@@ -36,6 +38,7 @@ class Columns(NamedTuple):
     components: Scaling
     outnumber: bool = False
     alone: bool = False
+    bends: Bends = NONE
 
     @property
     def num_columns(self) -> int:
@@ -45,13 +48,13 @@ class Columns(NamedTuple):
     @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
-        return (0 if self.alone else len(self.turn)) + len(self.owner) + self.turn.shape[1]
+        return (0 if self.alone else len(self.turn)) + len(self.bends.owner) + len(self.owner) + self.turn.shape[1]
 
     @property
     def silent(self) -> Bool[np.ndarray, " inputs"]:
         """Inputs that are zero in every row: constant columns, and what the form leaves out."""
-        parts = (self.steps, self.components) if self.alone else (self.scaling, self.steps, self.components)
-        return np.concatenate([np.isinf(np.ravel(part.scale)) for part in parts])
+        first = [] if self.alone else [np.isinf(np.ravel(self.scaling.scale)), np.zeros(len(self.bends.owner), bool)]
+        return np.concatenate([*first, *(np.isinf(np.ravel(part.scale)) for part in (self.steps, self.components))])
 
     def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each of the table's columns, joined from those of all that the network reads of it.
@@ -62,9 +65,10 @@ class Columns(NamedTuple):
         values = np.where(self.silent, nothing, values).astype(values.dtype)
         columns = 0 if self.alone else len(self.turn)
         joined = np.full(len(self.turn), nothing, values.dtype) if self.alone else values[:columns]
-        join.at(joined, self.owner, values[columns : columns + len(self.owner)])
+        owner = np.concatenate([self.bends.owner, self.owner])
+        join.at(joined, owner, values[columns : columns + len(owner)])
         varies = ~np.isinf(np.ravel(self.scaling.scale))
-        for value in values[columns + len(self.owner) :]:
+        for value in values[columns + len(owner) :]:
             joined[varies] = join(joined[varies], value)
         return joined
 
@@ -77,7 +81,7 @@ class Columns(NamedTuple):
         """
         none = Scaling(np.zeros(0), np.zeros(0))
         if components and self.outnumber and self.turn.shape[1]:
-            return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
+            return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True, bends=NONE)
         if not (steps or components):
             return self._replace(
                 clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, turn=self.turn[:, :0], components=none
@@ -92,7 +96,7 @@ class Columns(NamedTuple):
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
     def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> Shaped[Array, "rows inputs"]:
-        """What the network reads of such rows, float32: z, then steps and components.
+        """What the network reads of such rows, float32: z, then bends, steps and components.
 
         z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
@@ -100,6 +104,7 @@ class Columns(NamedTuple):
         """
         z = _scaled(x, self.scaling, xp)
         parts = [] if self.alone else [_drawn_in(z, xp) if self.clipped else z]
+        parts += [bent.astype(z.dtype) for bent in self.bends.apply(x, xp)]
         if len(self.owner):
             parts.append(_scaled(_steps(x, self.at, self.owner, xp), self.steps, xp))
         if self.turn.shape[1]:
@@ -190,7 +195,9 @@ def fit_columns(
     at, owner = (np.zeros(0), np.zeros(0, np.int64)) if cuts is None else (cuts.at, cuts.column)
     turn = _turn(x, scaling) if components else np.zeros((x.shape[1], 0))
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
-    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, x.shape[1] >= len(x))
+    outnumber = x.shape[1] >= len(x)
+    bends = NONE if outnumber else fit_bends(x)
+    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends)
 
 
 def of_rows(
