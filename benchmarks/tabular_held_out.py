@@ -47,7 +47,7 @@ class Cell:
     steps: int = 0
 
 
-CELLS = tuple(Cell(data) for data in (*kinds_of_tables.KINDS, *SIMULATIONS))
+CELLS = tuple(Cell(data) for data in (*kinds_of_tables.NUMBERS, *kinds_of_tables.CLASSES, *SIMULATIONS))
 
 
 class Remembering:
