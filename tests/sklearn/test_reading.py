@@ -222,6 +222,20 @@ def test_names_of_single_rows_are_one_category_and_the_same_when_they_are_read_a
     assert new[0] == new[2] != new[1]
 
 
+def test_of_many_categories_those_of_three_rows_have_a_mean_of_their_own() -> None:
+    """As scikit-learn's encoder of the texts as they are; where twenty or fewer have five rows, such ones are rare."""
+    towns = np.array(
+        [f"t{i // 5}" for i in range(150)] + [f"few {i // 3}" for i in range(60)] + [f"two {i // 2}" for i in range(8)]
+    )
+    y = np.random.default_rng(0).standard_normal(len(towns))
+    reading, _ = fit_reading(pd.DataFrame({"town": towns}), y, labels=False, seed=0)
+    pooled = np.where(np.char.startswith(towns, "two"), "rare", towns)[:, None]
+    expected = TargetEncoder(target_type="continuous").fit(pooled, y).transform(pooled)
+    np.testing.assert_allclose(reading.apply(pd.DataFrame({"town": towns})), expected, rtol=1e-12)
+    reading, _ = fit_reading(pd.DataFrame({"town": towns[50:]}), y[50:], labels=False, seed=0)
+    assert len(reading.names) == 21 and reading.names[-1] == "town_infrequent_sklearn"
+
+
 def test_a_column_of_strangers_alone_warns() -> None:
     """Codes that were texts with a zero in front, read again as numbers; not of few rows, or where some are known."""
     codes = pd.DataFrame({"code": [f"0{i % 4}" for i in range(40)]})

@@ -13,7 +13,8 @@ from sklearn.utils.fixes import parse_version
 import sklearn
 from bayesprune.sklearn.frames import MOST
 
-LEAST_ROWS = 5  # of a category that is told apart
+LEAST_ROWS = 5  # of a category that is told apart by a column of its own
+LEAST_OF_MEANS = 3  # of one that is told apart by its mean target, which in the fit is that of its other rows
 RARE = "\0rare"
 VERSION, SPLITTERS = parse_version(sklearn.__version__), parse_version("1.9")  # from which on folds of targets are a splitter's
 
@@ -35,10 +36,12 @@ def means(labels: bool, seed: int) -> Pipeline:
 
 def warn_of_names(name: object, column: Any) -> None:
     """Of texts that few rows share: nothing is learnt of them, and a date among them is lost."""
-    rare = ~column.isin(common_in(column)) & column.notna()
+    common = common_in(column)
+    rare = ~column.isin(common) & column.notna()
     if column[rare].nunique() > MOST and rare.sum() > len(column) / 2:
+        least = LEAST_OF_MEANS if len(common) > MOST else LEAST_ROWS
         warnings.warn(
-            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {LEAST_ROWS} rows "
+            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {least} rows "
             "share, and all of them are read as one: leave it out, or give what it says as columns of their own; dates by "
             "pd.to_datetime.",
             stacklevel=2,
@@ -46,9 +49,10 @@ def warn_of_names(name: object, column: Any) -> None:
 
 
 def common_in(column: Any) -> Any:
-    """The categories of a column, gaps too, that enough rows have."""
+    """The categories of a column, gaps too, that enough rows have: fewer where so many do that they are read by means."""
     counts = column.value_counts(dropna=False)
-    return counts.index[counts >= LEAST_ROWS]
+    by_means = (counts >= LEAST_ROWS).sum() > MOST
+    return counts.index[counts >= (LEAST_OF_MEANS if by_means else LEAST_ROWS)]
 
 
 class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
