@@ -40,6 +40,7 @@ def test_what_does_not_reach_far_is_read_once() -> None:
     assert seen == {name: ratio > 4.0 for name, ratio in ratios.items()} and sum(seen.values()) == 1
     assert not reaches_far(np.repeat([0.0, 1e9], [400, 100]))  # a mark of two values
     assert not reaches_far(np.where(rng.random(500) < 0.6, 0.0, np.exp(2.0 * rng.standard_normal(500))))
+    assert not reaches_far(np.where(rng.random(500) < 0.45, 0.0, rng.standard_normal(500)))  # filled gaps
 
 
 def test_ties_are_the_mean_of_their_scores_and_what_is_beyond_is_at_the_ends() -> None:

@@ -67,16 +67,20 @@ def fit_bends(x: Shaped[np.ndarray, "rows columns"]) -> Bends:
 
 
 def reaches_far(column: Float64[np.ndarray, " rows"]) -> bool:
-    """Whether a column's deviation is so much larger than its quartiles say, and not for a number that most rows share.
+    """Whether a column's deviation is so much larger than its quartiles say, beside the number that most rows have.
+
+    That may be a filled gap, or a zero for nothing, which draws the quartiles together; of half of the rows it is the column.
 
     >>> draws = np.random.default_rng(0).standard_normal(500)
     >>> reaches_far(draws), reaches_far(np.exp(2.0 * draws)), reaches_far(np.exp(2.0 * draws) * (draws > 0.5))
     (False, True, False)
     """
-    low, high = np.quantile(column, (0.25, 0.75))
-    counts = np.unique(column, return_counts=True)[1]
-    is_one_scale = np.std(column) <= FAR * (high - low) / QUARTILES
-    return len(counts) >= FEWEST and not is_one_scale and bool(2 * counts.max() <= len(column))
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) < FEWEST or 2 * counts.max() > len(column):
+        return False
+    others = column[column != values[counts.argmax()]]
+    low, high = np.quantile(others, (0.25, 0.75))
+    return bool(np.std(others) > FAR * (high - low) / QUARTILES)
 
 
 def _knots(column: Float64[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray]:
