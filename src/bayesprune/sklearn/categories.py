@@ -24,14 +24,17 @@ def zeros_and_ones() -> OneHotEncoder:
     return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=LEAST_ROWS, drop="if_binary", sparse_output=False)
 
 
-def means(labels: bool, seed: int) -> Pipeline:
-    """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes."""
+def means(labels: bool, seed: int, common: Any = None) -> Pipeline:
+    """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes.
+
+    ``common``: what tells these apart, of texts `CommonCategories`.
+    """
     kind = "auto" if labels else "continuous"
     if VERSION < SPLITTERS:
         encoder = TargetEncoder(target_type=kind, random_state=seed)
     else:
         encoder = TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
-    return make_pipeline(CommonCategories(), encoder)
+    return make_pipeline(CommonCategories() if common is None else common, encoder)
 
 
 def warn_of_names(name: object, column: Any) -> None:

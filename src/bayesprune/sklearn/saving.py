@@ -23,6 +23,8 @@ MAKES = frozenset(
     f"{kind}Node" for kind in ("Cached", "DType", "DefaultDict", "Dict", "Json", "List", "NdArray", "Object", "RandomGenerator",
                                "RandomState", "Set", "Slice", "Tuple", "Type")
 )  # fmt: skip
+# Of others, what an estimator may hold beside what skops knows: a type of numbers, and the folds of means of targets.
+HARMLESS = frozenset(("numpy.dtype", *(f"sklearn.model_selection._split.{folds}" for folds in ("KFold", "StratifiedKFold"))))
 ROOM, TIMES = 1 << 26, 256  # bytes that any file may unpack to, and as many times its own
 REMEDY = "Fit once more, and save with bayesprune and scikit-learn of the same versions."
 
@@ -39,8 +41,9 @@ def load(path: str | PathLike[str]) -> Any:
     """The estimator that `save` wrote.
 
     A file may be anybody's. What is made of it are data types of this package (estimators, transformers, records, dataclasses)
-    and what skops knows to be harmless of NumPy, SciPy and scikit-learn; anything else is refused before any of it is made, and
-    so are nodes that call a function. Another version of the packages may read other things in it, or nothing.
+    and what skops knows to be harmless of NumPy, SciPy and scikit-learn, and what `HARMLESS` names; anything else is refused
+    before any of it is made, and so are nodes that call a function. Another version of the packages may read other things in
+    it, or nothing.
 
     Raises:
         DamagedFileError: a file of another kind, one that holds other types, or one that unpacks to far more than its size.
@@ -58,7 +61,7 @@ def load(path: str | PathLike[str]) -> Any:
                 raise ValueError(f"{len(content):,} bytes of it unpacks to {size:,}")
             _check(json.loads(members.read("schema.json")))
         others = skops.get_untrusted_types(data=content)
-        if foreign := [name for name in others if not name.startswith(OURS) and name != "numpy.dtype"]:
+        if foreign := [name for name in others if not name.startswith(OURS) and name not in HARMLESS]:
             raise ValueError(f"it holds {', '.join(foreign[:3])}, which an estimator of bayesprune does not")
         return skops.loads(content, trusted=others)
 

@@ -62,7 +62,7 @@ class WithCompact:
     ) -> Compact:
         """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
 
-        It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
+        It reads the table's columns as they are, in single precision, where they are numbers without gaps or names, else what
         ``numbers_of(X)`` gives. Standardising, steps and components are its first operations, taking y back to its units is its
         last one. Of a classifier it gives probabilities in the order of ``classes_``.
 

@@ -1,0 +1,148 @@
+"""Whole numbers that are names, as zip codes are: how they are known without a fit, and which of them are told apart."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64, Shaped
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from bayesprune.sklearn.categories import LEAST_OF_MEANS
+
+FEWEST, MOST = 9, 1_000  # levels of a column that is looked at
+ROWS = 8  # of a level, on average
+LEAD = 4.0  # standard errors by which its own rows must foresee a level better than those beside it
+BESIDE = 3  # levels on either side
+FIRST = 2  # levels that are not asked: those that lead most
+DEGREE, FOLDS, SHRUNK = 3, 5, 3.0  # of the polynomial; of the rows; rows of the mean of all that a level's mean is shrunk by
+PREFIX = "targetmean_"
+RARE, GAP = -1.0, -2.0
+EXACT = 2.0**53  # from here on float64 leaves whole numbers out
+
+
+def places_of_names(x: Float[np.ndarray, "rows columns"], y: Any, labels: bool, seed: int) -> tuple[int, ...]:
+    """Places of the columns whose whole numbers are names; NaN is a gap. ``labels``: whether y is classes; several outputs: ().
+
+    >>> rng = np.random.default_rng(0)
+    >>> level = rng.integers(0, 30, 600)
+    >>> x = np.stack([1000.0 + level, level + rng.random(600), rng.integers(20, 50, 600)], axis=1)
+    >>> places_of_names(x, rng.standard_normal(30)[level] + x[:, 2] / 9, labels=False, seed=0)
+    (0,)
+    """
+    places = [place for place, column in enumerate(x.T) if _may_be_names(column)]
+    targets = targets_of(y, labels) if places and np.ndim(y) == 1 else None
+    if targets is None:
+        return ()
+    folds = np.random.default_rng(seed).permutation(len(x)) % FOLDS
+    return tuple(place for place in places if lead_of_levels(np.asarray(x[:, place], np.float64), targets, folds) > LEAD)
+
+
+class Targets(NamedTuple):
+    """Numbers, (rows,), or the places of labels among as many ``classes``, 0 of numbers."""
+
+    values: Shaped[np.ndarray, " rows"]
+    classes: int
+
+    def sums(self, cells: Int64[np.ndarray, " rows"], count: int) -> Float64[np.ndarray, "cells outputs"]:
+        """Of numbers, or of the labels' zeros and ones, by cell."""
+        if not self.classes:
+            return np.bincount(cells, self.values, count)[:, None]
+        both = np.bincount(cells * self.classes + self.values, minlength=count * self.classes)
+        return both.reshape((count, self.classes)).astype(np.float64)
+
+    def errors(self, means: Float64[np.ndarray, "cells outputs"], cells: Int64[np.ndarray, " rows"]) -> np.ndarray:
+        """Squared errors of the cells' means, (rows,); of labels the sum over the classes."""
+        if not self.classes:
+            return np.square(self.values - means[cells, 0])  # type: ignore[no-any-return]
+        return 1.0 - 2.0 * means[cells, self.values] + np.square(means).sum(axis=1)[cells]  # type: ignore[no-any-return]
+
+
+def lead_of_levels(column: Float64[np.ndarray, " rows"], targets: Targets, folds: Int64[np.ndarray, " rows"]) -> float:
+    """By how many standard errors a level's own rows foresee y better than those of the levels beside it.
+
+    A cubic of the levels' order is taken off y first: what is smooth in the number is that of a length, which the network
+    reads as it is. Of what is left, (sum of r) / (n + 3) is compared: of the other rows of the level, and of those of the three
+    levels on either side. Both, and the cubic, are of four fifths of the rows, squared errors of the last. The two levels that
+    lead most are not asked: one that is special, as the zero of what is mostly zero, does not make names of the others. -inf
+    where there are too many levels, or too few. Ages, years and counts have about the means of their neighbours; names have no
+    neighbours.
+
+    Source: paired differences as of Student's t; Micci-Barreca (2001) for the shrinkage.
+    """
+    known = ~np.isnan(column)
+    levels, at = np.unique(column[known], return_inverse=True)
+    count = len(levels)
+    if not FEWEST <= count <= min(MOST, len(at) / ROWS):
+        return -np.inf
+    found, cells = targets._replace(values=targets.values[known]), folds[known] * count + at
+    sums = found.sums(cells, FOLDS * count).reshape((FOLDS, count, -1))
+    rows = np.bincount(cells, minlength=FOLDS * count).reshape((FOLDS, count, 1)).astype(np.float64)
+    sums, rows = sums.sum(axis=0) - sums, rows.sum(axis=0) - rows  # of the rows of all other folds
+    smooth = _cubic(sums, rows)
+    left = sums - rows * smooth
+    own, beside = left / (rows + SHRUNK), _beside(left) / (_beside(rows) + SHRUNK)
+    mine, theirs = (found.errors((smooth + means).reshape((FOLDS * count, -1)), cells) for means in (own, beside))
+    lead = theirs - mine
+    first = np.argsort(-np.bincount(at, lead), kind="stable")[:FIRST]
+    lead = lead[~np.isin(at, first)]
+    error = lead.std(ddof=1) / np.sqrt(len(lead))
+    return float(lead.mean() / error) if error > 0.0 else -np.inf
+
+
+def _cubic(sums: np.ndarray, rows: np.ndarray) -> Float64[np.ndarray, "folds levels outputs"]:
+    """Least squares of y by the levels' order, at the levels; as good as exact where rows are few."""
+    powers = np.polynomial.legendre.legvander(np.linspace(-1.0, 1.0, sums.shape[1]), DEGREE)
+    squares = powers.T @ (rows * powers) + 1e-9 * rows.sum(axis=1, keepdims=True) * np.eye(DEGREE + 1)
+    return powers @ np.linalg.solve(squares, powers.T @ sums)  # type: ignore[no-any-return]
+
+
+def _beside(parts: np.ndarray) -> np.ndarray:
+    """Sums over the levels on either side, without the level itself."""
+    padded = np.pad(parts, ((0, 0), (BESIDE, BESIDE), (0, 0)))
+    shifted = [padded[:, first : first + parts.shape[1]] for first in range(2 * BESIDE + 1) if first != BESIDE]
+    return np.sum(shifted, axis=0)  # type: ignore[no-any-return]
+
+
+def _may_be_names(column: Shaped[np.ndarray, " rows"]) -> bool:
+    """Whether what is there is whole numbers that span as many levels as are asked for: quickly, of thousands of columns."""
+    known = column[~np.isnan(column)]
+    whole = len(known) and bool((known[:ROWS] == np.floor(known[:ROWS])).all()) and float(np.abs(known).max()) <= EXACT
+    return bool(whole and np.ptp(known) >= FEWEST - 1 and (known == np.floor(known)).all())
+
+
+def targets_of(y: ArrayLike, labels: bool) -> Targets | None:
+    """None of targets that are all the same, or of nearly as many classes as rows."""
+    if labels:
+        classes, values = np.unique(np.asarray(y), return_inverse=True)
+        return Targets(values, len(classes)) if 1 < len(classes) <= min(MOST, len(values) / ROWS) else None
+    numbers = np.asarray(y, np.float64)
+    size = np.abs(numbers).max(initial=0.0)
+    scaled = numbers / size if 0.0 < size < np.inf else numbers  # squares of large numbers are infinite
+    spread = scaled.std()
+    return Targets((scaled - scaled.mean()) / spread, 0) if np.isfinite(spread) and spread > 0.0 else None
+
+
+class CommonLevels(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A column of numbers as names: rare ones, and those that come later, are one, as `CommonCategories` has it of texts.
+
+    X: (rows, 1), a frame or an array, as a `ColumnTransformer` gives it. What comes out is the place of a level among the
+    common ones, `RARE`, or `GAP` where gaps are common.
+    """
+
+    def fit(self, X: Any, y: object = None) -> "CommonLevels":
+        column = np.asarray(X, np.float64)[:, 0]
+        gaps = np.isnan(column)
+        levels, rows = np.unique(column[~gaps], return_counts=True)
+        self.common_, self.gap_ = levels[rows >= LEAST_OF_MEANS], GAP if gaps.sum() >= LEAST_OF_MEANS else RARE
+        self.n_features_in_ = 1
+        return self
+
+    def transform(self, X: Any) -> Float64[np.ndarray, "rows 1"]:
+        column = np.asarray(X, np.float64)[:, 0]
+        places = np.searchsorted(self.common_, column).clip(max=max(0, len(self.common_) - 1))
+        is_common = self.common_[places] == column if len(self.common_) else np.zeros(len(column), bool)
+        found = np.where(is_common, places.astype(np.float64), RARE)
+        return np.where(np.isnan(column), self.gap_, found)[:, None]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        return np.array([f"{PREFIX}{name}" for name in np.ravel(input_features)], object)
