@@ -120,14 +120,14 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as
     are those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is
-    the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of
-    all, of rows that are fitted by the others (cross-fitting); those of one or two rows have one mean together. Gaps among
+    the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of all,
+    of rows that are fitted by the others (cross-fitting); those of one or two rows have one mean together. Gaps among
     numbers are filled by the median, and a column of zeros and ones says where. Whole numbers that are names, such as zip
-    codes, are read twice: as numbers, and, as texts of many categories are, by the mean target of each; `levels.lead_of_levels`
-    says which those are: 9 to 1,000 of them, of 8 rows each on average, each foreseen by its own rows better than by the numbers
-    beside it, by more than four standard errors. A date, as such or written with the year first, is a number of days, and what
-    of month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that its column has; later rows' moments are
-    read by the same one.
+    codes, are read twice: as numbers, and, as texts of many categories are, by the mean target of each;
+    `levels.lead_of_levels` says which those are: 9 to 1,000 of them, of 8 rows each on average, each foreseen by its own
+    rows better than by the numbers beside it, by more than four standard errors. A date, as such or written with the year
+    first, is a number of days, and what of month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that
+    its column has; later rows' moments are read by the same one.
 
     ``X``: a frame, or an array of floats; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether
     of classes.
