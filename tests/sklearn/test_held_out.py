@@ -19,9 +19,9 @@ def test_thresholds_are_found_without_the_rows_that_are_held_out(labels: bool, m
     fits: list = []
     whole = base.SparseNetwork._learn
 
-    def learn(self, *args, **kwargs):
-        fits.append(self._columns)
-        return whole(self, *args, **kwargs)
+    def learn(self, columns, *args, **kwargs):
+        fits.append(columns)
+        return whole(self, columns, *args, **kwargs)
 
     monkeypatch.setattr(base.SparseNetwork, "_learn", learn)
     model.fit(x, y)
