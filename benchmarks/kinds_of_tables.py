@@ -131,13 +131,6 @@ def decades(rng: Generator, train: int = 700) -> Table:
     return Table(np.exp(logs), y + 0.3 * rng.standard_normal(len(y)), train)
 
 
-def names(rng: Generator, train: int = 700) -> Table:
-    """Fifty places written as numbers, each with an outcome of its own, beside five columns of which two count."""
-    place, x = rng.integers(0, 50, train + TEST), rng.standard_normal((train + TEST, 5))
-    y = 1.5 * rng.standard_normal(50)[place] + x[:, 0] - 0.5 * x[:, 1]
-    return Table(np.column_stack([10_000.0 + 37.0 * place, x]), y + 0.5 * rng.standard_normal(len(y)), train)
-
-
 def churn(rng: Generator, train: int = 2000) -> Table:
     """Who leaves: three rules of two or three of nineteen columns each; one in seven does."""
     x = rng.standard_normal((train + TEST, 19))
@@ -178,7 +171,7 @@ CLASSES: dict[str, Callable[[Generator], Table]] = {
     "parity": parity,
     "eight_classes": eight_classes,
 }
-LATER: dict[str, Callable[[Generator], Table]] = {"decades": decades, "names": names}
+LATER: dict[str, Callable[[Generator], Table]] = {"decades": decades}
 KINDS = NUMBERS | CLASSES | LATER  # a kind's place is its seed: what comes later comes last
 
 

@@ -3,7 +3,7 @@
     python benchmarks/tabular_kinds.py run                        # what is not in runs/tabular_kinds.jsonl yet
     python benchmarks/tabular_kinds.py run --only model=default   # one model
 
-Thirteen kinds as simulations (`kinds_of_tables`), 2,000 new rows each to be judged by; forms and courses were chosen by these.
+Twelve kinds as simulations (`kinds_of_tables`), 2,000 new rows each to be judged by; forms and courses were chosen by these.
 And twelve others: scikit-learn's, its simulations, UCI's (``BAYESPRUNE_DATA``), 70 % of at most 6,000 rows to fit, never more
 than 2,000, one split. Every model as it comes: "default" is ours; "linear" ElasticNetCV, of standardised targets, or logistic
 regression, of standardised columns; "forest" 300 trees; "boosting" scikit-learn's histogram gradient boosting. The score is

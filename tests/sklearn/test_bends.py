@@ -64,6 +64,14 @@ def test_the_network_reads_both_and_both_are_of_the_column() -> None:
     np.testing.assert_allclose(columns.apply(jnp.asarray(x, jnp.float32), jnp), read, atol=2e-5)
 
 
+def test_numbers_next_to_zero_have_slopes_that_single_precision_holds() -> None:
+    """p-values: what lies below 1e-30 is one number, and JAX reads the others as NumPy does."""
+    x = 10.0 ** -np.random.default_rng(3).uniform(0.0, 60.0, (400, 1))
+    columns = fit_columns(x)
+    assert len(columns.bends.owner) == 1 and (columns.bends.slopes < 1e36).all()
+    np.testing.assert_allclose(columns.apply(jnp.asarray(x, jnp.float32), jnp), columns.apply(x), atol=1e-4)
+
+
 def test_as_many_columns_as_rows_are_read_as_they_are() -> None:
     assert fit_columns(np.exp(2.0 * np.random.default_rng(0).standard_normal((20, 30)))).num_inputs == 30
 

@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
 import bayesprune as bp
+import sklearn
 from bayesprune.deploy import reader
 from bayesprune.sklearn.frames import of_polars
 from bayesprune.sklearn.reading import fit_reading, is_encoded
@@ -234,6 +235,44 @@ def test_of_many_categories_those_of_three_rows_have_a_mean_of_their_own() -> No
     np.testing.assert_allclose(reading.apply(pd.DataFrame({"town": towns})), expected, rtol=1e-12)
     reading, _ = fit_reading(pd.DataFrame({"town": towns[50:]}), y[50:], labels=False, seed=0)
     assert len(reading.names) == 21 and reading.names[-1] == "town_infrequent_sklearn"
+
+
+def test_a_lone_name_is_not_what_later_ones_are_foreseen_by() -> None:
+    """Its own target was the mean of the rare ones: every new name read it, and nothing had learnt from it."""
+    towns = np.array([f"t{i % 30}" for i in range(600)] + ["alone"])
+    y = np.append(np.random.default_rng(0).standard_normal(600), 100.0)
+    reading, found = fit_reading(pd.DataFrame({"town": towns}), y, labels=False, seed=0)
+    new = reading.apply(pd.DataFrame({"town": ["new", "alone", None, "t1"]}))[:, 0]
+    np.testing.assert_allclose(new[:3], y.mean(), rtol=1e-12)
+    assert abs(new[3]) < 1.0 and np.ptp(found) < 100.0
+    column, frame = y[:, None], pd.DataFrame({"town": towns})
+    np.testing.assert_array_equal(fit_reading(frame, column, labels=False, seed=0)[1], found)  # one output is one output
+    labels = np.where(y > 50, 2, (y > 0).astype(int))
+    labels[:5] = 2
+    reading, _ = fit_reading(frame, labels, labels=True, seed=0)
+    shares = np.bincount(labels) / len(labels)
+    np.testing.assert_allclose(reading.apply(pd.DataFrame({"town": ["new"]}))[0], shares, rtol=1e-12)
+
+
+def test_what_is_set_for_the_output_of_all_transformers_is_not_for_these() -> None:
+    y = np.random.default_rng(0).standard_normal(300)
+    frame = pd.DataFrame({"a": y, "town": [f"t{i % 30}" for i in range(300)], "two": ["a", "b"] * 150})
+    one, expected = fit_reading(frame, y, labels=False, seed=0)
+    with sklearn.config_context(transform_output="pandas"):
+        other, found = fit_reading(frame, y, labels=False, seed=0)
+        np.testing.assert_array_equal(other.apply(frame), one.apply(frame))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_estimator_of_many_categories_is_saved(tmp_path) -> None:
+    """The means of their targets hold the folds that they were made by."""
+    from bayesprune.sklearn.saving import load, save
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"town": [f"t{i % 30}" for i in range(300)], "a": rng.standard_normal(300)})
+    model = bp.BayesianSparseClassifier(**SHORT).fit(frame, frame["a"] > 0)
+    save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").predict_proba(frame), model.predict_proba(frame))
 
 
 def test_a_column_of_strangers_alone_warns() -> None:

@@ -177,9 +177,8 @@ def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
 def _small(model: Any, folder: Path) -> dict[str, Any]:
     """One network for where there is NumPy alone, or why there is none."""
     try:
-        small = model.compact(keep="mean")
+        model.compact(keep="mean").save(folder / fitted.COMPACT)
     except ValueError as refused:
         (folder / fitted.COMPACT).unlink(missing_ok=True)  # that of an earlier try
         return {"refused": str(refused)}
-    small.save(folder / fitted.COMPACT)
     return {"bytes": (folder / fitted.COMPACT).stat().st_size, "inputs": list(model.number_names_)}

@@ -12,6 +12,7 @@ FAR = 4.0  # times the deviation that a normal law of the same quartiles has; 2.
 FEWEST = 20  # different numbers
 QUARTILES = 1.349  # distance of a normal law's, in deviations
 SCORES = np.linspace(-3.0, 3.0, 33)
+LEAST = 1e-30  # numbers nearer to zero are zero: the slopes between them would be too large for single precision
 
 
 class Bends(NamedTuple):
@@ -85,7 +86,8 @@ def reaches_far(column: Float64[np.ndarray, " rows"]) -> bool:
 
 def _knots(column: Float64[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray]:
     """Places and their scores, as many for every column: the last one again where several are the same."""
-    at, which = np.unique(np.quantile(column, ndtr(SCORES)), return_inverse=True)
+    places = np.quantile(column, ndtr(SCORES))
+    at, which = np.unique(np.where(np.abs(places) < LEAST, 0.0, places), return_inverse=True)
     scores = np.bincount(which, SCORES) / np.bincount(which)
     missing = len(SCORES) - len(at)
     return np.pad(at, (0, missing), mode="edge"), np.pad(scores, (0, missing), mode="edge")

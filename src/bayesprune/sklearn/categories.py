@@ -24,17 +24,14 @@ def zeros_and_ones() -> OneHotEncoder:
     return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=LEAST_ROWS, drop="if_binary", sparse_output=False)
 
 
-def means(labels: bool, seed: int, common: Any = None) -> Pipeline:
-    """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes.
-
-    ``common``: what tells these apart, of texts `CommonCategories`.
-    """
+def means(labels: bool, seed: int) -> Pipeline:
+    """The cross-fitted mean target of each common category, and of the rare ones together; ``labels``: whether of classes."""
     kind = "auto" if labels else "continuous"
     if VERSION < SPLITTERS:
         encoder = TargetEncoder(target_type=kind, random_state=seed)
     else:
         encoder = TargetEncoder(target_type=kind, cv=(StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=seed))
-    return make_pipeline(CommonCategories() if common is None else common, encoder)
+    return make_pipeline(CommonCategories(), encoder)
 
 
 def warn_of_names(name: object, column: Any) -> None:
@@ -49,6 +46,19 @@ def warn_of_names(name: object, column: Any) -> None:
             "pd.to_datetime.",
             stacklevel=2,
         )
+
+
+def forget_few(fitted: OneHotEncoder | Pipeline) -> None:
+    """Where hardly a row is of a rare category the mean of those is their own targets: the mean of all stands for it.
+
+    Whatever comes later is of that category, and would be foreseen as the one row that was.
+    """
+    if not isinstance(fitted, Pipeline) or fitted[0].rare_rows_[0] >= LEAST_ROWS:
+        return
+    encoder = fitted[1]
+    is_rare = encoder.categories_[0] == RARE
+    for encoding, mean in zip(encoder.encodings_, np.atleast_1d(encoder.target_mean_), strict=True):
+        encoding[is_rare] = mean
 
 
 def common_in(column: Any) -> Any:
@@ -67,8 +77,10 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> "CommonCategories":
         self.n_features_in_ = X.shape[1]
-        self.common_ = [common_in(X.iloc[:, place]) for place in range(X.shape[1])]
-        self.seen_ = [X.iloc[:, place].unique() for place in range(X.shape[1])]
+        # Arrays of objects, for skops writes no index and no column of pandas'.
+        self.common_ = [np.asarray(common_in(X.iloc[:, place]), object) for place in range(X.shape[1])]
+        self.rare_rows_ = [int((~X.iloc[:, place].isin(self.common_[place])).sum()) for place in range(X.shape[1])]
+        self.seen_ = [np.asarray(X.iloc[:, place].unique(), object) for place in range(X.shape[1])]
         return self
 
     def transform(self, X: Any) -> Any:

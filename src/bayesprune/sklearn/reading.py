@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, check_X_y, validate_data
 
 from bayesprune.core.numbers import without_mask
-from bayesprune.sklearn.categories import common_in, means, warn_of_names, warn_of_strangers, zeros_and_ones
+from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     MOST,
@@ -29,7 +29,6 @@ from bayesprune.sklearn.frames import (
     of_polars,
     with_clocks,
 )
-from bayesprune.sklearn.levels import CommonLevels, places_of_names
 from sklearn import config_context
 
 NUMBERS = "numbers"
@@ -121,16 +120,13 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as
     are those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is
     the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of all,
-    of rows that are fitted by the others (cross-fitting); those of one or two rows have one mean together. Gaps among
-    numbers are filled by the median, and a column of zeros and ones says where. Whole numbers that are names, such as zip
-    codes, are read twice: as numbers, and, as texts of many categories are, by the mean target of each;
-    `levels.lead_of_levels` says which those are: 9 to 1,000 of them, of 8 rows each on average, each foreseen by its own
-    rows better than by the numbers beside it, by more than four standard errors. A date, as such or written with the year
-    first, is a number of days, and what of month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that
-    its column has; later rows' moments are read by the same one.
+    of rows that are fitted by the others (cross-fitting); those of one or two rows have one mean together, or where they are
+    fewer than five rows that of all, as those have that come later. Gaps among numbers are filled by the median, and a
+    column of zeros and ones says where. A date, as such or written with the year first, is a number of days, and what of
+    month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that its column has; later rows' moments are
+    read by the same one.
 
-    ``X``: a frame, or an array of floats; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether
-    of classes.
+    ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"size": [1.0, None, 3.0] * 5, "town": ["a", "b", "c"] * 5})
@@ -140,6 +136,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
 
     Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
+    y = np.ravel(y) if np.shape(y)[1:] == (1,) else y
     kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
@@ -149,8 +146,6 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
-        named = places_of_names(np.asarray(frame.iloc[:, numbers] if is_frame(X) else frame), y, labels, seed)
-        parts += [(str(numbers[at]), means(labels, seed, CommonLevels()), [numbers[at]]) for at in named]
     for place in kinds.texts:
         many = np.ndim(y) == 1 and len(common_in(frame.iloc[:, place])) > MOST
         parts.append((str(place), means(labels, seed) if many else zeros_and_ones(), [place]))
@@ -159,6 +154,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     with warnings.catch_warnings(), config_context(transform_output="default"):  # whatever is set for all transformers
         warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
         found = np.asarray(encoder.fit_transform(frame, y), np.float64)
+    for place in kinds.texts:
+        forget_few(encoder.named_transformers_[str(place)])
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
     names, twofold = np.empty(found.shape[1], object), []
     called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in numbers]
@@ -201,14 +198,11 @@ class WithRows:
             except ValueError as error:
                 refuse_texts(error)
                 raise
-            if not places_of_names(x, y, labels, self._seed):
-                self._reading = of_numbers(x)
-                return x, y
-            X = X if is_frame(X) else x
-        else:
-            validate_data(self, X, skip_check_array=True)
-            y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-            check_consistent_length(X, y)
+            self._reading = of_numbers(x)
+            return x, y
+        validate_data(self, X, skip_check_array=True)
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(X, y)
         self._reading, numbers = fit_reading(X, y, labels, self._seed)
         return check_X_y(numbers, y, dtype=FLOATS, ensure_min_samples=2, estimator=self, **checks)  # type: ignore[no-any-return]
 
@@ -222,10 +216,7 @@ class WithRows:
                 check_no_dates(X.columns[place], X.iloc[:, place])
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]
-        if self._reading.columns is None and not is_frame(X):
-            X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
-        else:
-            validate_data(self, X, reset=False, skip_check_array=True)
+        validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._reading.apply(X), dtype=np.float64, estimator=self)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -234,7 +225,7 @@ class WithRows:
         return tags
 
     def numbers_of(self: Any, X: ArrayLike | Any) -> np.ndarray:
-        """Rows of X as numbers, float64 (rows, numbers): X itself, or of texts, gaps and names what ``number_names_`` says.
+        """Rows of X as numbers, float64 (rows, numbers): X itself, or of texts and gaps what ``number_names_`` says.
 
         `compact` reads these, and so does every file that is made of it.
         """

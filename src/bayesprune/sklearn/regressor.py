@@ -40,8 +40,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     X: an array of numbers, or a pandas frame whose texts, categories, dates and gaps are read as
     `sklearn.reading.fit_reading` says, by what the training rows show; what is said of inputs is said of the frame's columns.
-    Numbers that reach over decades are read twice, straight and as normal scores (`sklearn.bends.fit_bends`), and so are whole
-    numbers that are names, such as zip codes: as numbers, and by the mean target of each.
+    Numbers that reach over decades are read twice, straight and as normal scores (`sklearn.bends.fit_bends`).
 
     Args:
         hidden: units of each hidden layer; ``()`` is a linear model.

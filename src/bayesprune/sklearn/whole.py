@@ -62,7 +62,7 @@ class WithCompact:
     ) -> Compact:
         """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
 
-        It reads the table's columns as they are, in single precision, where they are numbers without gaps or names, else what
+        It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
         ``numbers_of(X)`` gives. Standardising, steps and components are its first operations, taking y back to its units is its
         last one. Of a classifier it gives probabilities in the order of ``classes_``.
 
@@ -132,7 +132,7 @@ def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows c
     """Refuse a table whose columns single precision cannot tell: `ValueError` names the worst."""
     read = np.asarray(Ends(columns, Scaling(0.0, 1.0)).inputs(jnp.asarray(x, jnp.float32)))
     off = columns.of_column(np.abs(read - columns.apply(x)).max(axis=0), np.maximum)
-    if off.max() > TOLERANCE:
+    if not off.max() <= TOLERANCE:  # what is no number neither
         worst = int(np.argmax(off))
         raise ValueError(
             f"column {names[worst]} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary "
