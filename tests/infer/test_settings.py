@@ -57,7 +57,6 @@ BAD_SETTINGS = {
     "optimizer, a class": ({"optimizer": Adam}, TypeError, r"the class Adam: call it"),
     "sparsifier, a class": ({"sparsifier": bp.methods.BMR}, TypeError, r"the class BMR: call it, as in bp\.methods\.BMR\(\)"),
     "sparsifier, a name": ({"sparsifier": "bmr"}, TypeError, r"sparsifier must be .* got 'bmr'.*bp\.methods\.BMR\(\)"),
-    "sparsifier, None": ({"sparsifier": None}, TypeError, r"sparsifier must be .* got None"),
     "kl_weight": ({"kl_weight": -1.0}, TypeError, r"kl_weight must be .* got -1\.0.*LinearWarmup"),
     "early_stop": ({"early_stop": 5}, TypeError, r"early_stop .* got 5: write bp\.EarlyStop\('nll', patience=5\)"),
     "early_stop, a class": ({"early_stop": bp.EarlyStop}, TypeError, r"early_stop .* got the class EarlyStop"),
