@@ -116,9 +116,9 @@ def _targets(y: Any) -> np.ndarray:
 
 
 def _of_standalone(
-    rng_key: RandomKey, network: Standalone, data: GivenRows, num_samples: int
+    rng_key: RandomKey, network: Standalone, data: Dataset, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    y = np.asarray(data.y)
+    y = data.y
     if network.task == "numbers":
         return figures_of_numbers(network.predict_draws(rng_key, data.x, num_samples), y, network.noise(num_samples)), None
     mean = predict(rng_key, network, None, data.x, num_samples=num_samples)

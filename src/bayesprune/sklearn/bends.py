@@ -32,7 +32,7 @@ class Bends(NamedTuple):
         wide = np.float64 if xp is np else x.dtype
         found = []
         for column, at, first, slopes in zip(*self, strict=True):
-            within = xp.clip(xp.asarray(x, wide)[:, [column]] - xp.asarray(at[:-1], wide), 0.0, xp.asarray(np.diff(at), wide))
+            within = xp.clip(xp.asarray(x[:, [column]], wide) - xp.asarray(at[:-1], wide), 0.0, xp.asarray(np.diff(at), wide))
             found.append(within @ xp.asarray(slopes[:, None], wide) + xp.asarray(first, wide))
         return found
 

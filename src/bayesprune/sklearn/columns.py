@@ -81,7 +81,7 @@ class Columns(NamedTuple):
         """
         none = Scaling(np.zeros(0), np.zeros(0))
         if components and self.outnumber and self.turn.shape[1]:
-            return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True, bends=NONE)
+            return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
             return self._replace(
                 clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, turn=self.turn[:, :0], components=none
